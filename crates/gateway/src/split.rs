@@ -7,13 +7,14 @@ use thruway_server::{Answer, Handler, Request};
 use crate::HashBy;
 use crate::upstream::mix;
 
-/// Divides requests among handlers in proportion to the weights of the handlers. The handler of a request
-/// is random, or the key of the request determines the handler. Requests with the same key go to the same
+/// Divides requests among handlers in proportion to the weights of the handlers. The split selects the
+/// handler of a request at random, or by the key of the request. Requests with the same key go to the same
 /// handler.
 ///
-/// Each handler has a range of numbers, and the size of the range is the weight of the handler. The hash of
-/// a key is scaled to one of these numbers. If weights change but their sum stays the same, only the
-/// borders of the ranges move, so most keys keep their handler.
+/// Each handler has a range of numbers. The size of the range is the weight of the handler. The split scales
+/// the hash of a key to one of these numbers, and the range with this number determines the handler. If
+/// weights change but their sum stays the same, only the borders of the ranges move, so most keys keep their
+/// handler.
 pub struct Split {
     /// The handlers. The number after each handler is the exclusive end of its range of numbers.
     sides: Vec<(Arc<dyn Handler>, u64)>,
@@ -40,7 +41,7 @@ impl Split {
         Self { sides, by }
     }
 
-    /// Returns the index of the handler in `sides` for a request with this key.
+    /// Returns the handler for a request with this key, as an index in `sides`.
     fn side(&self, key: Option<u64>) -> usize {
         let total = self.sides.last().map_or(0, |(_, end)| *end);
         let point = match key {
@@ -64,8 +65,8 @@ impl Handler for Split {
     }
 }
 
-/// Changes the hash of a key, so that the choice of the handler does not depend on the choice of the
-/// server. An upstream may select its server by the same key.
+/// Changes the hash of a key. An upstream may select its server by the hash of the same key, and both choices
+/// must be independent.
 const SALT: u64 = 0x7377_6974_6368_6564;
 
 #[cfg(test)]

@@ -16,10 +16,10 @@ pub(crate) struct TunnelConfig<M> {
     pub(crate) client_early: PooledBuffer,
     /// Bytes that the server sent before the tunnel was open.
     pub(crate) server_early: PooledBuffer,
-    /// Maximum time without a byte in either direction, after which the tunnel ends.
+    /// Maximum time without a byte in either direction. Afterwards, the tunnel ends.
     pub(crate) idle: Duration,
-    /// A function that is called repeatedly, and once at the end. The arguments of this function are the
-    /// numbers of bytes that were sent to the server and to the client since the previous call.
+    /// A function that the tunnel calls repeatedly and once at the end, to report byte counts. The arguments
+    /// are the numbers of bytes sent to the server and to the client since the previous call.
     pub(crate) count: M,
 }
 
@@ -78,7 +78,8 @@ pub(crate) async fn tunnel<C: Transport, S: Transport>(
     })
     .await;
     if end != StreamEnd::Completed {
-        // The receiver must not mistake an incomplete stream for a complete stream.
+        // The peer then sees an aborted connection, and does not mistake an incomplete stream for a complete
+        // stream.
         server.discard_unsent();
         if !tunnel.response.is_ended() {
             client.discard_unsent();
@@ -98,8 +99,8 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     ) -> Poll<io::Result<()>> {
         let request = self.request.poll(cx, client, server);
         let response = self.response.poll(cx, server, client);
-        // Errors are checked only after both polls, because a server that accepts no more bytes may have
-        // sent a response first.
+        // Errors are checked only after both polls. A server may send a response and then close the
+        // connection while the client still sends.
         let (request, response) = (request?, response?);
         let uncounted = self.moved().iter().sum::<u64>() - self.counted.iter().sum::<u64>();
         if uncounted >= COUNTED_BYTES {
@@ -120,6 +121,6 @@ impl<M: FnMut(u64, u64)> Tunnel<M> {
     }
 }
 
-/// Number of bytes after which the byte counts are reported. Frequent reports would cost time, because all
-/// workers share the counters. Reports at this interval are still frequent enough for monitoring.
+/// Number of bytes after which the byte counts are reported. More frequent reports would cost time, because
+/// all workers share the counters. These reports are frequent enough for monitoring.
 const COUNTED_BYTES: u64 = 1 << 20;

@@ -11,8 +11,8 @@ use crate::forward::read_alike;
 pub struct Conditions {
     /// Methods of the route. An empty list allows all methods except CONNECT. GET includes HEAD.
     pub methods: Vec<String>,
-    /// Required headers. The case of names does not matter. In names, `_` matches `-`, because some upstream
-    /// servers do not distinguish them. Values must match exactly.
+    /// Required headers. The case of names does not matter. In names, `_` and `-` count as equal, because
+    /// some upstream servers do not distinguish them. Values must match exactly.
     pub headers: Vec<Expected>,
     /// Required query parameters. Names and values are compared after percent-decoding.
     pub query: Vec<Expected>,
@@ -44,8 +44,8 @@ impl Conditions {
         usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
     }
 
-    /// Returns the first condition that `head` does not meet. The method is checked last: if the method
-    /// does not match, the request meets all other conditions.
+    /// Returns the first condition that `head` does not meet. The method is checked last. Therefore, if this
+    /// function returns the method, the request meets all other conditions.
     #[inline]
     pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
         let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
@@ -91,8 +91,8 @@ fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &st
     })
 }
 
-/// Returns `true` if the request has the expected header. Other spellings count too if an upstream server
-/// may treat them as this name, so that a client cannot use such a spelling to avoid the route.
+/// Returns `true` if the request has the expected header, or a header that an upstream server may treat as
+/// the expected header. Otherwise, a client could use a similar name to avoid the route.
 fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let name = expected.name.as_bytes();
     head.field_lines.iter().any(|line| {
@@ -109,8 +109,8 @@ fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
     })
 }
 
-/// Returns `true` if `encoded` is a form-encoded (`application/x-www-form-urlencoded`) spelling of `text`.
-/// Compares each byte after decoding it, without a copy.
+/// Returns `true` if decoding `encoded` as `application/x-www-form-urlencoded` results in `text`. Decodes and
+/// compares one byte at a time, without a copy.
 fn decodes_to(encoded: &str, text: &str) -> bool {
     let mut rest = encoded.as_bytes();
     let decoded = std::iter::from_fn(|| {

@@ -13,8 +13,8 @@ use super::{Conditions, PathPattern};
 pub struct RouteMatch {
     /// Hosts of the route.
     pub host: HostMatch,
-    /// Paths of the route, in [normalized](crate::normalized_path) spelling. A path in another spelling
-    /// never matches a request.
+    /// Paths of the route, in [normalized](crate::normalized_path) form. A path that is not normalized never
+    /// matches a request.
     pub path: PathMatch,
     /// Further conditions of the route.
     pub conditions: Conditions,
@@ -51,8 +51,8 @@ pub enum InvalidHost {
     Host,
     /// The text contains a port.
     Port,
-    /// The text contains `*` in another place than the first label. `*.example.com` is valid,
-    /// `a*.example.com` is not.
+    /// The text contains `*` outside of the first label, or in a part of the first label. `*.example.com` is
+    /// valid, `a*.example.com` is not.
     Wildcard,
 }
 
@@ -130,19 +130,19 @@ impl PathMatch {
     }
 }
 
-/// Returns `path` without slashes at its end, which is the prefix of all paths at and below `path`.
+/// Returns `path` without slashes at its end. The result is the prefix of all paths at and below `path`.
 pub(super) fn prefix_of(path: &str) -> &str {
     path.trim_end_matches('/')
 }
 
-/// Returns the address if `host` is an IPv6 address in brackets. An IPv6 address has many spellings, and a
-/// route matches all spellings.
+/// Returns the address if `host` is an IPv6 address in brackets. An IPv6 address can be written in several
+/// ways, and a route matches all of them.
 fn ipv6_of(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// Writes `host` into `buffer`, in normalized spelling for a comparison. Returns `None` if `host` is longer
-/// than any valid host.
+/// Writes `host` in normalized form into `buffer`, for a comparison. Returns `None` if `host` is longer than
+/// any valid host.
 pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -> Option<&'b [u8]> {
     if let Some(address) = ipv6_of(host) {
         let mut rest = &mut buffer[..];
@@ -150,7 +150,7 @@ pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -
         let length = HOST_BYTES_MAX - rest.len();
         return Some(&buffer[..length]);
     }
-    // A final dot only marks the name as complete, so the dot does not matter.
+    // A final dot only marks a complete DNS name, so the comparison ignores it.
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let buffer = buffer.get_mut(..host.len())?;
     buffer.copy_from_slice(host);

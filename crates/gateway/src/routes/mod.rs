@@ -6,17 +6,17 @@
 //!    (`*.example.com`), longest name first. Routes for any host come last.
 //! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
 //!    prefixes come last, longest prefix first.
-//! 3. By the number of further conditions: routes with more conditions come first. The methods count as one
-//!    condition, and so does each header and each query parameter.
+//! 3. By the number of further conditions: routes with more conditions come first. The list of methods counts
+//! as one condition. Each header and each query parameter also counts as one condition.
 //! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
-//! If a request does not meet a condition of a route, the next route is tried. The search allocates no
-//! memory, and routes for other paths do not slow it down.
+//! If a request does not meet a condition of a route, the gateway tries the next route. The search allocates
+//! no memory, and routes for other paths do not slow down the search.
 //!
-//! Paths are [normalized](normalized_path) before the comparison. Normalization allocates memory only if
-//! the path changes. Requests with ambiguous paths get 400. A request also gets 400 if a server may
-//! interpret its path as a path of another route, because the request would bypass the policies of that
-//! route: see [`PathReadings`]. Handlers get paths as the client sent them.
+//! Paths are [normalized](normalized_path) before the comparison. Normalization allocates memory only if the
+//! path changes. Requests with invalid paths get 400. A request also gets 400 if a server may interpret its
+//! path as a path of another route. Otherwise, the request could bypass the policies of that route.
+//! [`PathReadings`] can change this behavior. Handlers get paths as the client sent them.
 
 mod matching;
 mod normal;
@@ -51,7 +51,7 @@ use table::Table;
 /// Routes and their handlers. A request that matches no route gets 404. If only the method does not match,
 /// the request gets 405 with the header `Allow`.
 ///
-/// The handler of a route with a path prefix gets the rest of the path from [`Request::mounted_path`].
+/// In the handler of a route with a path prefix, [`Request::mounted_path`] returns the path after the prefix.
 pub struct Routes {
     entries: Vec<Entry>,
     sites: HostRoutes,
@@ -64,7 +64,7 @@ pub struct Routes {
 
 struct Entry {
     conditions: Conditions,
-    /// Length of the path prefix that is hidden from the handler, in bytes.
+    /// Length of the route's path prefix, in bytes. [`Request::mounted_path`] begins after this prefix.
     mount_prefix: usize,
     handler: Arc<dyn Handler>,
     /// Names of the policies in front of the handler.
@@ -87,13 +87,12 @@ struct Paths {
     prefixes: Table<Vec<usize>>,
 }
 
-/// A route that no request can reach. Routes are numbered from 0 in the order of the list that was passed
-/// to [`Routes::new`].
+/// A route that no request can reach, because another route handles all of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unreachable {
-    /// Number of the unreachable route.
+    /// Index of the unreachable route in the list that was passed to [`Routes::new`].
     pub route: usize,
-    /// Number of the route that handles all requests of the unreachable route.
+    /// Index of the route that handles all requests of the unreachable route.
     pub taken_by: usize,
 }
 
@@ -101,15 +100,15 @@ pub struct Unreachable {
 /// route that the request does not meet, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate<'r> {
-    /// Number of the route. Routes are numbered from 0 in the order of the list that was passed to
-    /// [`Routes::new`].
+    /// Index of the route in the list that was passed to [`Routes::new`].
     pub route: usize,
     /// The first condition that the request does not meet. `None` if the route matches the request.
     pub unfulfilled: Option<Unfulfilled<'r>>,
 }
 
 impl Routes {
-    /// Creates the routes from a list of handlers, each with its match.
+    /// Creates the routes from a list of handlers. Each handler has a [`RouteMatch`], which determines its
+    /// requests.
     ///
     /// # Errors
     /// Returns the list of all routes that no request can reach.
@@ -146,8 +145,8 @@ impl Routes {
         Self { refusals, ..self }
     }
 
-    /// Sets the treatment of ambiguous paths. `guards` contains the names of the policies of each route, in
-    /// the order of the routes.
+    /// Sets the treatment of ambiguous paths. For each route, `guards` contains the names of its policies.
+    /// The order of the routes is the same as in [`Routes::new`].
     #[must_use]
     pub fn guarding(mut self, readings: PathReadings, guards: Vec<Vec<String>>) -> Self {
         self.readings = readings;
@@ -155,15 +154,16 @@ impl Routes {
         self
     }
 
-    /// Returns the number of the route for a request with this head. Routes are numbered from 0 in the
-    /// order of the list that was passed to [`Routes::new`].
+    /// Returns the route that handles a request with this head, as an index in the list that was passed to
+    /// [`Routes::new`]. Returns `None` if no route handles the request.
     pub fn find(&self, head: &RequestHead<'_>) -> Option<usize> {
         let path = path_of(head).ok()?;
         let place = self.find_at(head, &path)?;
         self.other_reading(head, &path, place).is_none().then_some(place)
     }
 
-    /// Returns the reason if the path of a request is ambiguous. Returns `None` if the path is unambiguous.
+    /// Returns the reason if the gateway refuses a request because of its path. Returns `None` if the path is
+    /// not a reason for a refusal.
     pub fn unclear(&self, head: &RequestHead<'_>) -> Option<UnclearPath> {
         let path = match path_of(head) {
             Ok(path) => path,
@@ -172,8 +172,8 @@ impl Routes {
         self.other_reading(head, &path, self.find_at(head, &path)?)
     }
 
-    /// Returns the reason if a server may interpret the path as a path that must not use the route at
-    /// `place`.
+    /// Returns the reason if the route with the index `place` must not handle a request with the ambiguous
+    /// path `path`.
     #[inline]
     fn other_reading(
         &self,
@@ -276,8 +276,8 @@ impl Handler for Routes {
                     Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
                 );
             }
-            // Only routes that list the method CONNECT get CONNECT requests. Other handlers would misread
-            // the request target.
+            // Only routes that list the method CONNECT get CONNECT requests. Other handlers would interpret
+            // the request target wrongly.
             RequestTarget::Authority(_) => {
                 return match self.find(request.head()) {
                     Some(place) => self.entries[place].handler.handle(request),

@@ -1,24 +1,25 @@
-//! Normalized paths: a single spelling for all paths that servers treat as equal (RFC 3986 §6.2.2). The
-//! gateway forwards paths in the spelling that the client sent.
+//! Normalized paths: a common form for all paths that servers treat as equal (RFC 3986 §6.2.2). The gateway
+//! uses this form only to compare paths. It forwards paths as the client sent them.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A path in normalized spelling. Bytes that are allowed in a path are not percent-encoded. All other bytes
-/// are percent-encoded with capital hexadecimal digits. The path has no dot segments and no empty segments.
+/// A path in normalized form. Bytes that are allowed in a path are not percent-encoded. All other bytes are
+/// percent-encoded with capital hexadecimal digits. The path has no dot segments and no empty segments.
 #[derive(Debug)]
 pub(crate) struct NormalPath<'p> {
     sent: &'p [u8],
-    /// The normalized path. `None` if the client sent the path in normalized spelling.
+    /// The normalized path. `None` if the path in `sent` is already normalized.
     changed: Option<Changed>,
-    /// `true` if some servers read the path differently: it has a percent sign or a semicolon.
+    /// `true` if the normalized path contains a percent sign or a semicolon. Some servers interpret such a
+    /// path differently.
     is_ambiguous: bool,
 }
 
 #[derive(Default, Debug)]
 struct Changed {
     bytes: Vec<u8>,
-    /// For each byte of the normalized path, the position of its original spelling in `sent`.
+    /// For each byte of the normalized path, the position of its original form in `sent`.
     starts: Vec<usize>,
 }
 
@@ -26,31 +27,32 @@ struct Changed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum UnclearPath {
-    /// `..` in the path leads above the root.
+    /// The path goes above the root with `..`.
     AboveRoot,
-    /// `..` follows an empty segment. Some servers count the empty segment (RFC 3986 §5.2.4), others ignore
-    /// the empty segment.
+    /// `..` follows an empty segment. `..` then removes the empty segment (RFC 3986 §5.2.4). Other servers
+    /// ignore the empty segment, so `..` removes the segment before it.
     DotsAfterEmpty,
     /// The path has an encoded control character. Some servers end the path at this character, others
     /// remove the character.
     ControlCharacter,
-    /// Only some servers read a segment of the path as `.` or `..`. Some servers read an encoded slash or a
-    /// backslash as a slash, some ignore everything after a semicolon, and some trim spaces.
+    /// The path has a segment that only some servers read as `.` or `..`. Servers differ: some read an
+    /// encoded slash or a backslash as a slash, some ignore everything after a semicolon, and some remove
+    /// spaces.
     HiddenDots,
     /// The path has an encoded slash, and the config [rejects](crate::AmbiguousPath::Reject) encoded
     /// slashes.
     EncodedSlash,
-    /// Some servers read the path as a path of another route, which has a policy that the selected route
+    /// Some servers read the path as a path of another route. That route has a policy that the selected route
     /// does not have.
     OtherRoute,
     /// The path has parameters after a semicolon, and the config [rejects](crate::AmbiguousPath::Reject)
     /// such parameters.
     Parameters,
-    /// The path has a percent sign without two hexadecimal digits after it.
+    /// The path has a percent sign that is not followed by two hexadecimal digits.
     PercentEncoding,
 }
 
-/// Returns `path` in the normalized spelling that [routes](crate::Routes) compare.
+/// Returns `path` in normalized form. [Routes](crate::Routes) compare paths in this form.
 ///
 /// # Errors
 /// Returns the reason if the path is ambiguous.
@@ -78,7 +80,7 @@ impl<'p> NormalPath<'p> {
         Ok(Self { sent, changed: Some(changed), is_ambiguous })
     }
 
-    /// Returns `true` if a server may read the path differently. Most paths are unambiguous.
+    /// Returns `true` if a server may interpret the path differently. Most paths are unambiguous.
     #[inline]
     pub(crate) const fn is_ambiguous(&self) -> bool {
         self.is_ambiguous
@@ -89,7 +91,8 @@ impl<'p> NormalPath<'p> {
         self.changed.as_ref().map_or(self.sent, |changed| &changed.bytes)
     }
 
-    /// Returns the length of the original spelling of the first `length` bytes of the normalized path.
+    /// Returns the number of bytes in `sent` that correspond to the first `length` bytes of the normalized
+    /// path.
     #[inline]
     pub(crate) fn sent_length(&self, length: usize) -> usize {
         match &self.changed {
@@ -98,10 +101,10 @@ impl<'p> NormalPath<'p> {
         }
     }
 
-    /// Returns the original spelling of a range of the normalized path.
+    /// Returns the part of `sent` that corresponds to `range` of the normalized path.
     pub(crate) fn as_sent(&self, range: Range<usize>) -> Option<&'p [u8]> {
         let Some(changed) = &self.changed else { return self.sent.get(range) };
-        // In the original spelling, dot segments may follow the last byte.
+        // In `sent`, removed dot segments may follow the last byte of the normalized path.
         let end = match range.end {
             end if end < changed.bytes.len() => self.sent_length(end),
             end if end == changed.bytes.len() => self.sent.len(),
@@ -129,7 +132,7 @@ fn properties(path: &[u8]) -> u8 {
 const SLASH: u8 = 1;
 const SLASH_OR_DOT: u8 = 1 << 1;
 const SEMICOLON: u8 = 1 << 2;
-/// The byte does not stand for itself in a normalized path.
+/// The byte is a percent sign, or normalization replaces it by its percent-encoded form.
 const ENCODED: u8 = 1 << 3;
 /// A slash or a dot follows a slash.
 const EMPTY_OR_DOT_SEGMENT: u8 = 1 << 4;
@@ -191,7 +194,7 @@ impl Changed {
         Ok(changed)
     }
 
-    /// Appends the segment in `range` of `sent`, in normalized spelling.
+    /// Appends the segment in `range` of `sent`, in normalized form.
     fn push_segment(&mut self, sent: &[u8], range: Range<usize>) -> Result<(), UnclearPath> {
         let mut at = range.start;
         while at < range.end {
@@ -218,20 +221,20 @@ impl Changed {
         self.starts.truncate(length);
     }
 
-    /// Returns the end of the original spelling in `sent` of a normalized byte.
+    /// Returns the end of the original form of a normalized byte, as a position in `sent`. `byte` is the
+    /// index of the normalized byte.
     fn end_of(&self, byte: usize, sent: &[u8]) -> usize {
         let start = self.starts[byte];
         start + if sent[start] == b'%' { 3 } else { 1 }
     }
 }
 
-/// Decodes the first byte of `path`, which must not be empty. Returns the byte and the length of its spelling
-/// (RFC 3986 §2.1).
+/// Decodes the first byte of `path`, which must not be empty. Returns the decoded byte, and the number of
+/// bytes that encode it: 3 with percent-encoding (RFC 3986 §2.1), otherwise 1.
 ///
-/// # Errors
-/// Returns an error if the percent-encoding is invalid, or if the byte is a control character. A server may
-/// end the path at a control character, as C strings end at `%00`, or remove the character. Such a server
-/// would read the path `/admin%00` as `/admin`.
+/// # Errors Returns an error if the percent-encoding is invalid, or if the byte is a control character. Some
+/// servers end the path at a control character, as C strings end at a zero byte. Other servers remove the
+/// character. Both would read the path `/admin%00` as `/admin`.
 #[inline]
 fn decoded(path: &[u8]) -> Result<(u8, usize), UnclearPath> {
     let (byte, length) = match path[0] {
@@ -247,10 +250,10 @@ fn encoded_byte(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-/// Returns `true` if any server reads a segment of `path` as `.` or `..`. Servers differ: some decode the
+/// Returns `true` if some servers read a segment of `path` as `.` or `..`. Servers differ: some decode the
 /// path first, some read a backslash or an encoded slash as a slash, some ignore everything after a
-/// semicolon, and some trim spaces. Also returns `true` if the path has an invalid percent-encoding or a
-/// control character, because its segments are then unknown.
+/// semicolon, and some remove spaces. Also returns `true` if the path has an invalid percent-encoding or a
+/// control character, because servers divide such a path in unknown ways.
 pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
     let mut dots = Dots::default();
     let mut at = 0;
@@ -272,7 +275,7 @@ struct Dots {
     count: usize,
     /// `true` if a space follows the dots.
     has_space_behind: bool,
-    /// `true` if the segment contains other bytes than dots with spaces around them.
+    /// `true` if the segment contains other bytes than dots, and spaces before or after the dots.
     has_other_bytes: bool,
     /// `true` after the first semicolon.
     is_in_parameters: bool,
@@ -294,8 +297,8 @@ impl Dots {
     }
 }
 
-/// Returns `true` if some servers read `segment` as several segments or as an empty segment. `segment`
-/// begins with a slash. If `..` follows this segment, such servers read another path than the gateway.
+/// Returns `true` if some servers read `segment` as several segments or as an empty segment. `segment` begins
+/// with a slash. If `..` follows this segment, these servers and the gateway read different paths.
 fn is_several_or_none(segment: &[u8]) -> bool {
     let mut rest = segment.get(1..).unwrap_or_default();
     while let Some(behind) = rest.strip_prefix(b"%20") {
@@ -308,7 +311,7 @@ fn is_several_or_none(segment: &[u8]) -> bool {
 impl fmt::Display for UnclearPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AboveRoot => "the path leads above the root",
+            Self::AboveRoot => "the path goes above the root with `..`",
             Self::ControlCharacter => "the path has an encoded control character",
             Self::DotsAfterEmpty => "the path has `..` after an empty segment",
             Self::HiddenDots => "the path has `.` or `..` in a form that only some servers read as dots",
@@ -323,8 +326,8 @@ impl fmt::Display for UnclearPath {
 impl std::error::Error for UnclearPath {}
 
 /// `true` for each byte that is allowed in a path, except the percent sign (RFC 3986 §3.3). The
-/// percent-encoded form of such a byte counts as equal to the byte. For some bytes, the RFC lets the server
-/// decide whether both forms are equal, but most servers decode all of these bytes.
+/// percent-encoded form of such a byte counts as equal to the byte. For some bytes, the RFC lets each server
+/// decide whether both forms are equal. Most servers treat both forms as equal.
 const ALLOWED_IN_PATH: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0u8;
@@ -394,7 +397,7 @@ mod tests {
             ("/a;%20..", "/a;%20.."),
         ] {
             assert_eq!(normalized_path(sent).as_deref(), Ok(normal), "{sent}");
-            // A normalized path does not change when normalized again.
+            // Normalizing a normalized path does not change it.
             assert_eq!(normalized_path(normal).as_deref(), Ok(normal), "{normal}");
         }
     }
@@ -431,8 +434,8 @@ mod tests {
     }
 
     /// Regression test: `/admin%00` and `/x/..%00/admin` matched the route `/`, without the policies of
-    /// `/admin`. An upstream server that ends the path at a NUL, or trims control characters, answered them
-    /// as `/admin`.
+    /// `/admin`. Some upstream servers end the path at a zero byte or remove control characters. They read
+    /// both paths as `/admin`.
     #[test]
     fn path_with_encoded_control_character_is_an_error() {
         for byte in (0..0x20).chain([0x7f]) {
@@ -519,7 +522,7 @@ mod tests {
         assert_eq!(normal.as_sent(3..12), None);
     }
 
-    /// The check of a path as sent must agree with the slow normalization.
+    /// The fast check of the sent path must agree with the slow normalization.
     #[test]
     fn path_skips_normalization_only_if_it_would_not_change() {
         for pair in 0..=u16::MAX {

@@ -18,7 +18,7 @@ pub struct PathPattern {
 enum Segment {
     Fixed(String),
     Parameter(Affixes),
-    /// The rest of the path.
+    /// The remaining path (`{*name}`).
     Rest,
 }
 
@@ -112,10 +112,9 @@ impl Affixes {
             && (self.after.is_empty() || segment.ends_with(self.after.as_bytes()))
     }
 
-    /// Returns the sort key of a parameter. A parameter with more fixed bytes around it comes first. If two
-    /// parameters have the same number of fixed bytes around them, the parameter with more fixed bytes before
-    /// it comes first. The texts themselves are part of the key only so that the order of the routes in the
-    /// config has no influence.
+    /// Returns the sort key of a parameter. A parameter with more fixed bytes around it comes first. If these
+    /// numbers are equal, the parameter with more fixed bytes before it comes first. The key also contains
+    /// the fixed texts, so that the result does not depend on the order of the routes in the config.
     fn rank(&self) -> impl Ord {
         (Reverse(self.len()), Reverse(self.before.len()), &self.before, &self.after)
     }
@@ -125,8 +124,8 @@ impl Affixes {
     }
 }
 
-/// Path patterns as a tree of their segments. The time of a lookup depends on the segments of the path, but
-/// not on the number of patterns.
+/// Path patterns as a tree of their segments. The time of a lookup depends on the number of path segments,
+/// but not on the number of patterns.
 ///
 /// The order of two patterns depends on the first segment in which they differ. A fixed segment comes first.
 /// Segments with a parameter come next, in the order of [`Affixes::rank`]. A parameter for the rest of the

@@ -3,27 +3,27 @@
 
 use super::UnclearPath;
 
-/// Treatment of requests with ambiguous paths, which some servers interpret differently than the gateway.
+/// Treatment of requests with ambiguous paths. Some servers interpret such a path differently than the
+/// gateway.
 ///
-/// Some servers also remove the spaces (`%20`) at the start and end of a segment. The gateway always treats
-/// paths with such spaces as [`AmbiguousPath::Guard`] says.
+/// Some servers also remove the spaces (`%20`) at the start and end of a segment. For such spaces, the
+/// gateway always uses [`AmbiguousPath::Guard`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PathReadings {
     /// Treatment of `%2F` and `%5C`, which some servers read as slashes.
     pub encoded_slashes: AmbiguousPath,
-    /// Treatment of a semicolon and the rest of its path segment, which some servers ignore.
+    /// Treatment of a semicolon and the text after it in a path segment, which some servers ignore.
     pub parameters: AmbiguousPath,
 }
 
 /// Treatment of a request with an ambiguous path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum AmbiguousPath {
-    /// Refuses the request if another interpretation of its path leads to a route with more
-    /// [guards](crate::Routes::guarding), such as a policy that the selected route does not have.
+    /// Refuses the request if another interpretation of its path is invalid, or matches a route with a
+    /// [policy](crate::Routes::guarding) that the selected route does not have.
     #[default]
     Guard,
-    /// Forwards the request. Choose this only if no upstream server interprets the path differently than
-    /// the gateway.
+    /// Forwards the request. Choose this only if all upstream servers interpret such paths like the gateway.
     Keep,
     /// Refuses every request with an ambiguous path.
     Reject,
@@ -39,8 +39,8 @@ impl PathReadings {
         (rejects(self.parameters) && path.contains(&b';')).then_some(UnclearPath::Parameters)
     }
 
-    /// Returns the other paths that servers may read in `path`. Leaves out interpretations that the config
-    /// always accepts or always rejects.
+    /// Returns the other paths that servers may read in `path`. Leaves out kinds of interpretations that the
+    /// config always accepts or always rejects.
     pub(super) fn others(self, path: &[u8]) -> Vec<Vec<u8>> {
         let slashes: &[&[&[u8]]] = match self.encoded_slashes {
             AmbiguousPath::Guard => &[&[b"%2F"], &[b"%5C"], &[b"%2F", b"%5C"]],

@@ -78,9 +78,9 @@ fn find<'t, T>(group: &'t Group<T>, key: &[u8]) -> Option<&'t T> {
 
 #[inline]
 fn position<T>(group: &Group<T>, key: &[u8]) -> Result<usize, usize> {
-    // An empty key is compared without reading its bytes. A group has keys of one length, so a group has at
-    // most one empty key. A comparison would read at the pointer of an empty slice, which is not a valid
-    // address. Although the comparison reads no byte, it costs 100 ns on some processors.
+    // A group has keys of one length, so a group has at most one empty key. This code does not compare empty
+    // keys, because the pointer of an empty slice is not a valid address. A comparison at such an address
+    // reads no byte, but costs 100 ns on some processors.
     if key.is_empty() {
         return if group.is_empty() { Err(0) } else { Ok(0) };
     }

@@ -1,4 +1,4 @@
-//! Tests of the choice of a route for a request.
+//! Tests of the selection of the route for a request.
 
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::IntoHandler;
@@ -10,8 +10,8 @@ mod reading;
 mod readings;
 mod spelling;
 
-/// Returns a match for `HOST/PATH`, either of which may be empty. A final `$` makes the path exact, and
-/// braces make it a pattern.
+/// Returns the match for `place`, which has the form `HOST/PATH`. The host and the path may be empty. A path
+/// with `$` at its end matches exactly. A path with braces is a pattern.
 fn at(place: &str) -> RouteMatch {
     let (host, path) = place.split_at(place.find('/').unwrap());
     let path = match path.strip_suffix('$') {
@@ -127,8 +127,8 @@ fn path_precedence_is_exact_then_pattern_then_longest_prefix() {
     }
 }
 
-/// Regression test: programs that get header fields as variables, as in CGI, do not distinguish the two
-/// spellings. A client bypassed the route that requires the field.
+/// Regression test: CGI programs get header fields as variables, and do not distinguish `-` and `_` in names.
+/// With `_`, a client bypassed the route that requires the field.
 #[test]
 fn header_condition_also_matches_underscore_spelling() {
     let routes =

@@ -32,9 +32,9 @@ pub(super) struct Connected {
     pub(super) stream: Stream,
 }
 
-/// Selects a server and connects to it. If the connection fails, tries another server, because no byte of
-/// the stream was sent. If the stream comes from this process, does not connect it to a listener of this
-/// process, because the stream could loop forever.
+/// Selects a server and connects to it. If the connection fails, tries another server, because the failed
+/// server has received no byte of the stream. If the stream comes from this process, never connects it to a
+/// listener of this process, because the stream could loop forever.
 pub(super) async fn connect(
     upstream: &Arc<Upstream>,
     key: &RequestKey,
@@ -50,15 +50,15 @@ pub(super) async fn connect(
         let slot = slot.inspect_err(|failure| upstream.statistics.count_failure(*failure))?;
         timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
-        let would_come_back = || slot.server.leads_back() && from.is_own();
-        // If the server is known to be a listener of this process, the gateway opens no connection. That
-        // listener could not see that the connection comes from this process, and the stream would loop
-        // forever.
-        let connected = if would_come_back() { None } else { Some(upstream::connect(&slot).await) };
+        let would_loop = || slot.server.is_own_listener() && from.is_own();
+        // If the server is known to be a listener of this process, the gateway opens no connection. At that
+        // listener, the process could no longer detect that the stream comes from itself, and the stream
+        // would loop forever.
+        let connected = if would_loop() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,
             // This connection has shown that the server is a listener of this process.
-            Some(Ok(_)) if would_come_back() => Failure::Loop,
+            Some(Ok(_)) if would_loop() => Failure::Loop,
             Some(Ok(stream)) => {
                 timeline.connect = Some(clock.now_exact().saturating_sub(since));
                 slot.connected();

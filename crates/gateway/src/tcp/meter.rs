@@ -12,12 +12,12 @@ pub enum StreamEnd {
     BrokenOff,
     /// The client and the server have both closed the stream.
     Completed,
-    /// No byte was sent or received until the idle timeout expired.
+    /// The idle timeout expired, because no byte was sent or received.
     IdleTimedOut,
     /// The gateway could not connect to a server.
     NotConnected(Failure),
-    /// The gateway needs the server name in the client's TLS handshake, and the client sent no TLS
-    /// handshake.
+    /// The client sent no TLS handshake, but the gateway needs the server name in the handshake to select the
+    /// upstream.
     NotTls,
     /// The stream exceeds the maximum number of connections.
     TooManyConnections,
@@ -51,8 +51,8 @@ pub(super) struct StreamMeter {
 pub(super) struct Open(Arc<StreamMeter>);
 
 impl StreamEnd {
-    /// Returns the name of the reason in logs and metrics. A failed connection has the error name that
-    /// `Proxy-Status` defines (RFC 9209).
+    /// Returns the name of the reason in logs and metrics. For a failed connection, returns the error name
+    /// for `Proxy-Status` (RFC 9209).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BrokenOff => "broken_off",

@@ -1,5 +1,5 @@
-//! Forwards TCP streams: moves bytes between a client and a server of an upstream, without parsing them. A
-//! stream ends when the client and the server have both closed it.
+//! Forwards TCP streams: moves bytes between a client and a server of an upstream, without interpreting the
+//! bytes. A stream ends when the client and the server have both closed it.
 //!
 //! ```text
 //! listener ─▶ TcpForward ─▶ select a server ─▶ connect ─▶ relay bytes in both directions ─▶ record
@@ -49,11 +49,11 @@ struct Target {
 /// Timeouts of forwarded TCP streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpConfig {
-    /// Maximum time without a byte in either direction, after which the stream closes. Default 10 minutes,
-    /// the same as in nginx.
+    /// Maximum time without a byte in either direction. Afterwards, the gateway closes the stream. Default 10
+    /// minutes, the same as in nginx.
     pub idle: Duration,
-    /// Maximum time until a client has sent its TLS `ClientHello`, after which the stream closes. This
-    /// timeout applies only if server names select the upstream. Default 10 s.
+    /// Maximum time until a client has sent its TLS `ClientHello`. Afterwards, the gateway closes the stream.
+    /// This timeout applies only if server names select the upstream. Default 10 s.
     pub hello: Duration,
 }
 
@@ -69,9 +69,9 @@ impl TcpForward {
         Self::by_name(upstream, ServerNames::default(), config)
     }
 
-    /// Returns a value that selects the upstream of a TLS stream by the server name that the client sends.
-    /// Streams go to `upstream` if `names` does not contain their server name. Streams without TLS are
-    /// closed, unless `names` is empty.
+    /// Returns a value that selects the upstream of a TLS stream by the server name that the client sends. If
+    /// `names` does not contain this server name, the stream goes to `upstream`. If `names` is not empty, the
+    /// gateway closes streams without TLS.
     pub fn by_name(upstream: Arc<Upstream>, names: ServerNames, config: TcpConfig) -> Self {
         Self { target: ArcSwap::from_pointee(Target { upstream, names, config }), meter: Arc::default() }
     }
@@ -177,7 +177,7 @@ async fn drive(
     let config = TunnelConfig { client_early: early, server_early: PooledBuffer::default(), idle, count };
     let tunneled = tunnel(&mut client.stream, stream, worker, config).await;
     (timeline.received_bytes, timeline.sent_bytes) = (tunneled.received_bytes, tunneled.sent_bytes);
-    // Until this line, the slot counts the stream as a request in flight at the server.
+    // The stream counts as a request in flight at the server until the slot is dropped here.
     drop(slot);
     tunneled.end
 }

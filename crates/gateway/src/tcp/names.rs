@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::upstream::Upstream;
 
-/// Upstreams by TLS server name. The gateway does not decrypt the streams, because the TLS connection
-/// continues to the server.
+/// Upstreams by TLS server name. The gateway does not decrypt the streams: the client and the upstream server
+/// perform the TLS handshake with each other.
 #[derive(Clone, Default, Debug)]
 pub struct ServerNames {
     exact: HashMap<String, Arc<Upstream>>,
-    /// Upstreams for wildcard names. The key is the text after `*.`, and the wildcard matches all names
-    /// below this text.
+    /// Upstreams for wildcard names. The key is the domain after `*.`. A wildcard matches all subdomains of
+    /// this domain.
     wildcard: HashMap<String, Arc<Upstream>>,
 }
 
@@ -26,7 +26,8 @@ impl ServerNames {
         };
     }
 
-    /// Returns `true` if there are no names. The gateway then does not read the server name of the client.
+    /// Returns `true` if there are no names. The gateway then does not read the server name that the client
+    /// sends.
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }

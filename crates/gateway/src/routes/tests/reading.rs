@@ -1,4 +1,4 @@
-//! Compares routes with a simple model of the rules, which checks every route for every request.
+//! Compares routes with a simple model of the rules. The model checks every route for every request.
 
 use std::cmp::Reverse;
 

@@ -15,8 +15,8 @@ fn status_of(scene: &Scene, path: &str) -> String {
     response.split(' ').nth(1).unwrap().to_owned()
 }
 
-/// Regression test: such paths bypassed the policy. They matched `/` here, and an upstream server answered
-/// them as `/admin/users`.
+/// Regression test: such paths bypassed the policy. They matched `/` in the gateway, but an upstream server
+/// read them as `/admin/users`.
 #[test]
 fn ambiguous_path_that_would_bypass_a_policy_gets_400() {
     let scene = Scene::new(guarded(PathReadings::default()));
@@ -37,7 +37,8 @@ fn ambiguous_path_that_would_bypass_a_policy_gets_400() {
         "/open/y/;x/../../admin",
         "/open/y/%2F/../../admin",
         "/admin%2Fx/../users",
-        // Servers that trim segments answered these paths as `/admin`, bypassing its policy.
+        // Servers that remove spaces read these paths as `/admin`, so the requests bypassed the policy of
+        // `/admin`.
         "/admin%20",
         "/admin%20%20/users",
         "/%20admin/users",

@@ -1,9 +1,9 @@
-//! Tests of paths that are spelled differently from the routes.
+//! Tests of paths that have another form than the path of the route.
 
 use super::*;
 
-/// Regression test: a client could bypass a route. The catch-all route took `/%61dmin`, and the upstream
-/// server interpreted it as `/admin`.
+/// Regression test: a client could bypass the route `/admin`. The path `/%61dmin` matched the catch-all
+/// route, and the upstream server read it as `/admin`.
 #[test]
 fn every_spelling_of_a_path_matches_the_same_route() {
     let routes = routes(&[at("/"), at("/admin"), at("/exact$"), at("/users/{id}"), at("/@me")]);
