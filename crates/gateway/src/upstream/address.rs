@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use thruway_client::UpstreamAddr;
 
-/// Address of a server: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`. A host name
-/// with a port, such as `backend.example:8080`, represents all addresses of the host.
+/// Address of a server: `192.0.2.1:8080`, `[2001:db8::1]:8080` or `unix:/run/backend.sock`. A host name with
+/// a port, such as `backend.example:8080`, stands for all addresses of the host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerAddr {
     /// An IP address with a port, or the path of a Unix socket.
@@ -64,9 +64,8 @@ impl FromStr for ServerAddr {
     }
 }
 
-/// Returns `true` if `host` can be a DNS name. Underscores are accepted, because existing names contain
-/// them. A name is rejected if its last label is a number, because such a name would be an IP address (RFC
-/// 1123 §2.1).
+/// Returns `true` if `host` can be a DNS name. Accepts underscores, because some existing names contain them.
+/// If the last label is a number, the text is not a host name, but possibly an IP address (RFC 1123 §2.1).
 fn is_name(host: &str) -> bool {
     let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(is_byte);

@@ -1,8 +1,8 @@
 //! The background thread of the process, which runs the health checks and DNS lookups of all upstreams.
 //!
-//! All workers share the result of a DNS lookup or a health check. The separate thread ensures that lookups
-//! and checks do not delay responses of the workers. A task has only a weak reference to its upstream, and
-//! ends after the upstream is dropped.
+//! All workers share the result of a DNS lookup or a health check. On a separate thread, lookups and checks
+//! do not delay the responses of the workers. A task has only a weak reference to its upstream. It ends after
+//! the upstream is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,8 +27,8 @@ static TASKS: LazyLock<Mutex<UnboundedSender<Start>>> = LazyLock::new(|| {
 pub(crate) fn spawn<F: Future<Output = ()> + 'static>(start: impl FnOnce() -> F + Send + 'static) {
     let start: Start = Box::new(|| Box::pin(start()));
     let tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Sending fails if the thread could not start. If the thread could not start, the log contains the
-    // error, and no background task runs.
+    // Sending fails if the thread could not start. In this case, the log contains the error, and no
+    // background task runs.
     let _ = tasks.send(start);
 }
 

@@ -37,27 +37,27 @@ pub struct UpstreamConfig {
     pub ejection: EjectionConfig,
     /// Settings of active health checks. Default: no health checks.
     pub check: Option<CheckConfig>,
-    /// Duration of the slow start of a server that has become available again. During this time, the
-    /// server's share of requests increases from a tenth to its normal share. With [`Balance::Hash`], the
-    /// server's share of keys increases, and each key that has returned to the server stays there. Default:
-    /// no slow start.
+    /// Duration of the slow start of a server that has become available again. During this time, the server's
+    /// share of requests increases from a tenth to its normal share. With [`Balance::Hash`], the server gets
+    /// back more and more of its keys, and keeps each key that it got back. Default: no slow start.
     pub slow_start: Duration,
     /// Version of the PROXY protocol. If set, each connection to a server begins with a PROXY header that
     /// names the client. The gateway reuses such a connection only for requests of the same client
     /// connection. Health checks send a PROXY header without a client. Default: no PROXY header.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// HTTP/2 settings. If set, the gateway uses HTTP/2, without negotiation unless
-    /// [`negotiates_http2`](Self::negotiates_http2) is `true`. Each HTTP/2 connection carries as many
-    /// requests at a time as its server allows. Default: HTTP/1.1.
+    /// HTTP/2 settings. If set, the gateway uses HTTP/2 without negotiation. With
+    /// [`negotiates_http2`](Self::negotiates_http2), the server chooses the version. Each HTTP/2 connection
+    /// carries as many requests at a time as its server allows. Default: HTTP/1.1.
     pub http2: Option<Http2Config>,
     /// `true` lets the server choose between HTTP/2 and HTTP/1.1 with ALPN on each connection.
     /// [`http2`](Self::http2) must be set, and the TLS connector must offer both protocols. Default
     /// `false`.
     pub negotiates_http2: bool,
-    /// TLS settings for connections to the servers. The TLS handshake follows the PROXY header, if there is
-    /// one. Default: no TLS.
+    /// TLS settings for connections to the servers. If there is a PROXY header, the gateway sends it before
+    /// the TLS handshake. Default: no TLS.
     pub tls: Option<UpstreamTls>,
-    /// Maximum time to connect to a server. The TLS handshake may take the same time again. Default 5 s.
+    /// Maximum time to connect to a server. The following TLS handshake has a separate timeout of the same
+    /// length. Default 5 s.
     pub connect_timeout: Duration,
     /// Maximum time without a byte in either direction of a tunnel. Default one hour: protocols with few
     /// messages normally send a keep-alive message at least once per hour.
@@ -66,35 +66,35 @@ pub struct UpstreamConfig {
     /// including queueing, connecting and retries.
     pub exchange: Config,
     /// Maximum time without a byte in an event stream (`text/event-stream`). Event streams use this timeout
-    /// in place of [`content_idle`](thruway_client::Timeouts::content_idle). The server may have no events,
-    /// so the end of this time does not count as a failure of the server. Default one hour, the same as for
+    /// in place of [`content_idle`](thruway_client::Timeouts::content_idle). This timeout does not count as a
+    /// failure of the server, because the server may have no events. Default one hour, the same as for
     /// tunnels.
     pub event_stream_idle: Duration,
-    /// Limits for the idle connections of each worker. Default: 1024 connections to one server, and 4096
-    /// connections to all servers. If the limits are below the number of requests in flight, every other
-    /// request opens a connection.
+    /// Limits for the idle connections of each worker. Default: at most 1024 connections to one server, and
+    /// at most 4096 connections to all servers together. Idle connections above a limit are closed. Choose
+    /// limits above the usual number of requests in flight, so that few requests must open a connection.
     pub pool: PoolConfig,
     /// Maximum number of requests in flight for the upstream. Further requests wait in the queue. Default
     /// 0, which means no limit.
     pub requests_max: usize,
-    /// Maximum number of connections to all servers, including idle connections, but without the
-    /// connections of health checks. Each worker has a share of this number, at least one connection. If
-    /// the limit is reached, the worker closes its oldest idle connection to open a new one. If all
-    /// connections are in use, requests wait in the queue. With HTTP/2, requests also wait for a free
-    /// stream. If the server of a waiting request has no connection, another server with a free stream gets
-    /// the request. Allow at least one connection for each server and worker. Default 0, which means no
+    /// Maximum number of connections to all servers together. Idle connections count, but connections of
+    /// health checks do not count. Each worker gets an equal share of this number, but at least one
+    /// connection. If the limit is reached, the worker closes its oldest idle connection to open a new one.
+    /// If all connections are in use, requests wait in the queue. With HTTP/2, requests also wait for a free
+    /// stream. Another server with a free stream may get the request in place of the selected server. The
+    /// limit should allow at least one connection from each worker to each server. Default 0, which means no
     /// limit.
     pub connections_max: usize,
     /// Settings of the queue, in which requests wait if no server has capacity.
     pub queue: QueueConfig,
-    /// Maximum number of other servers to try after a request has failed, if the request may be sent again.
-    /// Default 2.
+    /// Maximum number of retries of a request at other servers. Only requests that may be sent again are
+    /// retried. Default 2.
     pub retries_max: u32,
-    /// Limit for retries as a share of all requests.
+    /// Limit for the number of retries in proportion to the number of requests.
     pub retry_budget: RetryBudget,
-    /// Maximum number of request body bytes that the gateway keeps for a retry until the response begins.
-    /// If the body is longer, the request is not retried after a part of its body was sent. Default 64 KiB.
-    /// With 0, the gateway keeps no bytes.
+    /// Maximum number of request body bytes that the gateway keeps for a retry. The gateway keeps the bytes
+    /// until the response begins. If the body is longer, the gateway does not retry the request after sending
+    /// a part of its body. Default 64 KiB. With 0, the gateway keeps no bytes.
     pub replay_bytes_max: usize,
 }
 
@@ -109,8 +109,8 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Returns the name that the certificate of `server` must contain. Returns `None` if this name cannot
-    /// be in a certificate.
+    /// Returns the name that the certificate of `server` must contain. Returns `None` if a certificate cannot
+    /// contain this name.
     pub(crate) fn name_of(&self, server: &ServerAddr) -> Option<TlsServerName> {
         self.server_name.clone().or_else(|| TlsServerName::new(&server.name()).ok())
     }
@@ -120,8 +120,9 @@ impl UpstreamTls {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ResolverConfig {
     /// The resolver of the gateway, with the addresses of DNS servers. If there are no addresses, the
-    /// resolver uses the servers in `resolv.conf`. The resolver looks up a name again when its time to live
-    /// is over, but at most once per second and at least once per hour.
+    /// resolver uses the servers in `resolv.conf`. When the time to live of a DNS response expires, the
+    /// resolver looks up the name again. The time between two lookups is at least one second and at most one
+    /// hour.
     Dns(Vec<SocketAddr>),
     /// The resolver of the operating system. The system's resolver does not report the time to live.
     System,
@@ -139,10 +140,10 @@ impl ResolverConfig {
 /// Settings of one server of an upstream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// Address of the server. A host name represents all its addresses.
+    /// Address of the server. A host name stands for all its addresses.
     pub address: ServerAddr,
-    /// Relative share of requests, at most [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1. With 0, only
-    /// clients with a sticky cookie for this server use the server.
+    /// Relative share of requests, at most [`WEIGHT_MAX`](Self::WEIGHT_MAX). Default 1. With 0, the server
+    /// gets only requests with a sticky cookie for this server.
     pub weight: u32,
     /// `true` for a backup server, which gets requests only if no other server is available. Default
     /// `false`.
@@ -185,8 +186,8 @@ impl UpstreamConfig {
 }
 
 impl ServerConfig {
-    /// The maximum weight of a server. The maximum weight limits the memory for the round robin order of
-    /// the servers.
+    /// The maximum weight of a server. Higher weights would need more memory for the round robin order of the
+    /// servers.
     pub const WEIGHT_MAX: u32 = 256;
 
     /// Returns settings for a server at `address`, with the default values.

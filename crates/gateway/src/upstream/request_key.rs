@@ -1,6 +1,6 @@
-//! The properties of a request that determine which server gets the request: the hash of its key, its
-//! sticky cookie, and its PROXY header. The PROXY header is important, because a connection with this
-//! header belongs to one client.
+//! The properties of a request that determine its server and its connection: the hash of its key, its sticky
+//! cookie, and its PROXY header. A connection with a PROXY header belongs to one client, so only requests of
+//! this client may use it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use thruway_server::{ConnectionInfo, Request};
 use super::config::UpstreamConfig;
 use super::selection::balance_config::{HashBy, hash_of_client};
 
-/// Properties of a request that determine which server gets the request, if that server is healthy.
+/// Properties of a request that determine its server and its connection.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RequestKey {
-    /// Hash of the request's key. Requests with the same hash go to the same server. `None` if the request
-    /// has no key.
+    /// Hash of the request's key. Requests with the same hash go to the same server if the server is
+    /// available. `None` if the request has no key.
     pub(crate) hash: Option<u64>,
     /// The token in the sticky cookie, which identifies a server. `None` if the request has no sticky
     /// cookie.

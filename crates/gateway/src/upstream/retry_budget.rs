@@ -1,19 +1,19 @@
 //! Limits the number of retries.
 //!
-//! Retries help if one server fails. If all servers fail, retries do harm, because each request then
-//! becomes several requests. The retry budget is a percentage of the requests in the last ten seconds, plus
-//! a few retries per second. Finagle and linkerd also limit retries by such a budget.
+//! Retries help if one server fails. If all servers fail, retries do harm, because the servers then get
+//! several requests for each client request. The retry budget is a percentage of the requests in the last ten
+//! seconds, plus a few retries per second. Finagle and linkerd also limit retries by such a budget.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The limit for sending failed requests to another server. The limit does not apply to requests that
-/// failed because an idle connection closed.
+/// The limit for retries at another server. The limit does not apply to a retry after the server has closed
+/// an idle connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
-    /// Number of retries, as a percentage of the requests in the last ten seconds. Default 20.
+    /// Maximum number of retries, as a percentage of the requests in the last ten seconds. Default 20.
     pub percent: u32,
-    /// Number of additional retries per second. Default 10.
+    /// Number of retries per second that are allowed in addition. Default 10.
     pub per_second_min: u32,
 }
 
@@ -23,8 +23,8 @@ impl Default for RetryBudget {
     }
 }
 
-/// The balance of a retry budget. For each of the last ten seconds, the balance contains the deposits minus
-/// the withdrawals, in hundredths of a retry.
+/// The balance of a retry budget. Each request is a deposit, and each retry is a withdrawal. For each of the
+/// last ten seconds, this struct contains the deposits minus the withdrawals, in hundredths of a retry.
 #[derive(Debug)]
 pub(crate) struct BudgetBalance {
     seconds: [AtomicU64; SECONDS as usize],
@@ -77,7 +77,7 @@ impl BudgetBalance {
     }
 }
 
-/// Packs a second and its balance into one number, so that both are replaced together.
+/// Packs a second and its balance into one number, so that an atomic operation can replace both.
 const fn pack(second: u32, balance: i32) -> u64 {
     (second as u64) << 32 | balance.cast_unsigned() as u64
 }

@@ -16,8 +16,7 @@ use super::statistics::ServerStatistics;
 /// A server of an upstream.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Number of the server. This number is unique in this process, and is not reused after the server is
-    /// removed.
+    /// Id of the server. The id is unique in this process. It is not reused after the server is removed.
     pub(crate) number: usize,
     pub(crate) address: UpstreamAddr,
     /// The address of the server, for access logs.
@@ -26,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) origin: usize,
     pub(crate) weight: u32,
     pub(crate) is_backup: bool,
-    /// Seed for the hash scores of the server, which is the same in every process.
+    /// Seed for the hash scores of the server. The seed is the same in every process.
     pub(crate) seed: u64,
     /// Token of the server in sticky cookies.
     pub(crate) token: u64,
@@ -37,14 +36,15 @@ pub(crate) struct Server {
     slow_start: u64,
     /// State that survives a reload of the config.
     pub(crate) state: Arc<RetainedState>,
-    /// `true` if the newest connection to the server has reached a listener of this process.
-    leads_back: AtomicBool,
+    /// `true` if the newest connection to the server has reached a listener of this process, so that requests
+    /// could loop.
+    is_own_listener: AtomicBool,
     /// `true` after a loop through this server was logged.
     has_logged_loop: AtomicBool,
 }
 
-/// State of a server that survives a reload of the config. A request that began before the reload therefore
-/// stays counted until it ends.
+/// State of a server that survives a reload of the config. For example, a request that began before the
+/// reload stays counted until it ends.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedState {
     pub(crate) health: ServerHealth,
@@ -65,7 +65,7 @@ pub(crate) enum ChosenVersion {
 }
 
 impl Server {
-    /// Returns a server at `address` for the configured server `origin`, with new state.
+    /// Returns a server at `address` with new state. `origin` is the index of the server in the config.
     pub(crate) fn new(upstream: &UpstreamConfig, origin: usize, address: UpstreamAddr) -> Self {
         Self::known(upstream, origin, address, Arc::default())
     }
@@ -95,27 +95,27 @@ impl Server {
             slow_start: milliseconds(upstream.slow_start),
             state,
             address,
-            leads_back: AtomicBool::new(false),
+            is_own_listener: AtomicBool::new(false),
             has_logged_loop: AtomicBool::new(false),
         }
     }
 
     /// Records whether a new connection to the server has reached a listener of this process.
-    pub(crate) fn set_leads_back(&self, leads_back: bool) {
-        if self.leads_back() != leads_back {
-            self.leads_back.store(leads_back, Ordering::SeqCst);
+    pub(crate) fn set_own_listener(&self, is_own_listener: bool) {
+        if self.is_own_listener() != is_own_listener {
+            self.is_own_listener.store(is_own_listener, Ordering::SeqCst);
         }
     }
 
-    /// Returns `true` if the server is a listener of this process. The result is reliable only after the
-    /// first connection to the server.
+    /// Returns `true` if the server is a listener of this process. Before the first connection to the server,
+    /// the result is always `false`.
     #[inline]
-    pub(crate) fn leads_back(&self) -> bool {
-        self.leads_back.load(Ordering::SeqCst)
+    pub(crate) fn is_own_listener(&self) -> bool {
+        self.is_own_listener.load(Ordering::SeqCst)
     }
 
-    /// Logs the first request loop through this server. Further loops are not logged, because clients can
-    /// cause any number of looping requests.
+    /// Logs the first request loop through this server. Does not log further loops, because clients can cause
+    /// any number of them.
     #[cold]
     pub(crate) fn log_loop(&self, upstream: &str) {
         if !self.has_logged_loop.swap(true, Ordering::Relaxed) {
@@ -138,7 +138,7 @@ impl Server {
         self.state.in_flight.load(Ordering::SeqCst) < self.requests_max
     }
 
-    /// Counts a request as in flight until [`end`](Self::end) is called. A refused request is not counted.
+    /// Counts a request as in flight until [`end`](Self::end) is called. Does not count a refused request.
     pub(crate) fn begin(&self, now: u64) -> Admission {
         // The counter has the ordering `SeqCst`, like the counters of the queue, so that a waiting request
         // cannot miss free capacity.
@@ -165,13 +165,14 @@ impl Server {
         self.state.health.is_available(now)
     }
 
-    /// Returns `true` if the server, while healthy, gets requests without its sticky cookie.
+    /// Returns `true` if the server gets requests from new clients when it is healthy. New clients have no
+    /// sticky cookie.
     #[inline]
     pub(crate) fn takes_new_clients(&self) -> bool {
         self.weight > 0 && self.state.health.admin_state() == AdminState::Enabled
     }
 
-    /// Returns the slow-start share of the server's normal traffic, in percent.
+    /// Returns the share of its normal traffic that the server gets during its slow start, in percent.
     #[inline]
     pub(crate) fn percent_wanted(&self, now: u64) -> u64 {
         self.state.health.percent_wanted(self.slow_start, now)

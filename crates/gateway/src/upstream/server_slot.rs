@@ -20,23 +20,24 @@ use super::server::Server;
 use super::upstream::Upstream;
 use crate::Failure;
 
-/// A slot counts a request as in flight at a server until the slot is dropped.
+/// A slot for one request at a server. The request counts as in flight at the server until the slot is
+/// dropped.
 pub(crate) struct ServerSlot {
     /// The worker of the request. The worker owns the connections that the request may use.
     pub(crate) worker: Rc<Worker>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
-    /// The PROXY header for new connections.
+    /// The PROXY header for new connections. `None` if the upstream does not use the PROXY protocol.
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
     /// Permit to open a connection. `None` if there is no permit, or after the permit was used.
     pub(crate) permit: RefCell<Option<Permit>>,
     admission: Admission,
     since: Duration,
-    /// Time at which the last byte of the request was sent to the server, or at which the request began.
-    /// The response time of the server begins at this time, so it does not include the time in which the
-    /// client sends its request.
+    /// Time at which the last part of the request was sent to the server. Before any part is sent, the time
+    /// at which the request began. The response time of the server begins at this time, so it does not
+    /// include the upload time of the client.
     sent: Duration,
-    /// `true` if the response head means success, but the response body is incomplete.
+    /// `true` if the response head counts as a success, but the response body is incomplete.
     is_succeeding: bool,
 }
 
@@ -88,7 +89,7 @@ impl ServerSlot {
         Err(unavailable)
     }
 
-    /// Returns another slot at `server`, if the server accepts the request again.
+    /// Returns a new slot at `server` for the same request, if the server accepts the request again.
     pub(crate) fn again(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,
@@ -172,13 +173,13 @@ impl ServerSlot {
         self.sent = self.since;
     }
 
-    /// Records the current time, because a part of the request body was sent.
+    /// Records that a part of the request body was sent at the current time.
     pub(crate) fn content_sent(&mut self) {
         self.sent = self.clock().now_exact();
     }
 
-    /// Records a response, which may be incomplete. Adds the sticky cookie to the response if the client
-    /// does not have this cookie.
+    /// Records a response, which may be incomplete. If the client does not have the sticky cookie of this
+    /// server, adds the cookie to the response.
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {
@@ -197,20 +198,21 @@ impl ServerSlot {
         if let Some(cookie) = &self.server.set_cookie
             && key.sticky != Some(self.server.token)
         {
-            // The config rejects cookie names that cannot be sent, so an error is unlikely here. An error
-            // would only drop the cookie.
+            // The config rejects invalid cookie names, so an error is unlikely. After an error, the response
+            // has no cookie.
             let _ = response.append_field("Set-Cookie", cookie.value(key.is_https));
         }
     }
 
-    /// Records that the response body is complete. If the client leaves before the end, nothing is recorded.
+    /// Records that the response body is complete. This method is not called if the client leaves before the
+    /// end.
     pub(crate) fn completed(&mut self) {
         if std::mem::take(&mut self.is_succeeding) {
             self.note_success();
         }
     }
 
-    /// Records that the response body broke off. The time until then is not recorded as a response time.
+    /// Records that the response body broke off. The elapsed time does not count as a response time.
     pub(crate) fn broke_off(&self, failure: Failure) {
         if !is_fault(failure, false) {
             return;
@@ -232,8 +234,8 @@ impl ServerSlot {
         }
     }
 
-    /// Records that the server sent no response. If the server has only closed an idle connection, this
-    /// does not count as a failure of the server.
+    /// Records that the server sent no response. If the server has only closed an idle connection, the server
+    /// does not count as failed.
     pub(crate) fn failed(&self, failure: Failure, is_reused: bool) {
         if !is_fault(failure, is_reused) {
             return;
@@ -246,7 +248,7 @@ impl ServerSlot {
     }
 
     /// Records a failed connection that another request has already reported. Only a request that tests an
-    /// ejected server reports the failure again, because the test needs a result.
+    /// ejected server reports the failure again, because the result of the test must be recorded.
     pub(crate) fn failed_with_another(&self, failure: Failure) {
         if self.admission == Admission::Trial {
             self.failed(failure, false);
@@ -304,7 +306,7 @@ mod tests {
         scene.server(0).health().latency.microseconds(scene.now())
     }
 
-    /// Regression test: the slowest client determined the measured latency of a server.
+    /// Regression test: a slow upload by a client increased the measured latency of the server.
     #[test]
     fn upload_time_of_client_does_not_count_as_server_latency() {
         let scene = Scene::new(Balance::PeakEwma, &[1]);

@@ -40,8 +40,8 @@ impl FailureCounts {
         }
     }
 
-    /// Returns the number of failures for each error name in `Proxy-Status`, without names that have not
-    /// occurred.
+    /// Returns the number of failures for each error name in `Proxy-Status`. Leaves out error names with no
+    /// failures.
     fn load(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         Failure::PROXY_ERRORS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
@@ -117,12 +117,12 @@ pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 #[repr(align(128))]
 struct Shard(Histogram<BUCKETS>);
 
-/// Number of responses by the time until the response head arrived.
+/// Number of responses, grouped by the time until the response head arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ResponseCounts {
-    /// Number of responses in each bucket of response times. A bucket counts the times above the previous
-    /// bound in [`RouteMeter::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
-    /// times.
+    /// Number of responses in each bucket of response times. [`RouteMeter::BOUNDS`] contains the upper bound
+    /// of each bucket except the last. A response counts in the first bucket whose bound is at least its
+    /// response time. If no bound is large enough, the response counts in the last bucket.
     pub buckets: [u64; BUCKETS],
     /// Sum of all response times.
     pub time: Duration,

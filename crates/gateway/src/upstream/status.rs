@@ -30,15 +30,15 @@ pub struct ServerStatus {
     pub connections_opened: u64,
     /// Number of requests that were sent on reused connections.
     pub connections_reused: u64,
-    /// Number of failed requests for each error name in `Proxy-Status`, without names that have not
-    /// occurred.
+    /// Number of failed requests for each error name in `Proxy-Status`. Error names with no failures are left
+    /// out.
     pub failures: Vec<(&'static str, u64)>,
-    /// Durations from the end of the request to the head of the response, by method and status. The list is
-    /// empty unless response times are [recorded](crate::Forward::timed).
+    /// Times from the end of the request to the head of the response, grouped by method and status. The list
+    /// is empty if response times are not [recorded](crate::Forward::timed).
     pub durations: Vec<RequestDurations<ClientAttributes>>,
 }
 
-/// State of a server, which explains why the server gets requests or gets no requests.
+/// State of a server. The state shows why the server gets requests, or why it gets no requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerState {
@@ -95,18 +95,18 @@ impl Upstream {
         self.connections.open()
     }
 
-    /// Returns the number of retries, at another server or on another connection.
+    /// Returns the number of retries. A retry uses another server or another connection.
     pub fn retries(&self) -> u64 {
         self.statistics.retries()
     }
 
-    /// Returns the number of requests that got no server, for each error name in `Proxy-Status`. The result
-    /// leaves out names that have not occurred.
+    /// Returns the number of requests that got no server, for each error name in `Proxy-Status`. Error names
+    /// with no failures are left out.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         self.statistics.failures()
     }
 
-    /// Returns the response times of the upstream. All counts are 0 unless response times are
+    /// Returns the response times of the upstream. All counts are 0 if response times are not
     /// [recorded](crate::Forward::timed).
     pub fn response_counts(&self) -> ResponseCounts {
         self.statistics.responses.counts()
@@ -118,9 +118,9 @@ impl Upstream {
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
-    /// Returns `true` if at least one server may get requests of new clients, regardless of its health. A
-    /// server may get such requests if its weight is above 0 and it is [enabled](AdminState::Enabled). A
-    /// host name without addresses has no servers.
+    /// Returns `true` if at least one server may get requests from new clients when it is healthy. Such a
+    /// server has a weight above 0 and is [enabled](AdminState::Enabled). A host name without addresses has
+    /// no servers.
     pub fn has_server(&self) -> bool {
         self.members.load().list.iter().any(|server| server.takes_new_clients())
     }
@@ -137,10 +137,9 @@ impl Upstream {
         self.members.load().list.iter().any(is_healthy)
     }
 
-    /// Sets the admin state of the server at `address`. The state lasts until the next change, or until the
-    /// address is removed. If the config no longer contains the address, the state ends at once. If DNS no
-    /// longer returns the address, the state ends after ten minutes. Returns `false` if no server has this
-    /// address.
+    /// Sets the admin state of the server at `address`. Returns `false` if no server has this address. The
+    /// state lasts until the next change. If a reload removes the address from the config, the state is lost
+    /// at once. If DNS no longer returns the address, the state is lost after ten minutes.
     pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
         let servers = self.members.load();
         let mut is_there = false;
@@ -151,8 +150,8 @@ impl Upstream {
         is_there
     }
 
-    /// Copies the admin states of the servers of `other` to the servers with the same addresses in this
-    /// upstream.
+    /// Copies admin states from `other`. A server of this upstream gets the admin state of the server in
+    /// `other` with the same address.
     pub fn keep_admin_states_of(&self, other: &Self) {
         let is_set = |server: &&Arc<Server>| server.health().admin_state() != AdminState::Enabled;
         for server in other.members.load().list.iter().filter(is_set) {

@@ -20,8 +20,8 @@ use super::statistics::UpstreamStatistics;
 /// Servers that handle the same requests. All workers share the upstream.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Id that distinguishes the connections to this upstream from the connections to other upstreams.
-    /// After a reload, an upstream with the same name has another id.
+    /// Id of this upstream in the connection pools of the workers. A reload creates a new upstream with
+    /// another id.
     pub(crate) id: u64,
     pub(crate) config: UpstreamConfig,
     /// Name of the upstream, for access logs.
@@ -33,10 +33,10 @@ pub struct Upstream {
     pub(crate) connections: Arc<Connections>,
     pub(crate) retries: Arc<BudgetBalance>,
     pub(crate) statistics: Arc<UpstreamStatistics>,
-    /// The newest upstream after reloads of the config. This reference is empty before the first reload.
+    /// The newest upstream that has replaced this upstream. Empty before the first reload.
     pub(crate) successor: Arc<Mutex<Weak<Upstream>>>,
-    /// `true` after another upstream has replaced this upstream. A replaced upstream completes its
-    /// requests, but its background tasks end.
+    /// `true` after a reload has replaced this upstream. The requests of a replaced upstream continue, but
+    /// its background tasks end.
     pub(crate) is_replaced: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Upstream {
         &self.config
     }
 
-    /// Returns the host of `server` for a URI, as written in the config.
+    /// Returns the host and port of `server`, as written in the config.
     pub(crate) fn host_of(&self, server: &Server) -> String {
         self.config.servers.get(server.origin).map(|config| config.address.host()).unwrap_or_default()
     }
@@ -86,8 +86,8 @@ impl Upstream {
         self.retries.deposit(self.config.retry_budget, milliseconds(now));
     }
 
-    /// Returns `true` if a request that has failed at `tried` servers may be sent to another server. If the
-    /// result is `true`, the retry is counted.
+    /// Returns `true` if a request that has failed at `tried` servers may be sent to another server. If so,
+    /// also counts the retry.
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
             && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
@@ -99,15 +99,15 @@ impl Upstream {
         self.config.connections_max > 0
     }
 
-    /// Returns a permit to open a connection for `worker`. Returns `None` if the connection limit is
-    /// reached. This method must be called only if connections are limited.
+    /// Returns a permit to open a connection for `worker`. Returns `None` if the connection limit is reached.
+    /// Call this method only if connections are limited.
     pub(crate) fn permit(&self, worker: &Worker) -> Option<Permit> {
         self.connections.permit(worker, self.config.connections_max)
     }
 
     /// Notifies waiting requests that a connection of `worker` is idle or has a free stream. If a reload has
-    /// replaced this upstream, requests of the new config may also wait for these connections, because only
-    /// the new config may limit connections.
+    /// replaced this upstream, also notifies requests of the new upstream, because they may wait for the same
+    /// connections.
     #[inline]
     pub(crate) fn notify_free_connection(&self, worker: &Worker) {
         if self.limits_connections() || self.is_replaced() {
@@ -121,7 +121,8 @@ impl Upstream {
         self.is_replaced.load(Ordering::Relaxed)
     }
 
-    /// Returns the current time. The time is exact only if response times are measured.
+    /// Returns the current time. If response times are measured, the time is exact. Otherwise, returns the
+    /// cached time of the clock.
     pub(crate) fn now(&self, clock: &Clock) -> Duration {
         if self.health.measures_latency() { clock.now_exact() } else { clock.now() }
     }

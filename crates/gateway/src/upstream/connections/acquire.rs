@@ -1,5 +1,5 @@
-//! Acquires connections for requests: reuses an idle connection, or gets a permit to open or share a
-//! connection if connections are limited.
+//! Acquires connections for requests. A request reuses an idle connection, shares an HTTP/2 connection, or
+//! gets a permit to open a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ enum Acquisition {
 }
 
 impl Acquired {
-    /// Returns the number of a shared connection, or 0 if the connection is not shared. Newer connections
-    /// have higher numbers.
+    /// Returns the sequence number of a shared connection, or 0 if the connection is not shared. Newer
+    /// connections have higher numbers.
     pub(crate) const fn number(&self) -> u64 {
         match self {
             Self::Http1(_) => 0,
@@ -112,19 +112,19 @@ impl ServerSlot {
         }
     }
 
-    /// Returns `true` if other requests may share the HTTP/2 connection of this request. Connections are
-    /// not shared if a PROXY header names the client, or if the config allows no idle connections.
+    /// Returns `true` if other requests may share the HTTP/2 connection of this request. Returns `false` if a
+    /// PROXY header names the client, or if the config allows no idle connections.
     pub(crate) fn shares_connections(&self) -> bool {
         let pool = &self.upstream.config.pool;
         self.proxied.is_none() && pool.idle_per_address_max > 0 && pool.idle_max > 0
     }
 }
 
-/// Waits for a connection to the server of `slot` within the connection limit of the upstream, at most
-/// until the time `until`. Returns an idle connection if there is one and the request needs no new
-/// connection. Returns `None` if the request may share a connection, or if it may open a connection with
-/// the permit in the slot. If only another server has a shared connection with a free stream, the slot
-/// moves to that server. Servers in `tried` are excluded.
+/// Gets a connection to the server of `slot`, or a permit to open one, within the connection limit of the
+/// upstream. Waits until the time `until` if necessary. If there is an idle connection and `is_new` is
+/// `false`, returns the idle connection. Otherwise, returns `None`. The request may then share a connection,
+/// or open a connection with the permit in the slot. If only a connection to another server has a free
+/// stream, the slot moves to that server. Servers in `tried` are excluded.
 ///
 /// # Errors
 /// Returns an error if too many requests already wait, or if the waiting time is over.
@@ -149,8 +149,8 @@ pub(crate) async fn acquire_within_limit(
 }
 
 /// Selects how the request gets a connection: an idle connection, a shared connection, or a permit for a new
-/// connection. Returns `None` if the request must wait. A request that shares a connection notifies the next
-/// waiting requests, because the connection may have more free streams.
+/// connection. Returns `None` if the request must wait. If the result is a shared connection, the caller must
+/// notify the next waiting requests, because the connection may have more free streams.
 fn find_connection(slot: &ServerSlot, is_new: bool, tried: &[usize]) -> Option<Acquisition> {
     let waiting = if is_new { None } else { slot.take_idle(slot.worker.clock().now()) };
     if let Some(connection) = waiting {
@@ -169,9 +169,8 @@ fn may_share(slot: &ServerSlot) -> bool {
         && find(&slot.worker, slot.wanted(), None).is_some()
 }
 
-/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. If the request
-/// waited for a connection to its own server instead, such a connection might never become free on a busy
-/// upstream.
+/// Selects another server with a free HTTP/2 stream, regardless of the balancing method. On a busy upstream,
+/// the request might otherwise wait forever for a connection to its own server.
 fn server_with_free_stream(slot: &ServerSlot, tried: &[usize]) -> Option<Acquisition> {
     if !slot.shares_connections() {
         return None;

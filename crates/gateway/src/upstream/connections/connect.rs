@@ -11,8 +11,8 @@ use crate::upstream::address::ServerAddr;
 use crate::upstream::config::UpstreamTls;
 use crate::upstream::server_slot::ServerSlot;
 
-/// Opens a connection to the server of a slot, with TLS if configured. `protocols` replaces the ALPN
-/// protocols of the config.
+/// Opens a connection to the server of a slot, with TLS if configured. If `protocols` is set, it replaces the
+/// ALPN protocols of the config.
 pub(crate) async fn connect_secured(
     slot: &ServerSlot,
     protocols: Option<&[&[u8]]>,
@@ -53,7 +53,7 @@ pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
         }
     };
     let own = OwnConnection::of(&stream);
-    slot.server.set_leads_back(own.is_some());
+    slot.server.set_own_listener(own.is_some());
     stream.hold((permit, own));
     Ok(stream)
 }

@@ -147,8 +147,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the number of body bytes that come next on the connection, without other bytes between them.
-    /// Returns 0 for HTTP/2, because its body bytes are in frames.
+    /// Returns the number of contiguous body bytes that come next on the connection. Returns 0 for HTTP/2,
+    /// because frame headers interrupt its body bytes.
     pub(crate) fn movable_content(&self) -> u64 {
         match self {
             Self::Http1(exchange) => exchange.movable_content(),
@@ -156,7 +156,7 @@ impl Exchange {
         }
     }
 
-    /// Lets `move_content` take body bytes directly from the connection, at most
+    /// Calls `move_content`, which takes body bytes directly from the connection. It may take at most
     /// [`movable_content`](Self::movable_content) bytes.
     pub(crate) fn poll_move_content(
         &mut self,
@@ -171,7 +171,7 @@ impl Exchange {
     }
 
     /// Ends the exchange. Returns the HTTP/1.1 connection if it can be reused. Returns `None` for HTTP/2,
-    /// because shared connections are not in the pool of idle connections.
+    /// because the pool of idle connections does not contain shared connections.
     pub(crate) fn finish(self) -> Option<Connection> {
         match self {
             Self::Http1(exchange) => exchange.finish(),
@@ -179,7 +179,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the connection or the HTTP/2 stream, if the response has made it a tunnel.
+    /// Returns the connection or the HTTP/2 stream, if the response has turned it into a tunnel.
     pub(crate) fn into_tunnel(self) -> Option<Upgraded> {
         match self {
             Self::Http1(exchange) => exchange.into_tunnel().map(Upgraded::Http1),
@@ -197,7 +197,7 @@ impl Exchange {
 }
 
 impl ResponsePoll<'_> {
-    /// Limits the number of bytes of one read. HTTP/2 has no such limit.
+    /// Limits the number of bytes of one read. Has no effect for HTTP/2.
     #[inline]
     pub(crate) const fn read_at_most(&mut self, bytes: usize) {
         if let Self::Http1(poll) = self {
@@ -205,7 +205,7 @@ impl ResponsePoll<'_> {
         }
     }
 
-    /// Returns the rest of the response body if all of it has arrived. The response is then complete.
+    /// Returns the remaining response body if it has arrived completely. The response is then complete.
     /// Returns `None` for HTTP/2.
     #[inline]
     pub(crate) fn take_content(&mut self) -> Option<&[u8]> {

@@ -1,9 +1,9 @@
-//! The HTTP/2 connections of one worker. Several requests share each connection, as many as the server of
-//! the connection allows.
+//! The HTTP/2 connections of one worker. Several requests share each connection, up to the number of streams
+//! that the server allows.
 //!
-//! After a failed health check or an ejection, another machine may have the address of the server. Existing
-//! connections to the server therefore get no new requests. A ping on each existing connection soon shows
-//! whether the server still exists.
+//! After a failed health check or an ejection, another machine may have taken over the address of the server.
+//! Therefore, existing connections to the server get no new requests. The gateway sends a ping on each
+//! existing connection, to find out whether the server still exists.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,11 +25,11 @@ use crate::upstream::server::RetainedState;
 #[derive(Default)]
 struct SharedConnections {
     servers: RefCell<HashMap<SharedKey, Shared>>,
-    /// Number of the most recently opened connection.
+    /// Sequence number of the most recently opened connection.
     last: Cell<u64>,
 }
 
-/// The id of an upstream, and the number of one of its servers.
+/// The id of an upstream, and the id of one of its servers (`Server::number`).
 pub(crate) type SharedKey = (u64, usize);
 
 /// The HTTP/2 connections to one server.
@@ -45,10 +45,10 @@ struct Shared {
 struct Open {
     number: u64,
     connection: Connection,
-    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
+    /// Id of the upstream's `Connections`. A reload of the config does not change this id.
     connections: u64,
     driving: Rc<Driving>,
-    /// Health epoch of the server at the time when the connection was opened.
+    /// Health epoch of the server when the connection was opened.
     epoch: usize,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum Outcome {
 /// An HTTP/2 connection that several requests may share.
 pub(crate) struct SharedConnection {
     pub(crate) connection: Connection,
-    /// Number of the connection. Newer connections have higher numbers.
+    /// Sequence number of the connection. Newer connections have higher numbers.
     pub(crate) number: u64,
     /// `true` if an earlier request has opened the connection.
     pub(crate) is_reused: bool,
@@ -89,22 +89,23 @@ pub(crate) struct Wanted {
     pub(crate) key: SharedKey,
     /// Current health epoch of the server. Connections from earlier epochs get no requests.
     pub(crate) epoch: usize,
-    /// `true` if the request may share a connection from an earlier epoch that is in use. Such sharing is
-    /// necessary if the connection limit allows no other connection.
+    /// `true` if the request may also share a connection from an earlier epoch, as long as other requests use
+    /// the connection. With a connection limit, such sharing is necessary, because the limit may allow no
+    /// other connection.
     pub(crate) keeps_used: bool,
     /// `true` if the request should wait for a connection that is being opened.
     pub(crate) awaits_opening: bool,
 }
 
-/// Returns the number for a new connection.
+/// Returns the sequence number for a new connection.
 pub(crate) fn next_number(worker: &Worker) -> u64 {
     let last = &worker.state::<SharedConnections>().last;
     last.set(last.get() + 1);
     last.get()
 }
 
-/// Lets requests share a connection until the connection ends. `connections` is the id of the upstream's
-/// `Connections`.
+/// Makes a connection available to other requests until the connection ends. `connections` is the id of the
+/// upstream's `Connections`.
 pub(crate) fn keep(
     worker: &Rc<Worker>,
     key: SharedKey,
@@ -119,7 +120,7 @@ pub(crate) fn keep(
     let open = Open { number, connection, connections, driving: driving.clone(), epoch };
     with_shared(worker, key, |shared| shared.open.push(open));
     spawn(ping_after_epoch(state.clone(), epoch, shared.connection.ping_request()));
-    // The worker owns the connection, so the task of the connection must not keep the worker alive.
+    // The worker owns the connection. Therefore, the task of the connection must not keep the worker alive.
     let worker = Rc::downgrade(worker);
     spawn(async move {
         driving.run().await;
@@ -136,7 +137,7 @@ async fn ping_after_epoch(state: Arc<RetainedState>, epoch: usize, ping_request:
         if state.health.epoch() != epoch {
             return ping_request.ask();
         }
-        sleep(LOOK_AT_SERVER).await;
+        sleep(EPOCH_CHECK_INTERVAL).await;
     }
 }
 
@@ -178,8 +179,9 @@ impl Open {
         self.connection.has_capacity()
     }
 
-    /// Returns `true` if the connection may get requests: the server was healthy since the connection was
-    /// opened, or the connection is in use and the limit allows no other connection.
+    /// Returns `true` if the connection may get new requests. The server must have been healthy since the
+    /// connection was opened. With `keeps_used`, a connection that other requests use may also get new
+    /// requests.
     fn is_trusted(&self, wanted: Wanted) -> bool {
         self.epoch == wanted.epoch || (wanted.keeps_used && !self.connection.is_idle())
     }
@@ -190,7 +192,8 @@ impl Open {
     }
 }
 
-/// Returns the numbers of the servers to which this worker has connections with free streams.
+/// Returns the ids (`Server::number`) of the servers to which this worker has connections with free
+/// streams.
 pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     let mut servers = worker.state::<SharedConnections>().servers.borrow_mut();
     let of_upstream = servers.iter_mut().filter(|((id, _), _)| *id == upstream);
@@ -200,8 +203,8 @@ pub(crate) fn with_free_streams(worker: &Worker, upstream: u64) -> Vec<usize> {
     with_free_streams.collect()
 }
 
-/// Returns a connection with a free stream and a number above `later_than`. If there is no such connection,
-/// returns a connection that is being opened. Returns `None` if no connection is being opened either.
+/// Returns a connection that has a free stream and is newer than the connection `later_than`. If there is no
+/// such connection, returns a connection that is being opened, if any.
 pub(crate) fn find(
     worker: &Worker,
     wanted: Wanted,
@@ -279,4 +282,4 @@ pub(crate) fn count_for_test(worker: &Worker) -> usize {
 }
 
 /// Interval for checking the health epoch of a connection's server.
-const LOOK_AT_SERVER: Duration = Duration::from_secs(1);
+const EPOCH_CHECK_INTERVAL: Duration = Duration::from_secs(1);

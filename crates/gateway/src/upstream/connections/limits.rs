@@ -1,9 +1,8 @@
 //! Limits for the requests and connections of an upstream, and the requests that wait because of these
 //! limits.
 //!
-//! Each worker has a share of the allowed connections. A request uses only the connections of its own
-//! worker. A waiting request neither waits for an idle connection of another worker nor closes such a
-//! connection.
+//! Each worker has a share of the allowed connections. A request uses only the connections of its own worker.
+//! It cannot use or close an idle connection of another worker.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,21 +19,21 @@ use crate::Failure;
 /// counters and queues of the previous upstream.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// Id of the upstream's connections in the state of each worker. The id stays the same when a reload
-    /// changes the config.
+    /// Id of the upstream's connections in the state of each worker. A reload of the config does not change
+    /// this id.
     pub(crate) id: u64,
     /// Requests that wait for a server.
     pub(crate) requests: Queue,
     pub(crate) idle: IdleCounts,
-    /// Number of requests in flight at all servers. The gateway counts these requests only if their number
-    /// is limited.
+    /// Number of requests in flight at all servers. This field is only counted if the number of requests is
+    /// limited.
     in_flight: AtomicUsize,
-    /// The shares of the workers, unset until the first connection is opened.
+    /// The shares of the workers. This field is empty until the first connection is opened.
     shares: OnceLock<Box<[Share]>>,
 }
 
 /// Counter of the open connections of one worker, and the requests that wait for a connection or a stream.
-/// Other workers only read this counter.
+/// Other workers only read the counter.
 #[derive(Debug, Default)]
 struct Share {
     open: AtomicUsize,
@@ -104,7 +103,7 @@ impl Connections {
         self.requests.len() + self.shares().iter().map(|share| share.queue.len()).sum::<usize>()
     }
 
-    /// Returns the number of requests that have waited, and their waiting times.
+    /// Returns the number of requests that have waited, and a histogram of their waiting times.
     pub(crate) fn waiting_counts(&self) -> WaitingCounts {
         let counts = self.shares().iter().map(|share| share.queue.counts());
         counts.fold(self.requests.counts(), WaitingCounts::plus)
@@ -120,8 +119,8 @@ impl Connections {
         self.share(worker).0.queue.notify_capacity();
     }
 
-    /// Returns a permit if this worker has fewer connections than its share of `connections_max`. Closes an
-    /// idle connection if necessary.
+    /// Returns a permit if this worker has fewer connections than its share of `connections_max`. If
+    /// necessary, closes idle connections first.
     pub(crate) fn permit(self: &Arc<Self>, worker: &Worker, connections_max: usize) -> Option<Permit> {
         let (share, place) = self.share(worker);
         let most = share_of(connections_max, self.shares().len(), place);
@@ -142,8 +141,8 @@ impl Connections {
         Permit { connections: self.clone(), worker }
     }
 
-    /// Returns the result of `attempt`. While `attempt` returns `None`, waits for a connection and tries
-    /// again.
+    /// Calls `attempt` until it returns a result, and returns this result. After each `None`, waits for a
+    /// connection.
     ///
     /// # Errors
     /// Returns an error if too many requests already wait, or if the waiting time is over.
@@ -159,8 +158,8 @@ impl Connections {
     }
 }
 
-/// Divides `all` connections among `workers` workers, and returns the share of one worker. The share is at
-/// least one connection.
+/// Divides `all` connections among `workers` workers, and returns the share of the worker with the index
+/// `worker`. The share is at least one connection.
 fn share_of(all: usize, workers: usize, worker: usize) -> usize {
     (all / workers + usize::from(worker < all % workers)).max(1)
 }
@@ -184,7 +183,8 @@ mod tests {
     use crate::upstream::connections::connect::connect;
     use crate::upstream::{RequestKey, ServerSlot, Upstream, UpstreamConfig};
 
-    /// Regression test: only connections that were opened under a limit were counted.
+    /// Regression test: connections that were opened without a limit were not counted after a reload had set
+    /// a limit.
     #[tokio::test]
     async fn new_limit_counts_connections_opened_without_a_limit() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,8 +1,8 @@
 //! Opens or shares a connection for a request, in the HTTP version that the server uses.
 //!
 //! If servers choose the HTTP version, the gateway expects that a server chooses the same version as on its
-//! last connection. If the expected version is HTTP/1.1, no request waits for a connection of another
-//! request, because the waiting request could not share that connection. If the server chooses the other
+//! last connection. If the expected version is HTTP/1.1, a request does not wait until another request has
+//! opened a connection, because requests cannot share HTTP/1.1 connections. If the server chooses the other
 //! version, the request uses the connection anyway.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::upstream::server_slot::ServerSlot;
 /// Requirements of a request for its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Purpose {
-    /// If set, a shared connection must be newer than the connection with this number.
+    /// If set, a shared connection must be newer than the connection with this sequence number.
     pub(crate) later_than: Option<u64>,
     /// `true` if the connection or one of its streams will become a tunnel.
     pub(crate) is_upgrade: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Purpose {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotOpened {
     pub(crate) failure: Failure,
-    /// `true` if another request has tried to open the connection and reports the failure.
+    /// `true` if another request has tried to open the connection. That request reports the failure.
     pub(crate) is_counted: bool,
 }
 
@@ -42,8 +42,8 @@ enum Opened {
     Http2(Box<SharedConnection>, Driver),
 }
 
-/// Returns a connection to the server of `slot`. Returns an error after `left`, the remaining time of the
-/// request.
+/// Returns a connection to the server of `slot`. Returns an error if the connection is not open after `left`,
+/// the remaining time of the request.
 pub(crate) async fn open_within(
     left: Option<Duration>,
     slot: &ServerSlot,
@@ -77,7 +77,8 @@ async fn open_for(slot: &ServerSlot, purpose: Purpose) -> Result<Acquired, NotOp
     open_http1(slot, Some(&[b"http/1.1"])).await
 }
 
-/// Opens an HTTP/1.1 connection for this request only. `protocols` replaces the ALPN protocols of the config.
+/// Opens an HTTP/1.1 connection for this request only. If `protocols` is set, it replaces the ALPN protocols
+/// of the config.
 async fn open_http1(slot: &ServerSlot, protocols: Option<&[&[u8]]>) -> Result<Acquired, NotOpened> {
     match connect_secured(slot, protocols).await {
         Ok(stream) => Ok(Acquired::Http1(Connection::new(stream, &slot.upstream.config.exchange))),
@@ -99,10 +100,11 @@ fn not_opened(failure: impl Into<Failure>) -> NotOpened {
     NotOpened { failure: failure.into(), is_counted: false }
 }
 
-/// Returns a connection to the server of `slot` that has a free stream and a number above `later_than`. If a
-/// server refuses streams or closes a connection, many requests need another connection at once, and all of
-/// these requests share the next connection. Only this request uses the connection if the server chooses
-/// HTTP/1.1, or if requests [may not share](ServerSlot::shares_connections) connections.
+/// Returns a connection to the server of `slot` that has a free stream and is newer than the connection
+/// `later_than`. Usually, other requests can share this connection. For example, if the server closes a
+/// connection, many requests need another connection at once. All of these requests share the next
+/// connection. The connection is not shared if the server chooses HTTP/1.1, or if requests [may not
+/// share](ServerSlot::shares_connections) connections.
 async fn share(
     slot: &ServerSlot,
     http2: &Http2Config,
@@ -189,7 +191,7 @@ mod tests {
         ServerSlot::select(upstream, &worker, &RequestKey::default(), &[], None).await.unwrap()
     }
 
-    /// Regression test: such connections were kept until an HTTP/1.1 connection was released.
+    /// Regression test: closed HTTP/2 connections were kept until an HTTP/1.1 connection became idle.
     #[tokio::test]
     async fn closed_http2_connection_is_forgotten() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -212,8 +214,8 @@ mod tests {
             .expect("the closed connection is still kept");
     }
 
-    /// Regression test: a server was down and returned at another address behind the same name. Requests used
-    /// the old connection for another 20 seconds.
+    /// Regression test: a server went down, and its host name then had another address. Requests used the old
+    /// connection for another 20 seconds.
     #[tokio::test]
     async fn connection_opened_before_an_outage_gets_no_new_requests() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -232,7 +234,7 @@ mod tests {
         timeout(TEST_TIMEOUT, LocalSet::new().run_until(connected)).await.unwrap();
     }
 
-    /// Without this, requests would wait until the last exchange on the old connection ends.
+    /// If new requests could not share the old connection, they would wait until its last exchange ends.
     #[tokio::test]
     async fn old_connection_stays_shared_while_used_at_connections_max() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

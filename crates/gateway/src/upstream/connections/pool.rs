@@ -2,8 +2,8 @@
 //!
 //! A connection with a PROXY header belongs to one client, and only requests of this client reuse it.
 //!
-//! A connection belongs to the worker thread that polls it, so each worker has separate pools, which need
-//! no locks.
+//! A connection belongs to the worker thread that polls it. Therefore, each worker has separate pools, which
+//! need no locks.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,8 +16,8 @@ use thruway_client::{Connection, Pool, PoolConfig, ReadBuffers, UpstreamStream};
 use thruway_net::{ProxyHeader, Worker, spawn};
 use tokio::time::sleep;
 
-/// State of a worker: its pools, the read buffers of all exchanges, and whether a task closes idle
-/// connections.
+/// State of a worker: its pools, and the read buffers of all exchanges. A flag shows whether a task is
+/// running that closes idle connections.
 #[derive(Default)]
 struct Pools {
     of_upstreams: RefCell<Vec<UpstreamPool>>,
@@ -25,12 +25,12 @@ struct Pools {
     read_buffers: ReadBuffers,
 }
 
-/// The idle connections of one worker to the servers of an upstream, with the number of the server as the
-/// key.
+/// The idle connections of one worker to the servers of an upstream. The key is the id of the server
+/// (`Server::number`).
 pub(crate) struct UpstreamPool {
     /// Id of the upstream. A reload creates an upstream with a new id.
     upstream: u64,
-    /// Id of the upstream's `Connections`. This id stays the same when a reload changes the config.
+    /// Id of the upstream's `Connections`. A reload of the config does not change this id.
     connections: u64,
     idle: Duration,
     pool: Pool<usize, UpstreamStream, BuildHasherDefault<ByNumber>>,
@@ -48,15 +48,14 @@ pub(crate) struct PoolKey<'k> {
     pub(crate) proxied: Option<&'k ProxyHeader>,
 }
 
-/// Hasher for server numbers. Peers cannot choose these numbers, so the hasher needs no protection from
-/// collisions.
+/// Hasher for server ids. Clients cannot choose these ids, so the hasher needs no protection from collisions.
 #[derive(Default)]
 struct ByNumber(u64);
 
 impl Hasher for ByNumber {
     fn write_usize(&mut self, number: usize) {
-        // The multiplication spreads the number over all bits, because a hash table uses the highest and
-        // the lowest bits.
+        // A hash table uses the highest and the lowest bits. The multiplication spreads the server id over
+        // all bits.
         self.0 = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
@@ -71,7 +70,7 @@ impl Hasher for ByNumber {
     }
 }
 
-/// Counters of idle connections, one for each worker. Each worker writes its counter without a lock.
+/// Counters of idle connections, one for each worker. Each worker writes its own counter without a lock.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCounts(Mutex<Vec<Weak<AtomicUsize>>>);
 
@@ -102,7 +101,7 @@ impl IdleCount {
     }
 }
 
-/// Returns the buffers that all exchanges of a worker read into.
+/// Returns the read buffers that all exchanges of a worker share.
 #[inline]
 pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
     &worker.state::<Pools>().read_buffers
@@ -150,7 +149,7 @@ pub(crate) fn put_idle(
 /// time. Returns `false` if no connection is idle.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
     let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
-    // The pools of earlier configs come first.
+    // The pools of earlier configs come first in `pools`.
     let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
     own.any(|pool| {
         let is_closed = pool.pool.close_oldest() || pool.proxied.close_oldest();
@@ -198,11 +197,10 @@ fn sweep(pools: &mut Vec<UpstreamPool>, now: Duration) {
     });
 }
 
-/// Returns the pool limits for connections with a PROXY header. A connection with a PROXY header is useless
-/// after its client has left, and the pool does not notice that the client has left. So connections with a
-/// PROXY header stay idle only for a short time. Their total number has the limit that otherwise applies to
-/// the connections of one server.
-fn of_one_client_each(config: PoolConfig) -> PoolConfig {
+/// Returns the pool limits for connections with a PROXY header. Such a connection is useless after its client
+/// has left, but the pool does not notice that the client has left. Therefore, the pool keeps such
+/// connections only for a short time. The limit for one server applies to all of these connections together.
+fn limits_for_proxied_connections(config: PoolConfig) -> PoolConfig {
     PoolConfig {
         idle_max: config.idle_max.min(config.idle_per_address_max),
         idle: config.idle.min(PROXIED_IDLE),
@@ -216,8 +214,8 @@ const PROXIED_IDLE: Duration = Duration::from_secs(5);
 /// Minimum time between two checks of all idle connections.
 const SWEEP_PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time between two checks of all idle connections. Connections that are added between two checks
-/// may have a shorter idle timeout.
+/// Maximum time between two checks of all idle connections. The time is short, because a connection that is
+/// added between two checks may have a shorter idle timeout than the others.
 const SWEEP_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl UpstreamPool {
@@ -230,7 +228,7 @@ impl UpstreamPool {
         is_proxied: bool,
         count: IdleCount,
     ) -> Self {
-        let proxied = of_one_client_each(config);
+        let proxied = limits_for_proxied_connections(config);
         Self {
             upstream,
             connections,
@@ -263,15 +261,15 @@ mod tests {
         assert!(high.len() > 100);
     }
 
-    /// Regression test: short-lived clients left thousands of idle connections to a server, for half a
-    /// minute.
+    /// Regression test: after clients had left, thousands of their connections to a server stayed idle for
+    /// half a minute.
     #[test]
     fn pools_per_client_have_smaller_idle_limits() {
         let all = UpstreamConfig::new("a", []).pool;
-        let of_one = of_one_client_each(all);
+        let of_one = limits_for_proxied_connections(all);
         assert_eq!(of_one.idle_max, all.idle_per_address_max);
         assert!(of_one.idle < all.idle / 2);
         let small = PoolConfig { idle_max: 1, idle: Duration::from_secs(1), ..all };
-        assert_eq!(of_one_client_each(small), small);
+        assert_eq!(limits_for_proxied_connections(small), small);
     }
 }

@@ -41,9 +41,9 @@ pub(crate) enum Unavailable {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// First attempts of requests. First attempts can use free capacity of any server.
-    first_tries: Line,
-    /// Retries of requests. Retries need capacity at other servers than the servers that have failed.
+    /// First attempts of requests. A first attempt can use the free capacity of any server.
+    first_attempts: Line,
+    /// Retries of requests. A retry needs capacity at a server where the request has not failed.
     retries: Line,
     times: WaitingTimes,
 }
@@ -60,16 +60,16 @@ struct Line {
 struct QueueEntry<'q> {
     queue: &'q Queue,
     line: &'q Line,
-    /// `true` if the request is a retry, or if no other first attempt waits before it.
+    /// `true` if the request may try at once: it is a retry, or no other first attempt waits before it.
     is_next: bool,
 }
 
 impl Queue {
     /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
-        // This counter and the counters of the servers have the ordering `SeqCst`. This ordering ensures
-        // that no free capacity is missed: either the server that frees capacity sees the waiting request,
-        // or the request sees the free capacity.
+        // This counter and the counters of the servers have the ordering `SeqCst`. With this ordering, a
+        // waiting request cannot miss free capacity. Either the worker that frees capacity sees the waiting
+        // request, or the waiting request sees the free capacity.
         self.waiting.load(Ordering::SeqCst)
     }
 
@@ -88,25 +88,25 @@ impl Queue {
 
     #[cold]
     fn announce_capacity(&self) {
-        // The queue wakes all retries, because not every retry can use the free capacity. Few retries wait,
-        // because the retry budget limits retries.
+        // All retries wake up, because some retries cannot use the free capacity. Few retries wait, because
+        // the retry budget limits retries.
         self.retries.capacity_freed.notify_waiters();
-        if self.first_tries.waiting.load(Ordering::SeqCst) > 0 {
-            self.first_tries.capacity_freed.notify_one();
+        if self.first_attempts.waiting.load(Ordering::SeqCst) > 0 {
+            self.first_attempts.capacity_freed.notify_one();
         }
     }
 
     /// Wakes all waiting requests, because the servers have changed.
     pub(crate) fn notify_all(&self) {
         self.retries.capacity_freed.notify_waiters();
-        self.first_tries.capacity_freed.notify_waiters();
+        self.first_attempts.capacity_freed.notify_waiters();
     }
 
     /// Adds a request to the queue. Returns `None` if the queue is full.
     fn enter(&self, is_retry: bool, length_max: usize) -> Option<QueueEntry<'_>> {
         let enter = |waiting: usize| (waiting < length_max).then_some(waiting + 1);
         self.waiting.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).ok()?;
-        let line = if is_retry { &self.retries } else { &self.first_tries };
+        let line = if is_retry { &self.retries } else { &self.first_attempts };
         let before = line.waiting.fetch_add(1, Ordering::SeqCst);
         Some(QueueEntry { queue: self, line, is_next: is_retry || before == 0 })
     }
@@ -143,7 +143,7 @@ impl Queue {
         until: Option<Duration>,
         mut attempt: impl FnMut() -> Result<T, Unavailable>,
     ) -> Result<T, Failure> {
-        let is_next = is_retry || self.first_tries.waiting.load(Ordering::SeqCst) == 0;
+        let is_next = is_retry || self.first_attempts.waiting.load(Ordering::SeqCst) == 0;
         let attempted = if is_next { attempt() } else { Err(Unavailable::Busy) };
         match attempted {
             Ok(got) => Ok(got),
@@ -173,8 +173,8 @@ impl Queue {
         let line = place.line;
         let mut capacity_freed = pin!(line.capacity_freed.notified());
         capacity_freed.as_mut().enable();
-        // The first request in the queue tries at once. If capacity became free before this request entered
-        // the queue, no request was in the queue, so no request was woken.
+        // The first request in the queue tries at once. Capacity may have become free just before this
+        // request entered the queue. The queue was then empty, so the free capacity woke no request.
         let mut is_my_turn = place.is_next;
         let outcome = loop {
             if is_my_turn {
@@ -203,16 +203,16 @@ impl Queue {
 /// sends no notification.
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(100);
 
-/// Histogram of waiting times. Requests that do not wait are not counted.
+/// Histogram of waiting times. Counts only requests that have waited.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 
 /// Number of requests that have waited for a server, and their waiting times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
-    /// Number of requests in each bucket of waiting times. A bucket counts the times above the previous
-    /// bound in [`WaitingCounts::BOUNDS`], up to the bound of the bucket. The last bucket counts all longer
-    /// times.
+    /// Number of requests in each bucket of waiting times. [`WaitingCounts::BOUNDS`] contains the upper bound
+    /// of each bucket except the last. A request counts in the first bucket whose bound is at least its
+    /// waiting time. If no bound is large enough, the request counts in the last bucket.
     pub buckets: [u64; BUCKETS],
     /// Sum of the waiting times.
     pub time: Duration,
@@ -238,7 +238,7 @@ impl WaitingCounts {
 }
 
 impl WaitingCounts {
-    /// Returns the sum of these counts and the counts in `other`.
+    /// Adds the counts in `other` to these counts, bucket by bucket, and returns the result.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
         self.time += other.time;

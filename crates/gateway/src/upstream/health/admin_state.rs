@@ -10,7 +10,7 @@ pub enum AdminState {
     /// The server gets requests.
     #[default]
     Enabled,
-    /// The server only gets requests with its sticky cookie, as with the weight 0.
+    /// The server gets only requests with a sticky cookie for this server, as with the weight 0.
     Draining,
     /// The server gets no requests, even if no other server is available.
     Disabled,

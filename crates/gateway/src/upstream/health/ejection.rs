@@ -6,10 +6,9 @@
 //! ▲                           ▲                                  │
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
-//! ```
-//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. If only
-//! ejected servers are left, each successful response ends the ejection of its server, and failures do not
-//! extend ejections.
+//! ``` If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. A
+//! successful response to such a request ends the ejection of the server. A failure does not extend the
+//! ejection.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,18 +23,18 @@ pub struct EjectionConfig {
     /// Number of consecutive failures after which a server is ejected. A failure is a failed connection, a
     /// timeout, or an invalid response. Default 5. With 0, no server is ejected.
     pub failures: u32,
-    /// Response statuses that also count as failures. Default: no statuses, because the request causes a
-    /// 500 as often as the server does.
+    /// Response statuses that also count as failures. Default: no statuses, because a request can also be the
+    /// cause of an error status.
     pub statuses: Vec<StatusRange>,
-    /// Duration of the first ejection of a server. Each further ejection takes twice as long as the
-    /// previous one. Default 10 s.
+    /// Duration of the first ejection of a server. Each further ejection takes twice as long as the previous
+    /// ejection. Default 10 s.
     pub time: Duration,
     /// Maximum duration of an ejection. If a server was healthy for this time, its next ejection takes
     /// [`time`](Self::time) again. Default 1 min.
     pub time_max: Duration,
-    /// Maximum percentage of unavailable servers. Ejected servers count, and so do servers that are
-    /// unavailable for other reasons. The gateway
-    /// may always eject one server, but never all servers. Default 70.
+    /// Maximum percentage of unavailable servers. All unavailable servers count, not only ejected servers. At
+    /// this percentage, the gateway ejects no further server. Even with a low percentage, the gateway may
+    /// eject one server. It never ejects the last available server. Default 70.
     pub percent_max: u32,
 }
 
@@ -85,12 +84,12 @@ pub(crate) struct Ejection {
     until: AtomicU64,
 }
 
-/// The decision whether a server admits a request.
+/// Decision of a server about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// The server admits an ordinary request.
+    /// The server accepts the request.
     Usual,
-    /// The server is ejected, and this request tests whether it works again.
+    /// The ejected server accepts the request, and the request tests whether the server works again.
     Trial,
     /// The server refuses the request, because another request tests the server or the server has no
     /// capacity.
@@ -104,8 +103,8 @@ impl Ejection {
         self.until.load(Ordering::Relaxed) <= now
     }
 
-    /// Decides whether the server admits a request. If a test request never reports its result, the next
-    /// test request may follow after the duration of the first ejection.
+    /// Decides whether the server accepts a request. If a test request never reports its result, another
+    /// request may test the server after the duration of a first ejection.
     #[inline]
     pub(crate) fn admit(&self, config: &EjectionConfig, now: u64) -> Admission {
         let until = self.until.load(Ordering::Relaxed);
@@ -123,8 +122,8 @@ impl Ejection {
     /// Records a success, which resets the number of consecutive failures.
     #[inline]
     pub(crate) fn succeeded(&self) {
-        // The number of failures is usually 0 already, and an unnecessary write would slow down other
-        // workers.
+        // The number of failures is usually 0. In this case, a write would slow down other workers for no
+        // benefit.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -144,8 +143,8 @@ impl Ejection {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// Records a failure. Returns `true` if the server must be ejected, because there were enough
-    /// consecutive failures, or because the failed request tested the ejected server.
+    /// Records a failure. Returns `true` if the server must be ejected. This is the case after enough
+    /// consecutive failures, or if the failed request tested the ejected server.
     pub(crate) fn failed(&self, config: &EjectionConfig, admission: Admission) -> bool {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let is_in = self.until.load(Ordering::Relaxed) == 0;
@@ -157,8 +156,9 @@ impl Ejection {
         }
     }
 
-    /// Ejects the server, which became healthy at `healthy_since`. Returns the duration of the ejection in
-    /// milliseconds. Returns `None` if another request has already ejected the server.
+    /// Ejects the server. `healthy_since` is the time at which the server last became healthy. Returns the
+    /// duration of the ejection in milliseconds. Returns `None` if another request has already ejected the
+    /// server.
     pub(crate) fn eject(
         &self,
         config: &EjectionConfig,

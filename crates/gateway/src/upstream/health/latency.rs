@@ -1,7 +1,7 @@
-//! Response times of a server: a moving average that is sensitive to peaks.
+//! Average response time of a server, as a moving average that is sensitive to peaks (peak EWMA).
 //!
 //! If a response is slower than the average, its time becomes the new average immediately. Faster responses
-//! lower the average gradually. Without responses, the average decays, so that a slow server is tried
+//! lower the average gradually. Without responses, the average decays, so that a slow server gets requests
 //! again. Finagle and linkerd use the same average.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +27,8 @@ impl Latency {
     }
 
     /// Records that a request failed after the time `elapsed`. The failure counts as a response that took ten
-    /// times as long as the average. A single failure changes the average only for a short time. After
-    /// repeated failures, the server ranks as the slowest server.
+    /// times as long as the average. The effect of a single failure is short. After repeated failures, the
+    /// server counts as the slowest server.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {
@@ -64,7 +64,7 @@ impl Average {
         (self.microseconds as u64) << 32 | self.at as u64
     }
 
-    /// Returns the average at `now`, which has decayed since the last response time was added.
+    /// Returns the average at `now`, after its decay since the last response.
     fn faded(self, now: u64) -> u32 {
         scale(self.microseconds, self.share_left(now))
     }
@@ -80,10 +80,10 @@ impl Average {
         Self { microseconds: microseconds.max(1), at: (now & LOWER) as u32 }
     }
 
-    /// Returns the weight of the old average at `now`, from 0 to 1.
+    /// Returns the share of the old average that is left at `now`, from 0 to 1.
     fn share_left(self, now: u64) -> f64 {
         let elapsed = ((now & LOWER) as u32).wrapping_sub(self.at);
-        // The time of another worker may be slightly ahead of `now`.
+        // Another worker may have recorded a time that is slightly later than `now`.
         let elapsed = if elapsed > u32::MAX / 2 { 0 } else { elapsed };
         (-f64::from(elapsed) / DECAY_MILLISECONDS).exp()
     }
@@ -98,7 +98,7 @@ fn scale(microseconds: u32, share: f64) -> u32 {
     (f64::from(microseconds) * share) as u32
 }
 
-/// Time in milliseconds after which about a third of the old average is left.
+/// Time in milliseconds after which the old average has decayed to about a third.
 const DECAY_MILLISECONDS: f64 = 10_000.0;
 
 const FAILURE_MICROSECONDS_MIN: u32 = 100_000;

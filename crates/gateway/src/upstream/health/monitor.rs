@@ -10,8 +10,8 @@ use super::ejection::{Admission, EjectionConfig, milliseconds};
 use crate::upstream::membership::members::Membership;
 use crate::upstream::server::Server;
 
-/// Settings for evaluating the health of an upstream's servers. The health of each server is in its
-/// `ServerHealth`.
+/// Evaluates the health of an upstream's servers. This struct contains only settings. The health of each
+/// server is in its `ServerHealth`.
 #[derive(Debug)]
 pub(crate) struct HealthMonitor {
     /// Name of the upstream, for the log.
@@ -54,8 +54,9 @@ impl HealthMonitor {
         }
     }
 
-    /// Records the failure of a request that was admitted as `admission`. Ejects the server after enough
-    /// failures, unless too many servers in `members` are unavailable.
+    /// Records the failure of a request. `admission` is the decision with which the server accepted the
+    /// request. Ejects the server after enough failures, unless too many servers in `members` are
+    /// unavailable.
     pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
         if server.health().ejection.failed(&self.ejection, admission) {
             self.eject(members, server, admission, milliseconds(clock.now()));
@@ -63,7 +64,7 @@ impl HealthMonitor {
     }
 
     /// Records the response time of `response`, which has just arrived. `sent` is the time at which the
-    /// server had received the whole request.
+    /// gateway had sent the whole request.
     pub(crate) fn responded(server: &Server, response: &Response, sent: Duration, clock: &Clock) {
         let (health, exact) = (server.health(), clock.now_exact());
         let (elapsed, now) = (exact.saturating_sub(sent), milliseconds(exact));
@@ -101,8 +102,8 @@ impl HealthMonitor {
     }
 }
 
-/// Returns `true` if the status means that no server could respond (RFC 9110 §15.6.3 to §15.6.5). Other error
-/// statuses do not count, because the request is often their cause.
+/// Returns `true` for the statuses 502, 503 and 504, which mean that no server could respond (RFC 9110
+/// §15.6.3 to §15.6.5). Returns `false` for other error statuses, because the request is often their cause.
 const fn is_gateway_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

@@ -1,5 +1,5 @@
-//! Health of one server. All workers share this state, and it survives a reload of the config. Times are in
-//! milliseconds of the process clock.
+//! Health of one server. All workers share this state. The state survives a reload of the config. Times are
+//! in milliseconds of the process clock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct ServerHealth {
     pub(crate) ejection: Ejection,
     admin_state: AdminStateCell,
     checked: AtomicU8,
-    /// Number of times that the server was found down or was ejected.
+    /// Number of times that health checks found the server down or that the gateway ejected it.
     epoch: AtomicUsize,
     /// End of the pause that the server requested with `Retry-After`.
     asks_to_wait_until: AtomicU64,
@@ -80,8 +80,8 @@ impl ServerHealth {
         self.admin_state.set(state);
     }
 
-    /// Returns the number of the current health epoch. A connection from an earlier epoch may no longer
-    /// work, because the server was down or ejected since.
+    /// Returns the number of the current health epoch. An epoch ends when the server goes down or is ejected.
+    /// A connection from an earlier epoch may no longer work.
     pub(crate) fn epoch(&self) -> usize {
         self.epoch.load(Ordering::Relaxed)
     }
@@ -90,8 +90,8 @@ impl ServerHealth {
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes the server unavailable for the duration `time`, because its header `Retry-After` requests this
-    /// pause.
+    /// Makes the server unavailable for the duration `time`, which the server has requested with
+    /// `Retry-After`.
     pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
         self.asks_to_wait_until.store(until, Ordering::Relaxed);
@@ -107,9 +107,8 @@ impl ServerHealth {
         self.healthy_since.load(Ordering::Relaxed)
     }
 
-    /// Returns the slow-start share of the server's normal traffic, in percent. `slow_start` is the
-    /// duration of a slow start in milliseconds. The share is at least a tenth, because only traffic shows
-    /// that a server can handle more.
+    /// Returns the share of its normal traffic that the server gets during its slow start, in percent.
+    /// `slow_start` is the duration of a slow start in milliseconds. The share is at least a tenth.
     #[inline]
     pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
         let healthy_since = if slow_start == 0 { 0 } else { self.healthy_since() };

@@ -1,9 +1,8 @@
 //! Looks up the addresses of servers in DNS, at the start and at intervals.
 //!
-//! The resolver of the system reports no time to live, so the interval of its lookups is configured. With
-//! `resolver = "dns"`, the time to live in DNS responses determines the interval. After a failed lookup,
-//! the upstream keeps its servers. A server keeps its state if its address remains, or if its address
-//! returns within ten minutes.
+//! With `resolver = "dns"`, the time to live in DNS responses determines the interval. The resolver of the
+//! system reports no time to live, so the config sets the interval. After a failed lookup, the upstream keeps
+//! its servers. A server keeps its state if its address stays in DNS, or returns to DNS within ten minutes.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,7 +27,7 @@ use crate::upstream::upstream::Upstream;
 pub struct FirstLookup(Option<Receiver<()>>);
 
 impl FirstLookup {
-    /// Waits until each host name was looked up once. Failed lookups count, too.
+    /// Waits until the first lookup of each host name has succeeded or failed.
     pub fn wait(self) {
         if let Some(done) = self.0 {
             // The wait also ends if the background task of the lookups ends.
@@ -58,7 +57,7 @@ pub struct ServerLookup {
 }
 
 /// Looks up the host names of an upstream's servers once, all at the same time. Waits for at most the time
-/// `within`. A command that checks a config calls this function before the config is used.
+/// `within`. The command that checks a config calls this function.
 pub async fn look_up_servers(config: &UpstreamConfig, within: Duration) -> Vec<ServerLookup> {
     let resolver = config.resolver.resolver();
     let mut lookups = JoinSet::new();
@@ -93,7 +92,7 @@ pub(crate) fn start(upstream: &Arc<Upstream>, resolver: Arc<dyn Resolve>) -> Fir
     let (done, is_done) = channel();
     let upstream = Arc::downgrade(upstream);
     background::spawn(|| run(upstream, names, resolver, done));
-    // If each name already has a known address, the caller does not wait for the first lookup.
+    // If all names already have addresses, the caller need not wait for the first lookup.
     FirstLookup((!are_known).then_some(is_done))
 }
 
@@ -111,7 +110,7 @@ fn names_of(upstream: &Upstream) -> Vec<Name> {
 async fn run(upstream: Weak<Upstream>, mut names: Vec<Name>, resolver: Arc<dyn Resolve>, done: Sender<()>) {
     let (mut done, clock) = (Some(done), Clock::system());
     loop {
-        let mut pause = HOLDS_MAX;
+        let mut pause = TTL_MAX;
         // All lookups run at the same time, so that a slow lookup does not delay the others.
         let lookups: Vec<_> = names.iter().map(|name| spawn_local(look_up(name, &resolver))).collect();
         for (name, lookup) in names.iter_mut().zip(lookups) {
@@ -144,13 +143,13 @@ fn look_up(name: &Name, resolver: &Arc<dyn Resolve>) -> impl Future<Output = io:
 fn pause_after(has_addresses: bool, holds: Option<Duration>, interval: Duration) -> Duration {
     match holds {
         _ if !has_addresses => interval.min(FAILED_INTERVAL),
-        Some(holds) => holds.clamp(HOLDS_MIN, HOLDS_MAX),
+        Some(holds) => holds.clamp(TTL_MIN, TTL_MAX),
         None => interval,
     }
 }
 
-/// Replaces the addresses of `name` by `addresses`, and returns `true`. If the lookup failed or found no
-/// addresses, keeps the previous addresses and returns `false`.
+/// Replaces the servers of `name` after a lookup, and returns `true`. If the lookup failed or found no
+/// addresses, keeps the previous servers and returns `false`.
 fn take_addresses(
     upstream: &Arc<Upstream>,
     name: &mut Name,
@@ -182,7 +181,8 @@ fn take_addresses(
     true
 }
 
-/// Replaces the servers of the configured server `origin` by servers at `addresses`.
+/// Replaces the servers of one host name by servers at `addresses`. `origin` is the index of the host name in
+/// the config.
 fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[UpstreamAddr], clock: &Clock) {
     let now = clock.now();
     let Some(changed) = upstream.members.replace(&upstream.config, origin, addresses, now) else { return };
@@ -201,14 +201,16 @@ fn replace_servers(upstream: &Arc<Upstream>, origin: usize, addresses: &[Upstrea
 /// Maximum time for the lookup of one name. The resolver of the system may try several DNS servers.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Interval after a failed lookup. This interval is short, because requests may be waiting for the result.
+/// Maximum interval after a failed lookup. The interval is short, because requests may fail until a lookup
+/// succeeds.
 const FAILED_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Minimum time between two lookups, even if the time to live is shorter.
-const HOLDS_MIN: Duration = Duration::from_secs(1);
+/// Minimum time between two lookups, used if the time to live is shorter.
+const TTL_MIN: Duration = Duration::from_secs(1);
 
-/// Maximum time between two lookups. This maximum limits how long a mistake in a DNS zone has effects.
-const HOLDS_MAX: Duration = Duration::from_hours(1);
+/// Maximum time between two lookups, used if the time to live is longer. With this limit, a mistake in a DNS
+/// zone has effects for at most one hour.
+const TTL_MAX: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
 mod tests {

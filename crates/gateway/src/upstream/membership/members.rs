@@ -17,7 +17,7 @@ use crate::upstream::server::{RetainedState, Server};
 #[derive(Debug)]
 pub(crate) struct Membership {
     servers: ArcSwap<ServerList>,
-    /// Recently removed servers. The upstream that replaces this upstream on reload shares this list.
+    /// Recently removed servers. On reload, the new upstream shares this list.
     removed: Arc<RemovedServers>,
 }
 
@@ -39,8 +39,8 @@ impl Membership {
         Self { servers: ArcSwap::from_pointee(ServerList::new(servers)), removed: Arc::default() }
     }
 
-    /// Returns the servers for `config`, which replaces the config `before`. Servers that remain keep their
-    /// state. Host names keep their addresses until the next lookup.
+    /// Returns the servers for `config`, the config after a reload. `before` is the previous config. Servers
+    /// that are still in the config keep their state. Host names keep their addresses until the next lookup.
     pub(crate) fn after(&self, before: &UpstreamConfig, config: &UpstreamConfig) -> Self {
         let servers_before = self.servers.load();
         let retained = |origin, address: &UpstreamAddr, state: Arc<RetainedState>| {
@@ -76,7 +76,8 @@ impl Membership {
         self.servers.load_full()
     }
 
-    /// Replaces the addresses of the configured server `origin`. Returns `None` if nothing changes.
+    /// Replaces the servers of one host name by servers at `addresses`. `origin` is the index of the host
+    /// name in the config. Returns `None` if nothing changes.
     pub(crate) fn replace(
         &self,
         config: &UpstreamConfig,
@@ -87,7 +88,7 @@ impl Membership {
         let before = self.servers.load_full();
         let make = |address: &UpstreamAddr| {
             let state = self.removed.find(address, now).unwrap_or_default();
-            // Without health checks, the result of an earlier check would stay forever.
+            // If health checks are now disabled, no later check would replace the result of an earlier check.
             if config.check.is_none() {
                 state.health.set_checked(Checked::NotYet);
             }
@@ -106,8 +107,8 @@ impl Membership {
 type List = Vec<Arc<Server>>;
 
 /// Returns the new list of servers in the order of the config, and the servers that `make` has created. In
-/// the new list, the configured server `origin` has one server for each of `addresses`. Returns `None` if
-/// nothing changes.
+/// the new list, the host name with the index `origin` has one server for each of `addresses`. Returns `None`
+/// if nothing changes.
 fn replaced(
     list: &[Arc<Server>],
     origin: usize,

@@ -27,10 +27,10 @@ impl Upstream {
         dns::start(self, resolver)
     }
 
-    /// Creates an upstream with `config` that will replace `before`. Servers that remain keep their state,
-    /// including the number of requests in flight. Host names keep their addresses until the next lookup.
-    /// Requests in flight stay in `before` until they end. Nothing changes in `before` until the new
-    /// upstream is [started](Self::start) and [`replace`](Self::replace) is called.
+    /// Creates an upstream with `config` that will replace `before`. Servers that are still in the config
+    /// keep their state, including the number of requests in flight. Host names keep their addresses until
+    /// the next lookup. Requests in flight stay in `before` until they end. `before` does not change until
+    /// you [start](Self::start) the new upstream and call [`replace`](Self::replace).
     pub fn after(config: UpstreamConfig, before: &Self) -> Self {
         let members = before.members.after(&before.config, &config);
         Self {
@@ -49,8 +49,8 @@ impl Upstream {
         before.is_replaced.store(true, Ordering::Relaxed);
         self.connections.requests.notify_all();
         if self.config.check.is_none() && before.config.check.is_some() {
-            // Without health checks, a server that was down must count as up again. With health checks, the
-            // next check decides.
+            // If health checks are now disabled, a server that was down must count as up again. Otherwise,
+            // the next check updates its state.
             let servers = self.members.load_full();
             background::spawn(|| async move {
                 servers.list.iter().for_each(|server| server.health().set_checked(Checked::NotYet));
@@ -58,9 +58,9 @@ impl Upstream {
         }
     }
 
-    /// Returns the upstream that handles a request with `key`. If this upstream was replaced, the
-    /// replacement handles the request. The request stays with this upstream if the replacement has no
-    /// server yet, or if only one of the two upstreams uses the PROXY protocol.
+    /// Returns the upstream that handles a request with `key`. If this upstream was replaced, the replacement
+    /// handles the request. If the replacement has no server yet, this upstream handles the request. The same
+    /// applies if only one of the two upstreams uses the PROXY protocol.
     pub(crate) fn in_place(self: &Arc<Self>, key: &RequestKey) -> Cow<'_, Arc<Self>> {
         if !self.is_replaced() {
             return Cow::Borrowed(self);

@@ -1,8 +1,9 @@
-//! Recently removed servers. The DNS responses no longer contain the addresses of these servers.
+//! Recently removed servers. The gateway removes a server if the last DNS response does not contain its
+//! address.
 //!
-//! The DNS response for a name with many servers often contains only some of the addresses. A server that
-//! is missing in a response keeps its state when it returns: its admin state, its failures and its requests
-//! in flight.
+//! The DNS response for a name with many servers often contains only some of the addresses. If a later DNS
+//! response contains the address of a removed server again, the server gets its previous state back. This
+//! state includes its admin state, its failures and its requests in flight.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use thruway_client::UpstreamAddr;
 
 use crate::upstream::server::{RetainedState, Server};
 
-/// Servers that were removed in the last ten minutes. The server that was removed first comes first.
+/// Servers that were removed in the last ten minutes, in the order of their removal.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedServers(Mutex<VecDeque<Known>>);
 
@@ -50,8 +51,8 @@ impl Known {
     }
 }
 
-/// Time for which the state of a removed server is kept. An address that returns later probably belongs to
-/// another server.
+/// Time for which the state of a removed server is kept. If an address returns to DNS later, it probably
+/// belongs to another server.
 const KEPT: Duration = Duration::from_mins(10);
 
 /// Maximum number of removed servers that one upstream keeps.

@@ -19,15 +19,15 @@ impl ServerList {
         Self { round: smooth_round(&weights), list }
     }
 
-    /// Returns the number of unavailable servers, and the number of all servers. Counts only servers that
-    /// take requests of new clients.
+    /// Returns the number of unavailable servers, and the total number of servers. Both numbers include only
+    /// servers that accept requests from new clients.
     pub(crate) fn out_of(&self, now: u64) -> (usize, usize) {
         let counted = self.list.iter().filter(|server| server.takes_new_clients());
         (counted.clone().filter(|server| !server.is_available(now)).count(), counted.count())
     }
 }
 
-/// Returns the round robin order for servers with `weights`, in which the requests of each server are spread
+/// Returns the round robin order for servers with `weights`. The order spreads the requests of each server
 /// evenly. The algorithm is the smooth weighted round robin of nginx. In each step, every server gains credit
 /// equal to its weight. The server with the highest credit comes next in the order, and the total weight is
 /// subtracted from its credit.
@@ -38,8 +38,8 @@ fn smooth_round(weights: &[u32]) -> Box<[usize]> {
     let mut gained = vec![0; weights.len()];
     let step = |_| {
         gained.iter_mut().zip(&weights).for_each(|(gained, weight)| *gained += weight);
-        // If several servers have the same credit, the first of them is next. `rev` is necessary, because
-        // `max_by_key` would return the last of them.
+        // If several servers have the same credit, the first of them comes next. `max_by_key` returns the
+        // last of several equal elements, so `rev` is necessary.
         let most = (0..weights.len())
             .rev()
             .filter(|&place| weights[place] > 0)

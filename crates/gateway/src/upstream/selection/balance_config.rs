@@ -17,23 +17,24 @@ pub enum Balance {
     LeastConnections,
     /// Draws two servers at random by weight, and selects the server with fewer requests in flight relative
     /// to its weight. The load is nearly as even as with [`LeastConnections`](Self::LeastConnections). This
-    /// method checks only two servers, and several gateways do not all choose the same server.
+    /// method needs less time, because it compares only two servers. If there are several gateways, they do
+    /// not all choose the same server.
     RandomOfTwo,
-    /// Draws two servers at random, and selects the server that probably responds faster. The method
-    /// compares a moving average of their response times, in which failures count as slow responses, and
-    /// their requests in flight. If a server responds 503 with `Retry-After`, the server gets no requests
-    /// for the requested time, at most 10 s.
+    /// Draws two servers at random, and selects the server that probably responds faster. The method compares
+    /// the requests in flight and a moving average of the response times. Failures count as slow responses.
+    /// If a server responds 503 with `Retry-After`, the server gets no requests for the requested time, at
+    /// most 10 s.
     PeakEwma,
     /// Sends requests with the same key to the same server, unless the server is unavailable or overloaded.
     /// If a server is removed, only its keys move to other servers.
     Hash {
-        /// The property that is the key. A request without a key goes to one of two random servers, as with
+        /// The property that is the key. For a request without a key, the method is the same as
         /// [`RandomOfTwo`](Self::RandomOfTwo).
         by: HashBy,
-        /// Maximum load of a server, in percent of its share of all requests in flight. If the load of the
-        /// server is above this maximum, another server gets the request. Must be at least 100. Lower
-        /// values spread requests more evenly. With higher values, more requests stay with the server of
-        /// their key. Default 125.
+        /// Maximum load of a server, in percent of its share of all requests in flight. If a server has
+        /// reached this load, another server gets the request. The value must be at least 100. Lower values
+        /// spread requests more evenly. With higher values, more requests go to the server of their key.
+        /// Default 125.
         load_max_percent: u32,
     },
 }
@@ -91,15 +92,16 @@ fn hash_of_address(address: IpAddr) -> u64 {
     }
 }
 
-/// Returns the FNV-1a hash, which is the same in every process, so that several gateways select the same
-/// server. Clients can choose keys that all lead to one server, but the maximum load protects this server.
+/// Returns the FNV-1a hash of `bytes`. The hash is the same in every process, so that several gateways select
+/// the same server for a key. Clients can choose many keys that all select one server, but the maximum load
+/// protects this server.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Mixes the bits of a number, so that the results for similar numbers differ in all bits. The function is
-/// the last step of the generator `SplitMix64`.
+/// Mixes the bits of a number, so that similar numbers have very different results. This function is the last
+/// step of the random number generator `SplitMix64`.
 pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,8 @@
 //! Load balancing methods. A method selects the server for the next request from the candidates. To add a
 //! method, extend [`Balance`] and [`pick`].
 //!
-//! The methods change only the position of round robin. The methods take no lock and allocate no memory.
+//! The methods take no lock and allocate no memory. The only state that they change is the position of round
+//! robin.
 
 use std::cmp;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,8 +30,9 @@ pub(crate) fn pick(
 
 // Round robin.
 
-/// Returns the next candidate in round robin order. If a server is unavailable, its turn is skipped for all
-/// requests. If its turn were not skipped, the next server would get twice as many requests as the others.
+/// Returns the next candidate in round robin order. If it is the turn of an unavailable server, the position
+/// moves on for all requests. Otherwise, the next server would get its own requests and the requests of the
+/// unavailable server.
 fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let round = candidates.round();
     let next = || turn.fetch_add(1, Ordering::Relaxed);
@@ -48,8 +50,8 @@ fn round_robin(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize>
 
 fn least_connections(candidates: &Candidates<'_>, turn: &AtomicUsize) -> Option<usize> {
     let servers = candidates.servers();
-    // The search starts at another server for each request, so that workers do not all choose the first of
-    // several equal servers.
+    // Each search starts at another server, so that the workers do not all choose the first of several equal
+    // servers.
     let start = turn.fetch_add(1, Ordering::Relaxed);
     let places = (0..servers.len()).map(|n| start.wrapping_add(n) % servers.len());
     let least = |may_decline: bool| {
@@ -69,8 +71,7 @@ fn by_requests(a: &Server, b: &Server) -> cmp::Ordering {
 
 // The power of two choices.
 
-/// Draws two candidates at random, and returns the better one. The better candidate is the candidate that
-/// `by` orders first.
+/// Draws two candidates at random, and returns the candidate that `by` orders first.
 fn best_of_two(candidates: &Candidates<'_>, by: impl Fn(&Server, &Server) -> cmp::Ordering) -> Option<usize> {
     let first = draw(candidates, None)?;
     let Some(second) = draw(candidates, Some(first)) else { return Some(first) };
@@ -90,14 +91,15 @@ fn draw(candidates: &Candidates<'_>, other: Option<usize>) -> Option<usize> {
     if let Some(place) = (0..DRAWS_MAX).map(|_| round[random()]).find(accepted) {
         return Some(place);
     }
-    // There are probably few candidates, so a search from a random position replaces further draws.
+    // There are probably few candidates. Therefore, this search replaces further draws. It starts at a random
+    // position.
     let (after, before) = (&round[random()..], round);
     let mut places = after.iter().chain(before).copied();
     places.find(|place| Some(*place) != other && candidates.include(*place))
 }
 
 /// Compares the expected duration of the next request at two servers. The expected duration is the average
-/// response time, multiplied by the requests in flight per unit of weight plus one.
+/// response time, multiplied by (requests in flight / weight + 1).
 fn by_time(a: &Server, b: &Server, now: u64) -> cmp::Ordering {
     cost(a, now).cmp(&cost(b, now))
 }
@@ -140,13 +142,12 @@ fn hash_owner(candidates: &Candidates<'_>, key: u64, load_max_percent: u32) -> O
         let score = |place: usize| score(&servers[place], key, servers[place].percent_wanted(candidates.now));
         places.map(|place| (score(place), place)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    // It is possible that no candidate is below its limit, because other workers send requests at the same
-    // time.
+    // Other workers send requests at the same time, so possibly no candidate is below its limit.
     let chosen = highest(&mut places.clone().filter(is_within)).or_else(|| highest(&mut places.clone()));
     chosen.map(|(_, place)| place)
 }
 
-/// Returns the load limit of `server`: its maximum number of requests in flight. `load` is the number of
+/// Returns the load limit of `server`, which is a number of requests in flight. `load` is the number of
 /// requests in flight at all candidates, without the new request. `weight` is the sum of the weights of all
 /// candidates.
 fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
@@ -154,9 +155,9 @@ fn load_max(load: u64, server: &Server, weight: u64, percent: u32) -> u64 {
     share.div_ceil(weight.max(1).saturating_mul(100))
 }
 
-/// Returns the score of `server` for `key`. A server with twice the weight has the highest score for twice
-/// as many keys. During a slow start, the server has only `percent` of its weight. While `percent` grows,
-/// the server regains more and more of its keys, and keeps the keys that it has regained.
+/// Returns the score of `server` for `key`. A server with twice the weight has the highest score for twice as
+/// many keys. During a slow start, the server has only `percent` of its weight. While `percent` grows, the
+/// server gets back more and more of its keys, and keeps each key that it got back.
 #[expect(clippy::cast_precision_loss, reason = "`f64` holds integers of 53 bits exactly")]
 fn score(server: &Server, key: u64, percent: u64) -> f64 {
     let uniform = ((mix(key ^ server.seed) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;

@@ -1,4 +1,4 @@
-//! Candidates for the next request, in tiers. The server comes from the first tier with a candidate.
+//! Candidates for the next request, in tiers. The first tier with a candidate provides the server.
 
 use std::sync::Arc;
 
@@ -70,10 +70,10 @@ const fn tier(is_backup: bool, is_available: bool, is_untried: bool) -> Tier {
     Tier { is_backup, is_available, is_untried }
 }
 
-/// The tiers, in the order in which they are tried. Backup servers are used only if no other server is
-/// available. If no server is available at all, unavailable servers are tried: the health checks are
-/// probably wrong, and the result cannot be worse than an error. A server gets the same request twice only
-/// if there is no other server.
+/// The tiers, in the order in which they are tried. Backup servers get requests only if no other server is
+/// available. If no server is available at all, unavailable servers get requests. In this case, the health
+/// checks may be wrong, and the alternative would be an error response. A server gets the same request twice
+/// only if there is no other server.
 pub(crate) const TIERS: [Tier; 8] = [
     tier(false, true, true),
     tier(true, true, true),

@@ -16,7 +16,7 @@ use crate::upstream::server::Server;
 /// State for selecting servers of one upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
-    /// Position of the next server for round robin. The search for the least loaded server starts at the same
+    /// Position of the next server for round robin. The method `LeastConnections` starts its search at this
     /// position.
     turn: AtomicUsize,
 }
@@ -67,8 +67,8 @@ impl Selection {
     }
 }
 
-/// Returns the server of a sticky cookie, if the server is available. The server may have the weight 0,
-/// because it must be able to complete its sessions.
+/// Returns the server of a sticky cookie, if the server is available. The weight of the server may be 0,
+/// because such a server completes its existing sessions.
 fn sticky_server<'s>(
     servers: &'s ServerList,
     token: u64,

@@ -1,8 +1,8 @@
 //! Sticky cookies, which send the requests of a client to the same server each time.
 //!
-//! A cookie contains a token: a keyed hash of the server's address, which does not reveal the address. The
-//! token does not authenticate the client. A client with an invented token is handled like a client without
-//! a cookie.
+//! A cookie contains a token, which identifies the server. The token is a keyed hash of the server's address,
+//! so it does not reveal the address. The token does not authenticate the client. If no server has the token,
+//! the gateway ignores the cookie.
 
 use std::sync::OnceLock;
 
@@ -43,7 +43,7 @@ impl Sticky {
         parse(request.cookie(&self.cookie)?.value())
     }
 
-    /// Returns the values of `Set-Cookie` that make a client send `token` with its next requests.
+    /// Returns the values of `Set-Cookie` for a cookie with `token`.
     pub(crate) fn set_cookie(&self, token: u64) -> SetCookie {
         let plain = format!("{}={token:016x}; Path=/; HttpOnly; SameSite=Lax", self.cookie);
         SetCookie { secure: format!("{plain}; Secure"), plain }

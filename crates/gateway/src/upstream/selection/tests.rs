@@ -63,7 +63,7 @@ fn backup_gets_requests_only_if_all_others_are_down_or_tried() {
 
 #[test]
 fn requests_of_an_unavailable_server_go_to_all_others() {
-    // Regression test: the next server got all these requests, twice as many as the third.
+    // Regression test: the server after the unavailable server got all requests of the unavailable server.
     let scene = Scene::new(Balance::RoundRobin, &[1, 1, 1]);
     scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
     assert_eq!(scene.counts_of_short(100), [0, 50, 50]);
@@ -155,7 +155,8 @@ fn server_in_slow_start_gets_its_hash_keys_back_gradually() {
 
 #[test]
 fn servers_share_evenly_if_all_are_in_slow_start() {
-    // Regression test: the first server of each round got all requests that the others did not take yet.
+    // Regression test: the first server of each round got all requests that the other servers did not accept
+    // during slow start.
     for balance in all().into_iter().filter(|balance| balance.hash_by().is_none()) {
         let slow_start = Duration::from_secs(10);
         let scene = Scene::with(UpstreamConfig { slow_start, ..Scene::config(balance.clone(), &[1, 1, 1]) });

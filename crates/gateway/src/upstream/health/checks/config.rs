@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::upstream::health::status_range::StatusRange;
 
-/// Settings of active health checks. A server counts as up until its first check has ended. The result of
-/// the first check alone decides the state of the server, regardless of `rise` and `fall`.
+/// Settings of active health checks. A server counts as up until its first check has ended. After the first
+/// check, the server is up or down at once, regardless of `rise` and `fall`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckConfig {
     /// Kind of the health checks.

@@ -76,7 +76,7 @@ pub(crate) fn with_jitter(interval: Duration) -> Duration {
     interval * per_mille / 1_000
 }
 
-/// Records in the health of `server` and in the log that health checks have found the server up or down.
+/// Records that health checks have found `server` up or down, and logs the change.
 fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
     let (upstream, address) = (upstream.name(), &server.address);
     server.health().set_down(!is_up);

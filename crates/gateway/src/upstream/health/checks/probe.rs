@@ -95,7 +95,7 @@ impl ToProbe {
             return Ok(Exchange::Http1(Connection::new(stream, &config).start(to_send, now, write)));
         };
         let (mut connection, driver) = http2::Connection::new(stream, &config, http2, clock, None).await?;
-        // The driver task of the connection ends after the exchange.
+        // The driver task moves the bytes of the HTTP/2 connection. It ends after the exchange.
         drop(tokio::task::spawn_local(driver));
         connection.start(to_send, now, write).map(Box::new).map(Exchange::Http2)
     }
@@ -108,8 +108,8 @@ struct Expected<'c> {
 }
 
 impl Expected<'_> {
-    /// Reads the response until the result of the check is known. `read` contains the body bytes that were
-    /// read so far.
+    /// Reads the response until the result of the check is known. `read` contains the body bytes that have
+    /// arrived so far.
     fn poll(
         &self,
         cx: &mut Context<'_>,

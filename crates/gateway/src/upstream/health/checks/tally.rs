@@ -7,7 +7,7 @@ use crate::upstream::health::server_health::Checked;
 #[derive(Debug)]
 pub(crate) struct Tally {
     is_up: bool,
-    /// Number of consecutive results that contradict the current state of the server. `None` before the
+    /// Number of consecutive results that differ from the current state of the server. `None` before the
     /// first result.
     contrary: Option<u32>,
 }
@@ -19,7 +19,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Returns empty counts for a server. `checked` is the state of the server from earlier checks.
+    /// Returns a tally without results. `checked` is the state of the server after earlier checks.
     pub(crate) fn after(checked: Checked) -> Self {
         let contrary = (checked != Checked::NotYet).then_some(0);
         Self { is_up: checked != Checked::Down, contrary }

@@ -121,7 +121,8 @@ fn all_ejected_servers_get_requests_until_one_succeeds() {
     eject(&scene, 0);
     scene.server(1).health().asks_to_wait(Duration::from_secs(5), scene.now());
     assert_eq!(scene.counts_of_short(10), [5, 5]);
-    // Failures of requests that had no other server do not prolong the ejection.
+    // If requests go to ejected servers because no other server is left, their failures do not prolong the
+    // ejection.
     (0..20).for_each(|_| scene.slot_of(0).failed_for_test());
     scene.slot_of(0).succeeded_for_test();
     assert_eq!(scene.counts_of_short(10), [10, 0]);
