@@ -88,7 +88,7 @@ impl Failure {
 
     /// Returns the status of the response to the client (RFC 9110 §15.6.3 to §15.6.5). A request loop gets
     /// 508 (RFC 5842 §7.2), although RFC 9209 §2.3 recommends 502. After a 502, load balancers in front of
-    /// this gateway would retry the request, and the retry would also end in the loop.
+    /// this gateway would retry the request, and the retry would loop again.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::AddressRefused | Self::DestinationRefused => StatusCode::FORBIDDEN,

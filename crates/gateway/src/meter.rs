@@ -44,7 +44,7 @@ pub struct ClientAttributes {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestDurations<K> {
     /// The attributes of the requests. Each worker counts at most [`RouteMeter::ATTRIBUTES_MAX`] sets of
-    /// attributes separately. `None` for the requests with further attributes.
+    /// attributes separately. `None` if this value counts all requests with further attributes together.
     pub attributes: Option<K>,
     /// Number of requests in each bucket of durations. [`RouteMeter::BOUNDS`] contains the upper bound of
     /// each bucket except the last. A request counts in the first bucket whose bound is at least its

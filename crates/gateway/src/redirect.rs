@@ -183,7 +183,8 @@ impl Handler for Redirect {
         let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
         let location = self.location(request.head(), rest);
         if has_hidden_host(&location) {
-            let refusal = "cannot redirect this request: with its path or host, the redirect would go to another host\n";
+            let refusal =
+                "cannot redirect this request: its path or host would change the host of the redirect\n";
             return Answer::Now(Response::text(refusal).with_status(StatusCode::BAD_REQUEST));
         }
         Answer::Now(Response::new(self.status).with_field("Location", location))

@@ -65,8 +65,8 @@ impl Handler for Split {
     }
 }
 
-/// Changes the hash of a key. An upstream may select its server by the hash of the same key, and both choices
-/// must be independent.
+/// A constant that changes the hash of a key. An upstream may select its server by the hash of the same key,
+/// and both choices must be independent.
 const SALT: u64 = 0x7377_6974_6368_6564;
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub struct ConnectConfig {
     /// networks.
     pub private: Networks,
     /// `true` allows tunnels to listeners of this process. The config must also allow the addresses of these
-    /// listeners. Default `false`, because a client that may open tunnels may have no access to these
-    /// listeners otherwise.
+    /// listeners. Default `false`, so that clients do not reach these listeners just because they may open
+    /// tunnels.
     pub own_listeners: bool,
     /// Maximum total time for the DNS lookup and for connecting. Default 5 s.
     pub connect_timeout: Duration,

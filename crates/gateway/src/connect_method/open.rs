@@ -95,5 +95,5 @@ fn unresolved(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::NotFound { Failure::NameUnresolved } else { Failure::NameNotLookedUp }
 }
 
-/// Value of the upstream field in access logs, because a CONNECT tunnel has no upstream.
+/// Text that access logs contain in place of an upstream name, because a CONNECT tunnel has no upstream.
 const CONNECT: &str = "connect";

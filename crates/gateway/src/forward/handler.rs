@@ -1,5 +1,5 @@
-//! The handler that forwards requests. The call of the handler prepares the request to the upstream. A future
-//! sends this request and returns the response.
+//! The handler that forwards requests. When called, the handler prepares the request to the upstream. It
+//! returns a future, which sends the request and waits for the response.
 
 use std::sync::Arc;
 use std::time::Duration;

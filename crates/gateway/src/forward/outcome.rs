@@ -44,7 +44,8 @@ pub(super) enum Blame {
 pub(super) struct UsedConnection {
     /// Sequence number of the shared HTTP/2 connection. 0 if the connection is not shared.
     pub(super) number: u64,
-    /// `true` if earlier requests used the connection, and this request did not require a new connection.
+    /// `true` if the connection is a reused connection, so that the server may already have closed it.
+    /// `false` if the request required a new connection.
     pub(super) may_be_stale: bool,
 }
 

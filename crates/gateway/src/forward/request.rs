@@ -237,9 +237,10 @@ fn is_own(line: FieldLine<'_>, request: &Request<'_>, config: &ForwardConfig) ->
     }
 }
 
-/// Returns `true` if the gateway removes the client's header `X-Forwarded-` followed by `suffix`. The gateway
-/// also removes headers that it does not set, such as `X-Forwarded-Prefix` and `X-Forwarded-Ssl`, because
-/// upstream servers may trust them. It forwards such headers only from trusted proxies.
+/// Returns `true` if the gateway removes a client's header whose name consists of `X-Forwarded-` and
+/// `suffix`. The gateway also removes headers that it does not set, such as `X-Forwarded-Prefix` and
+/// `X-Forwarded-Ssl`, because upstream servers may trust them. It forwards such headers only from trusted
+/// proxies.
 fn is_set_by_gateway(suffix: &[u8], request: &Request<'_>, config: &ForwardConfig) -> bool {
     reads_as(suffix, b"for")
         || reads_as(suffix, b"host")

@@ -63,8 +63,9 @@ pub fn is_user_name(name: &str) -> bool {
 /// Parses the lines of `text`, which have the form `NAME:VALUE`. Skips empty lines and lines that begin
 /// with `#`.
 ///
-/// # Errors Returns an error with the number of the first invalid line. A line is invalid if it has another
-/// form, or if `parse` rejects its value.
+/// # Errors
+/// Returns an error with the number of the first invalid line. A line is invalid if it has another form, or
+/// if `parse` rejects its value.
 pub fn lines_of<T, E>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, E>,

@@ -7,7 +7,7 @@ use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
 
 use crate::forward::read_alike;
 
-/// Verified properties of a client, as a result of a policy.
+/// Properties of a client that a policy has verified.
 #[derive(Default)]
 pub(super) struct VerifiedFacts<'p> {
     /// The header fields that the policy owns, with their values.
@@ -27,7 +27,8 @@ pub(super) struct EditedFields {
 }
 
 impl EditedFields {
-    /// Returns `field_lines` with the headers in `facts`. Returns `None` if no header changes.
+    /// Applies the header changes in `facts` to `field_lines`, and returns the result. Returns `None` if no
+    /// header changes.
     pub(super) fn of(field_lines: FieldLines<'_>, facts: &VerifiedFacts<'_>) -> Option<Self> {
         let has_values = facts.fields.iter().any(|(_, value)| value.is_some());
         if !has_values && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes())) {

@@ -89,8 +89,8 @@ pub enum PolicyConfig {
 }
 
 impl PolicyConfig {
-    /// Returns `true` if the policy sets the header `name`, or a header that a server may treat as the same
-    /// name.
+    /// Returns `true` if the policy sets the header `name`, or a header with a name that servers may treat as
+    /// `name`.
     pub fn owns_field(&self, name: &str) -> bool {
         let is_it = |own: &str| read_alike(own.as_bytes(), name.as_bytes());
         match self {
@@ -183,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// Returns the verified facts about an authenticated user.
+    /// Returns the verified properties of an authenticated user.
     fn facts_of_user<'p>(&'p self, user: &'p str) -> VerifiedFacts<'p> {
         let field = match &self.kind {
             Kind::BasicAuth(users) => users.user_field(),

@@ -7,7 +7,7 @@
 //! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
 //!    prefixes come last, longest prefix first.
 //! 3. By the number of further conditions: routes with more conditions come first. The list of methods counts
-//! as one condition. Each header and each query parameter also counts as one condition.
+//!    as one condition. Each header and each query parameter also counts as one condition.
 //! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
 //! If a request does not meet a condition of a route, the gateway tries the next route. The search allocates

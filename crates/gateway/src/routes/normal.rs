@@ -232,9 +232,10 @@ impl Changed {
 /// Decodes the first byte of `path`, which must not be empty. Returns the decoded byte, and the number of
 /// bytes that encode it: 3 with percent-encoding (RFC 3986 §2.1), otherwise 1.
 ///
-/// # Errors Returns an error if the percent-encoding is invalid, or if the byte is a control character. Some
-/// servers end the path at a control character, as C strings end at a zero byte. Other servers remove the
-/// character. Both would read the path `/admin%00` as `/admin`.
+/// # Errors
+/// Returns an error if the percent-encoding is invalid, or if the byte is a control character. Some servers
+/// end the path at a control character, as C strings end at a zero byte. Other servers remove the character.
+/// Both would read the path `/admin%00` as `/admin`.
 #[inline]
 fn decoded(path: &[u8]) -> Result<(u8, usize), UnclearPath> {
     let (byte, length) = match path[0] {

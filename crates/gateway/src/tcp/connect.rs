@@ -51,9 +51,9 @@ pub(super) async fn connect(
         timeline.server = Some(slot.server.label.clone());
         let since = clock.now_exact();
         let would_loop = || slot.server.is_own_listener() && from.is_own();
-        // If the server is known to be a listener of this process, the gateway opens no connection. At that
-        // listener, the process could no longer detect that the stream comes from itself, and the stream
-        // would loop forever.
+        // If the server is known to be a listener of this process, the gateway opens no connection. That
+        // listener might not recognize that the connection comes from this process, and the stream would loop
+        // forever.
         let connected = if would_loop() { None } else { Some(upstream::connect(&slot).await) };
         let failure = match connected {
             None => Failure::Loop,

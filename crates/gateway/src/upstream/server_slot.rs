@@ -146,7 +146,7 @@ impl ServerSlot {
         self.worker.clock()
     }
 
-    /// Returns the buffers that all exchanges of the worker read into.
+    /// Returns the read buffers that all exchanges of the worker share.
     #[inline]
     pub(crate) fn read_buffers(&self) -> &ReadBuffers {
         read_buffers(&self.worker)

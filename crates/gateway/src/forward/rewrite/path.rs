@@ -56,8 +56,9 @@ impl PathRewrite {
     /// Returns the rewritten target of `request`. The query stays unchanged. Returns `None` if the request
     /// target has no path.
     ///
-    /// # Errors Returns an error if the path contains a control character, or a segment that some servers
-    /// read as `.` or `..`. Such a server would read the path as another path.
+    /// # Errors
+    /// Returns an error if the path contains a control character, or a segment that some servers read as `.`
+    /// or `..`. Such a server would read the path as another path.
     pub(crate) fn target(&self, request: &Request<'_>) -> Result<Option<String>, PathTraversal> {
         if !matches!(request.target(), RequestTarget::Origin(_) | RequestTarget::Absolute(_)) {
             return Ok(None);

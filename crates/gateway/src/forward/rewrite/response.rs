@@ -81,8 +81,8 @@ impl RouteLocation {
     /// Translates `location`, a URL of the upstream, to the URL that the client must request. `replaced` is
     /// the path prefix at the upstream that replaces the prefix of the route. Returns `None` if the URL is on
     /// another host or not below `replaced`. Also returns `None` if the translated URL begins with two
-    /// slashes, because a browser would read the next segment as a host. An example is `/v2//host` without
-    /// `/v2`.
+    /// slashes, because a browser would read the next segment as a host. For example, `/v2//host` becomes
+    /// `//host` if `/v2` is removed.
     fn location(&self, location: &str, replaced: &str) -> Option<String> {
         let (origin, path) = self.split(location)?;
         let rest = path.strip_prefix(replaced)?;

@@ -66,8 +66,8 @@ impl<'r> From<PresentedCredentials<'r>> for Key<'r> {
 }
 
 impl KeyPlace {
-    /// Returns the refusal with a challenge. RFC 9110 §15.5.2 requires a challenge, although no
-    /// authentication scheme is registered for keys outside of `Authorization`.
+    /// Returns the refusal with a challenge, which RFC 9110 §15.5.2 requires in each 401 response. For keys
+    /// outside of `Authorization`, no authentication scheme is registered.
     pub(super) const fn challenge(&self, is_missing: bool) -> Refusal {
         let (scheme, parameters) = match self {
             Self::Bearer if is_missing => ("Bearer", ""),

@@ -9,8 +9,8 @@ use thruway_jwt::{JwtError, JwtKeys, JwtRules};
 use crate::policy::credentials::is_user_name;
 use crate::policy::fields::{OwnedField, VerifiedFacts};
 
-/// Verifies `token`, and returns the facts for the upstream. `certificate` is the fingerprint of the client
-/// certificate, if the client has one.
+/// Verifies `token`, and returns the verified properties of the client. `certificate` is the fingerprint of
+/// the client certificate, if the client has one.
 pub(super) fn facts<'p>(
     token: &[u8],
     rules: &JwtRules,

@@ -30,10 +30,10 @@ pub struct JwtConfig {
     pub keys: JwtKeySource,
     /// Conditions that tokens must meet.
     pub rules: JwtRules,
-    /// Names of request headers, each with the name of a claim that the header sends to the upstream. A
-    /// list of strings is sent with commas between the strings. The policy refuses the request if one of
-    /// these strings contains a comma. A single string is sent unchanged, even if it contains commas and so
-    /// looks like a list.
+    /// Pairs of a request header and a claim. In each header, the gateway sends the value of the claim to the
+    /// upstream. A list of strings is sent with commas between the strings. The policy refuses the request if
+    /// one of these strings contains a comma. A single string is sent unchanged, even if it contains commas
+    /// and so looks like a list.
     pub fields: Vec<(String, String)>,
     /// Realm in the authentication challenge. Default: the name of the policy.
     pub realm: Option<String>,

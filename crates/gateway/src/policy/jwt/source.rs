@@ -57,7 +57,7 @@ impl Keys {
         }
     }
 
-    /// Takes over the keys of `before`, if both sources have the same URL and the same trusted roots.
+    /// Uses the keys of `before`, if both sources have the same URL and the same trusted roots.
     pub(super) fn take(&mut self, before: &Self) {
         let (Self::Fetched { config, document, known }, Self::Fetched { config: other, document: kept, .. }) =
             (self, before)

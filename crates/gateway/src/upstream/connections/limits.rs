@@ -19,14 +19,14 @@ use crate::Failure;
 /// counters and queues of the previous upstream.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// Id of the upstream's connections in the state of each worker. A reload of the config does not change
-    /// this id.
+    /// Id that identifies the upstream's connections in the state of each worker. A reload of the config does
+    /// not change this id.
     pub(crate) id: u64,
     /// Requests that wait for a server.
     pub(crate) requests: Queue,
     pub(crate) idle: IdleCounts,
-    /// Number of requests in flight at all servers. This field is only counted if the number of requests is
-    /// limited.
+    /// Number of requests in flight at all servers. The gateway updates this field only if the number of
+    /// requests is limited.
     in_flight: AtomicUsize,
     /// The shares of the workers. This field is empty until the first connection is opened.
     shares: OnceLock<Box<[Share]>>,

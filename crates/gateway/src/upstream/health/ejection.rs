@@ -6,7 +6,8 @@
 //! ▲                           ▲                                  │
 //! │                           └──── it fails: twice as long ─────┤
 //! └──────────────────────────────── it succeeds ─────────────────┘
-//! ``` If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. A
+//! ```
+//! If no other server is left, ejected servers get requests, too: see `TIERS` in `candidates.rs`. A
 //! successful response to such a request ends the ejection of the server. A failure does not extend the
 //! ejection.
 
@@ -32,9 +33,9 @@ pub struct EjectionConfig {
     /// Maximum duration of an ejection. If a server was healthy for this time, its next ejection takes
     /// [`time`](Self::time) again. Default 1 min.
     pub time_max: Duration,
-    /// Maximum percentage of unavailable servers. All unavailable servers count, not only ejected servers. At
-    /// this percentage, the gateway ejects no further server. Even with a low percentage, the gateway may
-    /// eject one server. It never ejects the last available server. Default 70.
+    /// Maximum percentage of unavailable servers. All unavailable servers count, not only ejected servers. If
+    /// this percentage is reached, the gateway ejects no further server. Even with a low percentage, the
+    /// gateway may eject one server. It never ejects the last available server. Default 70.
     pub percent_max: u32,
 }
 

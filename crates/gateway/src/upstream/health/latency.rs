@@ -27,8 +27,8 @@ impl Latency {
     }
 
     /// Records that a request failed after the time `elapsed`. The failure counts as a response that took ten
-    /// times as long as the average. The effect of a single failure is short. After repeated failures, the
-    /// server counts as the slowest server.
+    /// times as long as the average. A single failure raises the average only for a short time. After
+    /// repeated failures, the server counts as the slowest server.
     pub(crate) fn record_failure(&self, elapsed: Duration, now: u64) {
         let elapsed = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.update(|average| {

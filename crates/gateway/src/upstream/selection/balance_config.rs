@@ -15,10 +15,10 @@ pub enum Balance {
     RoundRobin,
     /// Selects the server with the fewest requests in flight relative to its weight.
     LeastConnections,
-    /// Draws two servers at random by weight, and selects the server with fewer requests in flight relative
-    /// to its weight. The load is nearly as even as with [`LeastConnections`](Self::LeastConnections). This
-    /// method needs less time, because it compares only two servers. If there are several gateways, they do
-    /// not all choose the same server.
+    /// Draws two servers at random, in proportion to their weights, and selects the server with fewer
+    /// requests in flight relative to its weight. The load is nearly as even as with
+    /// [`LeastConnections`](Self::LeastConnections). This method needs less time, because it compares only
+    /// two servers. If there are several gateways, they do not all choose the same server.
     RandomOfTwo,
     /// Draws two servers at random, and selects the server that probably responds faster. The method compares
     /// the requests in flight and a moving average of the response times. Failures count as slow responses.
