@@ -6,15 +6,15 @@ use thruway_client::{DocumentConfig, KeptDocument};
 use thruway_jwt::{InvalidJwtKeys, JwtError, JwtKeys};
 use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 
-/// Verifies access tokens like a [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but with keys that the
-/// issuer publishes at a URL. Clones of a verifier share the keys.
+/// Verifies access tokens by the same rules as [`JwtVerifier`](thruway_mcp_server::JwtVerifier), but fetches
+/// the keys from a URL of the issuer. Clones of a verifier share the keys.
 ///
-/// A new verifier fetches the keys at once. The verifier fetches the keys again when the keys are older
-/// than [`DocumentConfig::kept_for`] or the server's `Cache-Control` allows. If a token names an unknown
-/// key, the verifier rejects the token and fetches the keys again, unless the last fetch was less than
-/// [`DocumentConfig::rest`] ago. If a fetched key set contains no usable keys, the verifier discards all
-/// previous keys. If the verifier cannot fetch the keys, the previous keys stay valid until the keys are
-/// [`DocumentConfig::age_max`] old. Older keys are not used, so the verifier rejects all tokens.
+/// A new verifier fetches the keys at once. The verifier fetches the keys again after
+/// [`DocumentConfig::kept_for`]. The issuer can shorten this interval with `Cache-Control`. If a token names
+/// an unknown key, the verifier rejects the token and fetches the keys early. The time between two fetches is
+/// always at least [`DocumentConfig::rest`]. If a fetched key set contains no usable keys, the verifier
+/// discards all previous keys. If a fetch fails, the verifier keeps the previous keys until they are
+/// [`DocumentConfig::age_max`] old. After that, the verifier rejects all tokens until a fetch succeeds.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, InvalidDocumentUrl};
@@ -37,9 +37,9 @@ pub struct JwksVerifier {
 }
 
 impl JwksVerifier {
-    /// Returns a verifier that accepts tokens of `issuer` for `audience`. The audience is the URL of the
-    /// MCP endpoint. `keys` is the URL of the issuer's JSON Web Key Set. This function starts to fetch
-    /// the keys.
+    /// Returns a verifier that accepts tokens of `issuer` for `audience`, which is the URL of the MCP
+    /// endpoint. `keys` contains the URL of the issuer's JSON Web Key Set. The verifier starts to fetch the
+    /// keys at once.
     pub fn new(issuer: impl Into<String>, audience: impl Into<String>, keys: DocumentConfig) -> Self {
         let accept = "application/jwk-set+json, application/json".to_owned();
         let url = keys.url.as_str().to_owned();
@@ -65,8 +65,8 @@ impl VerifyToken for JwksVerifier {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let verified = self.keys.read(|keys| self.rules.verify(token, keys));
         if let None | Some(Err(JwtError::UnknownKey)) = verified {
-            // Start a fetch, but do not wait for the new keys, because this function is not `async`. The
-            // new keys apply to later tokens.
+            // Start a fetch for later tokens. This function is not `async`, so it cannot wait for the new
+            // keys.
             drop(self.keys.refreshed());
         }
         verified.and_then(Result::ok).ok_or(InvalidToken)

@@ -1,8 +1,9 @@
-//! MCP servers that forward requests to other MCP servers. A [bridge](Bridge) forwards all its requests
-//! to one other server.
+//! A gateway between MCP clients and MCP servers. A [`Bridge`] is an MCP server that forwards all requests to
+//! another MCP server.
 //!
-//! A bridge implements the [backend](thruway_mcp_server::backend::Backend) of an MCP server. To reach the
-//! other server, the bridge uses an MCP client.
+//! A bridge consists of two parts. An MCP server with a special
+//! [backend](thruway_mcp_server::backend::Backend) accepts the requests. An MCP client sends these requests
+//! to the other server.
 #![forbid(unsafe_code)]
 
 mod bridge;

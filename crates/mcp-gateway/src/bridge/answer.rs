@@ -1,4 +1,4 @@
-//! Converts answers of the server for the client, which may use another era or revision.
+//! Converts the server's answers to the protocol revision of the client.
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -11,16 +11,15 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, is_cacheable};
 use thruway_mcp_server::backend::Status;
 
-/// Two protocol revisions: the revision of a server, and the revision of the client that receives the
-/// server's answer.
+/// The protocol revisions of the two sides: the server that answers a request, and the client that receives
+/// the answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerRevisions {
     pub(super) client: Revision,
     pub(super) server: Revision,
 }
 
-/// Writes a JSON-RPC response with the id `id`, and appends it to `output`. Returns the HTTP status of
-/// the response.
+/// Appends a JSON-RPC response with the id `id` to `output`. Returns the status of the response.
 pub(super) fn write(
     output: &mut Vec<u8>,
     id: &Id<'_>,
@@ -54,19 +53,19 @@ pub(super) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
-/// Replaces content that the client's revision does not define. Removes output schemas that the client's
-/// revision does not permit. Also removes the output schema of a tool if the results of the tool may
-/// violate the schema. Returns `None` if the answer needs no change.
+/// Replaces content that the client's revision does not define. Removes an output schema if the client's
+/// revision does not permit the schema, or if the server's results may violate the schema. Returns `None` if
+/// the answer needs no change.
 fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<Answer> {
     let is_old = |revision: Revision| !revision.has_structured_output();
     match method {
         methods::TOOLS_LIST if is_old(revisions.server) && !is_old(revisions.client) => {
-            without_promises(answer, |_| false)
+            without_output_schemas(answer, |_| false)
         }
         methods::TOOLS_LIST
             if revisions.client.era() == Era::Legacy && revisions.server.era() == Era::Modern =>
         {
-            without_promises(answer, |schema| schema["type"] == "object")
+            without_output_schemas(answer, |schema| schema["type"] == "object")
         }
         methods::TOOLS_CALL
             if revisions.client < revisions.server
@@ -87,24 +86,23 @@ fn adapt(revisions: AnswerRevisions, method: &str, answer: &Answer) -> Option<An
     }
 }
 
-/// Returns `true` if the structured content of the result may be a value other than an object. In the legacy
-/// era, structured content must be an object.
+/// Returns `true` if the structured content of the result may be an array, a string or another value that is
+/// not an object. The legacy era permits only objects.
 fn has_other_structure(answer: &Answer) -> bool {
     answer.get().contains("\"structuredContent\"") && !answer.get().contains("\"structuredContent\":{")
 }
 
-/// Removes the output schema of each tool in a list, unless `may_be_promised` returns `true` for the
-/// schema. Some revisions have no structured content. A server of such a revision may declare an output
-/// schema, but cannot send content that matches the schema. Clients of revisions before 2026-07-28
-/// support only output schemas of the type `object`.
-fn without_promises(answer: &Answer, may_be_promised: fn(&Value) -> bool) -> Option<Answer> {
+/// Removes output schemas from a list of tools. Keeps a schema if `is_kept` returns `true`. There are two
+/// reasons to remove a schema. First, the server's revision may have no structured content, so the results
+/// cannot match the schema. Second, legacy clients support only output schemas of the type `object`.
+fn without_output_schemas(answer: &Answer, is_kept: fn(&Value) -> bool) -> Option<Answer> {
     if !answer.get().contains("\"outputSchema\"") {
         return None;
     }
     let mut list: Value = serde_json::from_str(answer.get()).ok()?;
     for tool in list.get_mut("tools")?.as_array_mut()? {
         let tool = tool.as_object_mut()?;
-        if tool.get("outputSchema").is_some_and(|schema| !may_be_promised(schema)) {
+        if tool.get("outputSchema").is_some_and(|schema| !is_kept(schema)) {
             tool.shift_remove("outputSchema");
         }
     }
@@ -125,7 +123,7 @@ fn translate(
     let start = output.len();
     match (revisions.client.era(), revisions.server.era()) {
         (Era::Modern, Era::Modern) | (Era::Legacy, Era::Legacy) => append_line(output, answer.get()),
-        // This is a fast path for results that have no members to remove.
+        // Fast path: nothing must be removed from the result.
         (Era::Modern, Era::Legacy) if !has_modern_members(answer.get()) => {
             results.write(output, ResultType::Complete, cache_of(method), answer, None)?;
             keep_on_line(&mut output[start..]);
@@ -147,7 +145,8 @@ fn translate(
     Ok(())
 }
 
-/// Returns `true` if a result may already contain members that the bridge adds for modern clients.
+/// Returns `true` if a legacy result may already contain one of the members that the bridge adds to results
+/// for modern clients.
 fn has_modern_members(answer: &str) -> bool {
     ["\"_meta\"", "\"resultType\"", "\"ttlMs\"", "\"cacheScope\""].iter().any(|name| answer.contains(name))
 }
@@ -170,12 +169,11 @@ fn cache_of(method: &str) -> Option<CacheHint> {
     is_cacheable(method).then(CacheHint::default)
 }
 
-/// Translates error codes between the eras. The eras use different codes for a missing resource. In the
-/// legacy era, an error code means that the user must visit web pages before the call. The modern era
-/// does not define this error code.
+/// Translates error codes between the eras. The eras use different codes for a missing resource. Only the
+/// legacy era defines `URL_ELICITATION_REQUIRED`: the user must visit web pages before the call can succeed.
 fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -> Error {
     if revisions.client.era() == Era::Modern && error.code == ErrorCode::URL_ELICITATION_REQUIRED {
-        // If the client can open web pages, the bridge has already asked the client to open these pages.
+        // If the client can open web pages, the bridge has already sent these pages to the client.
         error.code = ErrorCode::INTERNAL_ERROR;
     }
     if method != methods::RESOURCES_READ {
@@ -193,14 +191,14 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
     error
 }
 
-/// Converts an error of the MCP client to a JSON-RPC error. Does not change an error that the server or
-/// the client sent.
+/// Converts an error of the bridge's MCP client to a JSON-RPC error. Returns JSON-RPC errors of the server or
+/// of the requesting client unchanged.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
         McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
         McpClientError::TooManyServers => {
-            Error::internal("other clients use all servers behind this bridge: try again later")
+            Error::internal("all dedicated servers behind this bridge are in use: try again later")
         }
         McpClientError::TooManyServersOfCaller => Error::internal(
             "this caller has reached its share of the servers behind this bridge: end a session or a \

@@ -14,11 +14,10 @@ use super::upstreams::Connector;
 
 /// The state of a bridge.
 pub(super) struct BridgeCore {
-    /// The server that handles requests of modern clients. The bridge uses the modern era if the server
-    /// supports that era, otherwise the legacy era.
+    /// The connections for modern clients. They use the modern era if the server supports that era, otherwise
+    /// the legacy era.
     pub(super) era_server: Arc<EraServer>,
-    /// The server in the legacy era, for requests of legacy clients. Used only if the server supports
-    /// both eras.
+    /// The connections for legacy clients. Used only if the server supports both eras.
     pub(super) legacy_era_server: LegacyEraServer,
     pub(super) connector: Connector,
     pub(super) shares_subscriptions: bool,
@@ -28,13 +27,13 @@ pub(super) struct BridgeCore {
 }
 
 impl BridgeCore {
-    /// Returns the era that the bridge uses to forward requests of modern clients.
+    /// Returns the era that the bridge speaks with the server when it forwards a request of a modern client.
     pub(super) fn era(&self) -> Era {
         self.era_server.era()
     }
 
-    /// Returns the server for clients of the era `near`. Legacy clients use the server in the legacy era
-    /// if possible, because some servers ask questions only in that era.
+    /// Returns the connections for clients of the era `near`. If possible, legacy clients use legacy
+    /// connections, because some servers ask questions only in the legacy era.
     pub(super) fn era_server(&self, near: Era) -> &Arc<EraServer> {
         match near {
             Era::Legacy => self.legacy_era_server.get().unwrap_or(&self.era_server),
@@ -42,9 +41,9 @@ impl BridgeCore {
         }
     }
 
-    /// Returns the server for a new legacy session. If the bridge does not know yet whether the server
-    /// supports the legacy era, starts another detection in the background. The result of this detection
-    /// applies only to later sessions.
+    /// Returns the connections for a new legacy session. If the bridge could not yet detect whether the
+    /// server supports the legacy era, it tries again in the background. The result of this attempt applies
+    /// only to later sessions.
     pub(super) fn server_of_session(self: &Arc<Self>) -> &Arc<EraServer> {
         if self.legacy_era_server.is_undecided() {
             let bridge = self.clone();
@@ -67,8 +66,8 @@ impl BridgeCore {
         self.era_server(near.era()).capabilities(near)
     }
 
-    /// On behalf of modern clients, subscribes to changes of the tool list, the prompt list and the
-    /// resource list.
+    /// Subscribes to changes of the server's lists of tools, prompts and resources. The bridge forwards these
+    /// changes to modern clients.
     pub(super) async fn watch_lists(&self) {
         self.era_server.watch_lists().await;
     }

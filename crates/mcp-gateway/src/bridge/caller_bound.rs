@@ -1,12 +1,12 @@
-//! Binds two kinds of values from a 2026-07-28 server to the caller that received them: task ids and
-//! `requestState` values.
+//! Protects two kinds of values that a modern server sends: task ids and `requestState` values. Only the
+//! caller that received such a value can use it.
 //!
-//! The server sees the bridge as a single client, so the server cannot check which caller a task or a
-//! `requestState` belongs to. Before the bridge sends a task id or a `requestState` to a caller, the
-//! bridge signs the value for this caller. When the caller sends the value back, the bridge verifies the
-//! signature. The bridge does not store these values. A bridge can therefore verify values that another
-//! bridge signed, if both bridges have the same
-//! [`state_key`](thruway_mcp_server::McpServerOptions::state_key).
+//! The server sees the bridge as a single client, so the server cannot distinguish the callers. Therefore,
+//! the bridge signs each value for the caller that receives it. When a caller sends the value back, the
+//! bridge verifies the signature. All callers without a token count as the same caller. The bridge does not
+//! store these values. If two bridges have the same
+//! [`state_key`](thruway_mcp_server::McpServerOptions::state_key), each of them accepts values that the other
+//! bridge signed.
 
 use serde_json::Value;
 use thruway_mcp::json_rpc::Error;
@@ -20,8 +20,7 @@ use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, S
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
-/// The task id and the `requestState` in one request. The bridge accepts a task id or a `requestState`
-/// only from the caller that received the value.
+/// The signed task id and the signed `requestState` of one request, with the data to verify the signatures.
 pub(super) struct CallerBound {
     key: StateKey,
     caller: Caller,
@@ -40,13 +39,12 @@ impl CallerBound {
         }
     }
 
-    /// Verifies the signatures of the task id and the `requestState` in a request. Replaces the task id and
-    /// the `requestState` with the original values of the server. The text `process_id` identifies the
-    /// current server process (see [`Upstream::process_id`]).
+    /// Verifies the task id and the `requestState` in a request, and replaces them with the original values
+    /// of the server. `process_id` identifies the current server process (see [`Upstream::process_id`]).
     ///
     /// # Errors
-    /// A signature is invalid, or the bridge signed the task id or the `requestState` for another caller or
-    /// another request. The bridge also returns an error if the server process that ran the task has exited.
+    /// A signature is invalid, the value belongs to another caller, or the `requestState` belongs to another
+    /// request. Another cause is that the server process with the task has exited.
     pub(super) fn open(
         &self,
         forwarded_call: &mut ForwardedCall,
@@ -69,9 +67,8 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Signs the task id and the `requestState` in an answer. The argument `process_id` is the text that
-    /// [`Upstream::process_id`] returned before the bridge sent the request. This text identifies the server
-    /// process.
+    /// Signs the task id and the `requestState` in an answer. `process_id` must be the result of
+    /// [`Upstream::process_id`] from before the bridge sent the request.
     ///
     /// # Errors
     /// The answer is malformed, or the server process that ran the task has exited.
@@ -85,9 +82,9 @@ impl CallerBound {
         if self.task_id.is_some() && upstream.process_id() != process_id {
             return Err(unknown_task());
         }
-        // Most answers contain neither a `requestState` nor a task id. This check overlooks member names
-        // with escape sequences. In this case, the bridge does not sign the values in the answer. If a
-        // caller sends the unsigned values later, the bridge rejects them.
+        // Fast path, because most answers contain neither a `requestState` nor a task id. The text search
+        // does not find a member name with JSON escape sequences. The caller then gets an unsigned value,
+        // which the bridge rejects later.
         if !answer.get().contains("\"requestState\"") && !answer.get().contains("\"taskId\"") {
             return Ok(answer);
         }
@@ -115,8 +112,8 @@ impl CallerBound {
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns a digest of the caller and the request. The signature of a `requestState` covers this
-    /// digest. Computed on demand, because most requests have no `requestState`.
+    /// Returns a digest of the caller and the request. The signature of a `requestState` covers this digest.
+    /// The digest is computed on demand, because most requests have no `requestState`.
     fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
         Ok(BoundRequest::new(&self.caller, &forwarded_call.method, &params).binding())
@@ -134,13 +131,15 @@ impl CallerBound {
     }
 }
 
-/// Returns `true` if 2026-07-28 defines `method` as a request about tasks.
+/// Returns `true` if `method` is a request about tasks in MCP revision 2026-07-28.
 pub(super) fn is_about_tasks(method: &str) -> bool {
     matches!(method, methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL)
 }
 
 fn unknown_task() -> McpClientError {
-    McpClientError::Server(Error::invalid_params("this caller has no such task, or the task is lost"))
+    McpClientError::Server(Error::invalid_params(
+        "this caller has no such task, or its server process has exited",
+    ))
 }
 
 fn invalid_state() -> McpClientError {

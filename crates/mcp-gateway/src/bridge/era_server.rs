@@ -1,6 +1,6 @@
-//! The connections of a bridge to its server in one era: legacy or modern. If the server supports both
-//! eras, the bridge connects to the server twice, once in each era. Some servers can do more in the
-//! legacy era, such as ask the client questions during a call.
+//! The connections of a bridge to its server in one era: legacy or modern. If the server supports both eras,
+//! the bridge connects twice, once in each era. The reason is that some servers have more features in the
+//! legacy era. For example, they ask questions during a call only in that era.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,15 +17,15 @@ use tokio::time::{Instant, timeout};
 use super::tasks::{TaskOwner, TasksOfSession};
 use super::upstreams::{Connector, SessionState, Upstreams};
 
-/// The server behind a bridge, with the revision and the capabilities that the server reported in one
-/// era.
+/// The connections of a bridge to its server in one era. Contains the protocol revision and the capabilities
+/// that the server reported in this era.
 pub(crate) struct EraServer {
     pub(super) revision: Revision,
     pub(super) capabilities: ServerCapabilities,
     pub(super) upstreams: Upstreams,
 }
 
-/// The server in the legacy era, if the server also supports the modern era.
+/// The legacy connections to a server that supports both eras, and the detection of this support.
 pub(super) struct LegacyEraServer {
     side: OnceLock<Arc<EraServer>>,
     probe: Mutex<Probe>,
@@ -34,11 +34,11 @@ pub(super) struct LegacyEraServer {
 /// The state of the attempts to detect whether the server supports the legacy era.
 #[derive(Clone, Copy)]
 enum Probe {
-    /// The server has not answered any attempt. The bridge tries again at this time or later.
+    /// All previous attempts failed. The next attempt starts at this time or later.
     DueAt(Instant),
     Running,
-    /// No further attempt is necessary: the bridge knows whether the server supports the legacy era, or
-    /// the operator has configured the era.
+    /// No further attempt is necessary. Either the server's answer was clear, or the operator has configured
+    /// the era.
     Decided,
 }
 
@@ -75,7 +75,7 @@ impl EraServer {
         }
     }
 
-    /// Returns the counter of dropped messages.
+    /// Returns the counter of the messages that the bridge has dropped.
     pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
         self.upstreams.dropped()
     }
@@ -92,8 +92,8 @@ impl EraServer {
         capabilities
     }
 
-    /// Returns `true` if clients of the revision `near` support the tasks of 2025-11-25, and the server
-    /// supports these tasks too.
+    /// Returns `true` if the client (revision `near`) and the server both use MCP revision 2025-11-25, and
+    /// the server supports tasks.
     fn passes_tasks(&self, near: Revision) -> bool {
         let is_known = near == Revision::R20251125 && self.revision == Revision::R20251125;
         is_known && self.capabilities.has_calls_as_tasks()
@@ -104,11 +104,11 @@ impl EraServer {
         self.capabilities.tasks.as_ref().is_some_and(|tasks| tasks.contains_key("cancel"))
     }
 
-    /// Returns a guard for the tasks of a session. Dropping the guard cancels these tasks. Returns `None`
-    /// if the bridge does not forward tasks for this session.
+    /// Returns a guard that owns the tasks of a session. Dropping the guard cancels these tasks. Returns
+    /// `None` if the bridge does not forward tasks for this session.
     pub(crate) fn tasks_of_session(&self, near: Revision) -> Option<TasksOfSession> {
-        let number = self.upstreams.next_id();
-        let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), number, self.can_cancel_tasks());
+        let session_id = self.upstreams.next_id();
+        let tasks = || TasksOfSession::new(self.upstreams.tasks.clone(), session_id, self.can_cancel_tasks());
         self.passes_tasks(near).then(tasks)
     }
 
@@ -121,23 +121,22 @@ impl EraServer {
 }
 
 impl LegacyEraServer {
-    /// Creates the state without sending a message to the server. If `is_asked` is `false`, the bridge
-    /// never tries the legacy era.
+    /// Creates the state, and sends nothing to the server. If `is_asked` is `false`, the bridge never tries
+    /// the legacy era.
     pub(super) fn new(is_asked: bool) -> Self {
         let probe = if is_asked { Probe::DueAt(Instant::now()) } else { Probe::Decided };
         Self { side: OnceLock::new(), probe: Mutex::new(probe) }
     }
 
-    /// Returns the server in the legacy era, if the bridge has detected that the server supports this
-    /// era.
+    /// Returns the legacy connections, if the bridge has detected that the server supports the legacy era.
     pub(super) fn get(&self) -> Option<&Arc<EraServer>> {
         self.side.get()
     }
 
-    /// Sends `initialize` to the server, to detect whether the server supports the legacy era. Does
-    /// nothing if the bridge already knows the result, or if another attempt is running. The result of
-    /// `server/discover` is not sufficient for this detection. Some servers list only 2026-07-28 in that
-    /// result, but also accept `initialize`.
+    /// Sends `initialize` to the server, to detect whether the server supports the legacy era. Does nothing
+    /// if the bridge already knows the result, or if another attempt is running. The list of revisions in the
+    /// result of `server/discover` does not answer this question. Some servers omit the legacy revisions from
+    /// this list, but accept `initialize`.
     pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
         if !self.begin() {
             return;
@@ -151,14 +150,15 @@ impl LegacyEraServer {
             }
             Err(error) if is_refusal(&error, is_on_stream) => {
                 tracing::debug!(
-                    "the server rejects `initialize`, using 2026-07-28 for all requests: {error}"
+                    "the server does not support a legacy revision, the bridge uses 2026-07-28 for all \
+                     requests: {error}"
                 );
                 true
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot detect whether the server supports a legacy revision, using 2026-07-28 for all \
-                     requests until a later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, the bridge uses 2026-07-28 \
+                     for all requests until a later attempt succeeds: {error}"
                 );
                 false
             }
@@ -185,19 +185,18 @@ impl LegacyEraServer {
 /// The state that a bridge stores for the session of a legacy client.
 #[derive(Debug)]
 pub(super) struct BridgeSession {
-    /// The server in the era that the bridge chose at the start of the session.
+    /// The connections in the era that the bridge chose at the start of the session.
     pub(super) era_server: Arc<EraServer>,
     pub(super) state: Arc<SessionState>,
 }
 
 impl BridgeSession {
-    /// Returns the state that the bridge stores for `session`. Each session of a bridge has a
-    /// `BridgeSession`.
+    /// Returns the state that the bridge stores for `session`.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.backend()
     }
 
-    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
     /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&TaskOwner> {
         self.state.owner()
@@ -220,12 +219,12 @@ impl BackendSession for BridgeSession {
     }
 }
 
-/// Returns `true` if the error means that the server does not support the legacy era. Returns `false` if
-/// the failure may be temporary.
+/// Returns `true` if the error shows that the server does not support the legacy era. Returns `false` if the
+/// failure may be temporary.
 fn is_refusal(error: &McpClientError, is_on_stream: bool) -> bool {
     match error {
         McpClientError::Status(status) => is_refusal_of_era(status.as_u16()),
-        // A child process may exit or stop responding if it does not know a method.
+        // Some child processes exit or stop responding when they get an unknown method.
         McpClientError::Closed | McpClientError::TimedOut | McpClientError::TooManyRestarts => is_on_stream,
         McpClientError::Server(_)
         | McpClientError::UnsupportedRevision
@@ -241,8 +240,8 @@ impl fmt::Debug for EraServer {
     }
 }
 
-/// Maximum time that the bridge waits for the answer to `initialize`. This wait delays the start of the
-/// bridge.
+/// Maximum time that the bridge waits for the answer to `initialize`. The bridge starts to serve clients only
+/// after this wait.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
 
 /// Minimum time between two attempts to detect the legacy era.

@@ -28,8 +28,7 @@ use super::suspended::CallInFlight;
 use super::tasks::{self, Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks};
 use super::upstream::Upstream;
 
-/// Forwards a request to the server. Returns `None` for a request that the bridge must answer without the
-/// server.
+/// Forwards a request to the server. Returns `None` if the bridge must answer the request itself.
 pub(super) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
@@ -57,7 +56,7 @@ pub(super) fn handle_request(
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
             if era_server.era() == Era::Modern {
-                // A modern server gets the log level in each request, so the bridge need not send the
+                // Each request for a modern server contains the log level, so the bridge need not send the
                 // level now.
                 return None;
             }
@@ -88,8 +87,8 @@ pub(super) fn handle_request(
     Some(Reply::Later(exchange))
 }
 
-/// Appends an error to `output`. Over HTTP, the status is 200, because a legacy client treats 404 as the
-/// end of its session (2025-11-25, session management).
+/// Appends an error to `output`. Over HTTP, the status is 200, because a legacy client treats 404 as the end
+/// of its session (MCP revision 2025-11-25, section Session Management).
 fn refuse(output: &mut Vec<u8>, request: &Request<'_>, error: &Error) -> Reply {
     write_error(output, Some(&request.id), error);
     Reply::Now(Status::Ok)
@@ -99,8 +98,8 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
     request.method == methods::TOOLS_CALL && params.task.is_some()
 }
 
-/// Stores the log level that a client requests for its session. Returns `None` if the request belongs to
-/// no session or contains no valid level.
+/// Stores the requested log level in the session, and returns the session. Returns `None` if the request
+/// belongs to no session or contains no valid level.
 fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
@@ -108,8 +107,8 @@ fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<A
     Some(session.clone())
 }
 
-/// Returns the data that the client sent in the `initialize` handshake. The bridge adds this data to each
-/// request for a modern server.
+/// Returns the description of the client that the bridge adds to each request for a modern server. The client
+/// sent this data with `initialize` and `logging/setLevel`. Without a session, describes the bridge instead.
 fn sender(session: Option<&Arc<Session>>) -> Sender {
     match session {
         Some(session) => Sender {
@@ -125,13 +124,13 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
     }
 }
 
-/// The client of a session, and one request of this client. The bridge sends messages to the client on
-/// the response stream of the request.
+/// The client of a session, during one of its requests. The bridge sends messages to the client on the
+/// response stream of this request.
 pub(super) struct SessionClient {
     session: Arc<Session>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
-    /// Maximum time to wait for the client's answer to a question.
+    /// Maximum time to wait for the client's answer to a question of the server.
     wait: Duration,
 }
 
@@ -152,39 +151,39 @@ impl SessionClient {
         self.session.holder()
     }
 
-    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
     /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&TaskOwner> {
         BridgeSession::of(&self.session).and_then(BridgeSession::owner)
     }
 
-    /// If the server runs the request as a task, the returned value receives the messages about the task.
+    /// Returns the sink for messages about a task, for the case that the server runs this request as a task.
     pub(super) fn task_message_sink(&self) -> TaskMessageSink {
         TaskMessageSink::new(&self.session, &self.outbox, self.progress_token.clone())
     }
 
-    /// Makes `sink` send messages about a task on the response stream of this request.
+    /// Makes the sink of a task send its messages on the response stream of this request.
     pub(super) fn redirect(&self, sink: &mut TaskMessageSink) {
         sink.switch_to(&self.outbox);
     }
 
-    /// Returns the receiver for the questions and messages that the server sends during this request.
+    /// Returns the handler for the questions and messages that the server sends during this request.
     pub(super) fn requester(
         &self,
-        names: Option<TaskIdMap>,
+        task_ids: Option<TaskIdMap>,
         reserved: Option<Arc<Reserved>>,
     ) -> Arc<SessionRequester> {
         let (session, outbox, wait) = (self.session.clone(), self.outbox.clone(), self.wait);
-        Arc::new(SessionRequester { session, outbox, wait, names, reserved })
+        Arc::new(SessionRequester { session, outbox, wait, task_ids, reserved })
     }
 
-    pub(super) fn attach_to(&self, forwarded_call: &mut ForwardedCall, names: Option<TaskIdMap>) {
+    pub(super) fn attach_to(&self, forwarded_call: &mut ForwardedCall, task_ids: Option<TaskIdMap>) {
         if let Some(token) = self.progress_token.clone() {
             let outbox = self.outbox.clone();
             let report = move |params| messages::report(&outbox, &token, params);
             forwarded_call.progress = Some(reporting(Arc::new(report)));
         }
-        forwarded_call.requester = Some(self.requester(names, None));
+        forwarded_call.requester = Some(self.requester(task_ids, None));
     }
 }
 
@@ -207,8 +206,10 @@ impl Forwarding {
         let outcome = match self.upstream().await {
             Ok(upstream) => {
                 if let Some(session_client) = session_client {
-                    session_client
-                        .attach_to(&mut forwarded_call, self.names(&session_client, upstream.number()));
+                    session_client.attach_to(
+                        &mut forwarded_call,
+                        self.task_ids(&session_client, upstream.connection_id()),
+                    );
                 }
                 self.exchange(&upstream, &mut forwarded_call).await
             }
@@ -221,15 +222,15 @@ impl Forwarding {
         &self.era_server.upstreams.tasks
     }
 
-    /// Returns the translation between the client's task ids and the server's task ids. `server` is the
-    /// number of the connection to the server. Returns `None` if the bridge does not forward tasks for
-    /// this session.
-    pub(super) fn names(&self, session_client: &SessionClient, server: u64) -> Option<TaskIdMap> {
-        session_client.owner().map(|owner| TaskIdMap::new(self.tasks().clone(), owner.clone(), server))
+    /// Returns the translation between the client's task ids and the server's task ids. `connection_id`
+    /// identifies the connection to the server. Returns `None` if the bridge does not forward tasks for this
+    /// session.
+    pub(super) fn task_ids(&self, session_client: &SessionClient, connection_id: u64) -> Option<TaskIdMap> {
+        session_client.owner().map(|owner| TaskIdMap::new(self.tasks().clone(), owner.clone(), connection_id))
     }
 
-    /// Forwards the request. If a modern server answers with questions, asks the client these questions.
-    /// Then repeats the request with the client's answers.
+    /// Forwards the request. If a modern server answers with questions, the bridge asks the client these
+    /// questions, and repeats the request with the client's answers.
     async fn exchange(
         &self,
         upstream: &Arc<Upstream>,
@@ -246,15 +247,17 @@ impl Forwarding {
                     forwarded_call.round = round(forwarded_call, &answer).await?;
                 }
                 Ok(ResultType::Task) | Err(_) => {
-                    return Err(McpClientError::result_invalid(&"the `resultType` is not allowed here"));
+                    return Err(McpClientError::result_invalid(
+                        &"the `resultType` is not allowed in the answer to this request",
+                    ));
                 }
             }
         }
         Err(McpClientError::TooManyRounds)
     }
 
-    /// Requests the log messages that `session` wants. The server still sends the log messages that other
-    /// sessions want.
+    /// Makes the server send the log messages that `session` wants, in addition to the log messages that
+    /// other sessions want.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
             Ok(upstream) => match BridgeSession::of(&session) {
@@ -299,8 +302,8 @@ impl Forwarding {
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
-                // Subscribe to the change again, because a failed request for the same resource also removes
-                // this subscription.
+                // Add the change again. Meanwhile, a concurrent request for the same resource may have failed
+                // and removed the change.
                 session.subscription.add(change);
                 watches.insert(uri, watch);
                 Ok(())
@@ -331,7 +334,8 @@ impl Forwarding {
     }
 }
 
-/// The questions in an answer of a modern server.
+/// The questions with which a modern server answered a request: requests for elicitation, for sampling, or
+/// for the client's roots.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Questions {
@@ -347,12 +351,16 @@ struct EmbeddedRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// Asks the client the questions in `answer`, one after another. Returns the client's answers as JSON
-/// members, which the bridge adds to the repeated request.
+/// Asks the client the questions in `answer`, one after another. Returns the client's answers as JSON members
+/// for the repeated request.
 async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8>, McpClientError> {
     let questions: Questions =
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
-    let no_requester = || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
+    let no_requester = || {
+        let reason =
+            "the server requests elicitation, sampling or roots, which needs a client with a session";
+        Error::new(ErrorCode::METHOD_NOT_FOUND, reason)
+    };
     let mut responses = b"{".to_vec();
     for (name, question) in questions.input_requests {
         let requester = forwarded_call
@@ -371,5 +379,5 @@ async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8
     Ok(round)
 }
 
-/// Maximum number of times that the server may answer the same request with questions.
+/// Maximum number of times that a modern server may answer the same request with questions.
 const ROUNDS_MAX: usize = 32;

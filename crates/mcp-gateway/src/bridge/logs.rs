@@ -21,11 +21,11 @@ pub(super) struct LogListeners(Mutex<State>);
 
 #[derive(Default, Debug)]
 struct State {
-    /// The sessions and subscriptions. The key is the memory address of the session or of the
-    /// subscription's inbox, which is unique while the map contains the entry.
+    /// The sessions and subscriptions. The key is a memory address: the address of the session, or of the
+    /// subscription's inbox. The address is unique while the map contains the entry.
     all: HashMap<usize, LogListener>,
-    /// When the map has this number of entries, the next insertion first removes the entries of ended
-    /// sessions and subscriptions.
+    /// Number of entries at which the next insertion first removes the entries of ended sessions and
+    /// subscriptions.
     sweep_at: usize,
 }
 
@@ -45,10 +45,14 @@ struct LogMessage<'n> {
 }
 
 impl LogListeners {
-    pub(super) fn add_session(&self, session: &Arc<Session>, names: Option<impl TaskIdTranslator + 'static>) {
+    pub(super) fn add_session(
+        &self,
+        session: &Arc<Session>,
+        task_ids: Option<impl TaskIdTranslator + 'static>,
+    ) {
         let key = Arc::as_ptr(session).addr();
-        let names = names.map(|names| Arc::new(names) as Arc<dyn TaskIdTranslator>);
-        self.state().add(key, LogListener::Session(Arc::downgrade(session), names));
+        let task_ids = task_ids.map(|task_ids| Arc::new(task_ids) as Arc<dyn TaskIdTranslator>);
+        self.state().add(key, LogListener::Session(Arc::downgrade(session), task_ids));
     }
 
     /// Adds a modern subscription, and returns the queue for the subscription's log messages.
@@ -59,21 +63,21 @@ impl LogListeners {
         inbox
     }
 
-    /// Copies all sessions and subscriptions of `gone`. `gone` belongs to a closed server, and `self`
-    /// belongs to the server that replaces the closed server.
+    /// Copies all sessions and subscriptions from `gone`, the listeners of a closed connection. `self`
+    /// belongs to the connection that replaces it.
     pub(super) fn copy_from(&self, gone: &Self) {
         let all = gone.state().all.clone();
         self.state().all.extend(all);
     }
 
-    /// Returns the lowest severity that any session or subscription requests.
+    /// Returns the lowest log level that any session or subscription requests.
     pub(super) fn finest(&self) -> Option<LoggingLevel> {
         self.state().all.values().filter_map(LogListener::level).min()
     }
 
-    /// Returns the log handler for a server that several clients use. The handler forwards a log message to
-    /// the clients only while no call is in flight. A message that arrives during a call may belong to the
-    /// client of that call, but the message does not name a client.
+    /// Returns the log handler for a server that several clients use. The handler drops log messages that
+    /// arrive during a call. Such a message may be meant only for the client of that call, but the message
+    /// does not name a client.
     pub(super) fn handler(self: &Arc<Self>, dropped: &Arc<DroppedMessages>) -> OnLog {
         let (listeners, dropped) = (self.clone(), dropped.clone());
         Arc::new(move |notification, origin| {
@@ -87,7 +91,7 @@ impl LogListeners {
     }
 
     /// Delivers a message to all sessions and subscriptions that requested the severity of the message.
-    /// Returns the number of older messages that were dropped to make room for this message.
+    /// Returns the number of older messages that full queues dropped.
     fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
@@ -96,12 +100,12 @@ impl LogListeners {
         for listener in listeners.iter().filter(|one| one.level().is_some_and(|level| message.level >= level))
         {
             match listener {
-                LogListener::Session(session, names) => {
+                LogListener::Session(session, task_ids) => {
                     let Some(session) = session.upgrade() else { continue };
                     if !is_of_task {
                         dropped += session.note_log(params.clone());
                     } else if let Some(params) =
-                        names.as_ref().and_then(|names| names.with_client_task_id(message.params))
+                        task_ids.as_ref().and_then(|task_ids| task_ids.with_client_task_id(message.params))
                     {
                         dropped += session.note_log(one_line(&params).into());
                     }
@@ -131,8 +135,8 @@ impl State {
 }
 
 impl LogListener {
-    /// Returns the lowest severity that the session or subscription requests. Returns `None` if the
-    /// session or subscription has ended, or requests no messages.
+    /// Returns the log level that the session or subscription requests. Returns `None` if it has ended or
+    /// requests no messages.
     fn level(&self) -> Option<LoggingLevel> {
         match self {
             Self::Session(session, _) => session.upgrade()?.log_level(),
@@ -155,7 +159,7 @@ impl<'n> LogMessage<'n> {
 /// Returns the log handler for the dedicated server of a session.
 pub(super) fn handler_of_session(
     session: &Arc<Session>,
-    names: Option<impl TaskIdTranslator + 'static>,
+    task_ids: Option<impl TaskIdTranslator + 'static>,
     dropped: &Arc<DroppedMessages>,
 ) -> OnLog {
     let (session, dropped) = (Arc::downgrade(session), dropped.clone());
@@ -164,20 +168,20 @@ pub(super) fn handler_of_session(
             return;
         };
         if session.log_level().is_some_and(|wanted| message.level >= wanted) {
-            let translated = names.as_ref().and_then(|names| names.with_client_task_id(message.params));
+            let translated =
+                task_ids.as_ref().and_then(|task_ids| task_ids.with_client_task_id(message.params));
             let params = one_line(translated.as_deref().unwrap_or(message.params));
             dropped.note(session.note_log(params.into()), NOT_READ);
         }
     })
 }
 
-const NOT_READ: &str = "a client does not read messages outside of its requests";
+const NOT_READ: &str = "a client does not read the event stream for messages that belong to no request";
 
-const DURING_CALLS: &str = "a log message arrived during calls, and does not name a client";
+const DURING_CALLS: &str = "a log message arrived during a call, so its recipient is unknown";
 
 const OF_OWN_REQUEST: &str =
-    "a log message arrived with the response to a request of the bridge, and does not name a client";
+    "a log message arrived during a request of the bridge itself, so its recipient is unknown";
 
-/// If the map has fewer entries than this number, the entries of ended sessions and subscriptions stay in
-/// the map.
+/// Minimum number of entries at which an insertion removes the entries of ended sessions and subscriptions.
 const SWEEP_MIN: usize = 64;

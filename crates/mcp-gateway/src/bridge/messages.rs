@@ -10,8 +10,8 @@ use thruway_mcp_client::forwarding::{ForwardedCall, Unsent, empty_object};
 use super::outbox::Outbox;
 use super::tasks::stripped;
 
-/// Forwards a progress report, and replaces the progress token with the client's token. If the queue
-/// `outbox` is full, returns the report, which the caller must deliver later.
+/// Forwards a progress report with the client's progress token. If the queue `outbox` is full, returns the
+/// report. The calling function must then deliver the report later.
 pub(super) fn report(
     outbox: &Outbox,
     token: &RequestId,
@@ -24,7 +24,7 @@ pub(super) fn report(
 }
 
 /// Forwards a log message if the client requested the severity of this message. If the queue `outbox` is
-/// full, returns the message, which the caller must deliver later.
+/// full, returns the message. The calling function must then deliver the message later.
 pub(super) fn log(
     outbox: &Outbox,
     wanted: Option<LoggingLevel>,
@@ -33,8 +33,8 @@ pub(super) fn log(
     outbox.send(log_message(wanted, notification)?)
 }
 
-/// Writes a log message for a client. Returns `None` if the client did not request log messages of this
-/// severity.
+/// Returns a log message in the form that the client gets. Returns `None` if the client did not request
+/// messages of this severity.
 pub(super) fn log_message(wanted: Option<LoggingLevel>, notification: &Notification<'_>) -> Option<Vec<u8>> {
     #[derive(serde::Deserialize)]
     struct Leveled {

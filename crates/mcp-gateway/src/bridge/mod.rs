@@ -2,8 +2,9 @@
 //! legacy era and the modern era if necessary.
 //!
 //! For clients, a bridge is a normal [`McpServer`] with all transports. The bridge connects to the other
-//! server as an [`McpClient`]. A bridge forwards most bytes of a message unchanged. The bridge replaces
-//! only ids, progress tokens, signed values, and members that differ between the eras.
+//! server as an [`McpClient`]. A bridge forwards most bytes of a message unchanged. The bridge replaces only
+//! ids, progress tokens, signed values, and members that differ between the eras. A *question* is a request
+//! that the server sends to a client: for elicitation, for sampling, or for the client's roots.
 
 mod options;
 mod bridge_core;
@@ -69,9 +70,9 @@ pub struct Bridge {
 struct BridgeBackend(Arc<BridgeCore>);
 
 impl Bridge {
-    /// Connects to an MCP server. The bridge calls `connect` for each connection to the server. First,
-    /// the bridge connects to learn the capabilities of the server in each era. Later, the bridge
-    /// connects again if the server has exited, or if a client needs a dedicated server process.
+    /// Connects to an MCP server. The bridge calls `connect` for each connection to the server. At the start,
+    /// the bridge connects to learn the server's capabilities in each era. Later, the bridge connects again
+    /// if the server has exited, or if a client needs a dedicated server process.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -84,14 +85,14 @@ impl Bridge {
     /// # Ok(()) }
     /// ```
     ///
-    /// The bridge translates sessions, subscriptions, progress reports, log messages and questions
-    /// between the two eras.
+    /// The bridge translates sessions, subscriptions, progress reports and log messages between the two eras.
+    /// It also translates questions: the server's requests for elicitation, for sampling, or for the client's
+    /// roots.
     ///
-    /// If a server on a stream (such as a child process) asks a question, the question does not name a
-    /// client. If a server on a stream asks a question while the server handles requests of several
-    /// clients, the bridge rejects the question. Therefore, each client that can answer questions gets a
-    /// dedicated server process. A legacy client uses this process for a session, a modern client for one
-    /// call.
+    /// A question from a child process does not name the client that the question is for. If the process
+    /// handles requests of several clients at that time, the bridge rejects the question. Therefore, each
+    /// client that can answer questions gets a dedicated server process. A legacy client keeps this process
+    /// for its whole session. A modern client keeps the process for one call.
     ///
     /// # Errors
     /// The server is unreachable, or does not report its capabilities.
@@ -134,22 +135,22 @@ impl Bridge {
         &self.server
     }
 
-    /// Disconnects from the server. For later requests, the bridge connects again.
+    /// Disconnects from the server. The bridge connects again when the next request arrives.
     pub async fn close(&self) {
         for era_server in self.core.era_servers() {
             era_server.upstreams.close().await;
         }
     }
 
-    /// Returns the number of messages that the bridge has dropped. The bridge drops progress reports, log
-    /// messages and task states that a client does not read, and log messages with an unknown recipient.
-    /// The log contains the reasons for dropped messages.
+    /// Returns the number of messages that the bridge has dropped. The bridge drops two kinds of messages.
+    /// First, progress reports, log messages and task states that a client does not read. Second, log
+    /// messages with an unknown recipient. The bridge logs the reasons.
     pub fn dropped_messages(&self) -> u64 {
         self.core.dropped.count()
     }
 
-    /// Waits until all calls have ended, but for at most `within`. Then disconnects from the server
-    /// permanently and rejects further requests.
+    /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from the server
+    /// permanently, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
         // After the timeout, the bridge cancels the remaining calls.
         let _ = timeout(within, self.core.calls.none()).await;
@@ -188,8 +189,8 @@ impl Backend for BridgeBackend {
         NewSession { capabilities, state: Some(Box::new(state)) }
     }
 
-    /// Rejects requests with `Mcp-Param-*` headers. The bridge cannot check these headers, because the
-    /// bridge does not know the tools. Legacy clients do not send such headers.
+    /// Rejects requests with `Mcp-Param-*` headers, because the bridge does not know the tools and cannot
+    /// check these headers. Legacy clients do not send such headers.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, _: &Params<'_>) -> Result<(), Error> {
         thruway_mcp::modern::refuse_param_headers(headers)
     }
@@ -211,8 +212,8 @@ impl Backend for BridgeBackend {
     }
 }
 
-/// Returns the name and version that the server reported. If the server did not report these, returns the
-/// name and version of the bridge.
+/// Returns the name and version that the server reported. If the server reported none, returns the name
+/// `bridge` with the version of this crate.
 fn info_of(discovered: &DiscoverResult) -> Implementation {
     let meta = discovered.meta.as_ref();
     let info = meta.and_then(|meta| meta.get(meta_keys::SERVER_INFO)).cloned();

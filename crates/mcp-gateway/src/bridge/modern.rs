@@ -45,8 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // Check that the client supports tasks, before the signature of the task id is verified. A client
-        // that does not support tasks then gets the same error from the bridge as from the server.
+        // Check this before the signature of the task id. A client without support for tasks then gets the
+        // same error as from the server.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {
@@ -62,7 +62,7 @@ pub(super) fn handle_request(
         _call: bridge.calls.begin(),
     };
     let (sink, messages) = MessageSink::of(params, &bridge.dropped);
-    let capabilities = match asked(bridge, params) {
+    let capabilities = match capabilities_for_questions(bridge, params) {
         Ok(capabilities) => capabilities,
         Err(error) => return Reply::error(output, &request.id, &error),
     };
@@ -96,9 +96,13 @@ pub(super) fn handle_request(
     }
 }
 
-/// Returns the capabilities of the client, if the server is legacy and the client can answer questions.
-/// Some servers offer more tools to clients with such capabilities.
-fn asked<'p>(bridge: &BridgeCore, params: &Params<'p>) -> Result<Option<&'p str>, Error> {
+/// Returns the client's capabilities as JSON, if the server is legacy and the client can answer questions.
+/// Such a client needs a dedicated server, because some servers offer more tools to clients with these
+/// capabilities.
+fn capabilities_for_questions<'p>(
+    bridge: &BridgeCore,
+    params: &Params<'p>,
+) -> Result<Option<&'p str>, Error> {
     if bridge.era() == Era::Modern {
         return Ok(None);
     }
@@ -128,17 +132,17 @@ struct Forwarding {
     core: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     id: RequestId,
-    /// The caller that sent the request. Per-caller limits apply to this caller.
+    /// The caller of the request, for per-caller limits.
     holder: Holder,
-    /// Counts the size of the request's parameters toward the memory limit, until the call ends.
+    /// Counts the request's parameters toward `in_flight_bytes_max`, until the call ends.
     bytes: Option<Arc<Share>>,
     _call: CallInFlight,
 }
 
 impl Forwarding {
-    /// Forwards the request to the shared server. A modern server asks questions in its answer. The
-    /// bridge forwards this answer unchanged, except for the task id and the `requestState`, which the
-    /// bridge signs.
+    /// Forwards the request to the shared server. If a modern server asks questions in its answer, the client
+    /// gets these questions unchanged. The bridge changes only the task id and the `requestState`: it signs
+    /// both.
     async fn plain(
         self,
         mut forwarded_call: ForwardedCall,
@@ -171,8 +175,8 @@ impl Forwarding {
         bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &process_id, &upstream)
     }
 
-    /// Forwards the request to a dedicated server, which knows the client's capabilities. During this
-    /// request, the server must not ask questions, because the method does not permit questions.
+    /// Forwards the request to a dedicated server, which knows the client's capabilities. Rejects questions
+    /// of the server, because the method of this request does not permit questions.
     async fn without_questions(
         self,
         pool_key: PoolKey,
@@ -188,7 +192,7 @@ impl Forwarding {
         self.write(&forwarded_call.method, outcome)
     }
 
-    /// Forwards the request to a dedicated server, which may ask questions.
+    /// Forwards the request to a dedicated server. This server may ask questions.
     async fn asking(
         self,
         pool_key: PoolKey,
@@ -206,8 +210,8 @@ impl Forwarding {
         }
     }
 
-    /// Continues a call after the client has answered questions. If the `Mcp-Param-*` headers of the
-    /// client's new request contradict the tool arguments, cancels the call.
+    /// Continues a call after the client has answered questions. Cancels the call if the `Mcp-Param-*`
+    /// headers of the client's new request contradict the tool arguments.
     async fn drive_on(
         self,
         ongoing: OngoingCall,
@@ -227,8 +231,8 @@ impl Forwarding {
         }
     }
 
-    /// Waits until the server answers the call or asks questions. Returns the answer, or the questions
-    /// for the client.
+    /// Waits until the server answers the call or asks questions. Returns a response for the client with the
+    /// answer or with the questions.
     async fn drive(self, mut ongoing: OngoingCall, bound: BoundRequest) -> (Vec<u8>, Status) {
         match ongoing.next().await {
             Step::Done(outcome) => self.write(bound.method(), outcome),
@@ -244,8 +248,9 @@ impl Forwarding {
 
     fn ask(&self, output: &mut Vec<u8>, ongoing: OngoingCall, bound: &BoundRequest) -> Result<(), Error> {
         ongoing.suspend();
-        let questions = serde_json::to_value(ongoing.questions())
-            .map_err(|_| Error::internal("cannot write the questions of the server as JSON"))?;
+        let questions = serde_json::to_value(ongoing.questions()).map_err(|_| {
+            Error::internal("cannot write the server's elicitation, sampling or roots requests as JSON")
+        })?;
         let state = self.bridge.suspended.put(ongoing, bound.binding(), &self.holder)?;
         let result = json!({"inputRequests": questions, "requestState": state});
         write_result(output, &Id::from(&self.id), |output| {
@@ -263,8 +268,8 @@ impl Forwarding {
         (output, status)
     }
 
-    /// Reserves a dedicated server for one call. Asks this server for log messages of the severity
-    /// `log_level` and above.
+    /// Reserves a dedicated server for one call. If `log_level` is set, requests log messages of this
+    /// severity and above.
     async fn reserve(
         &self,
         pool_key: PoolKey,
@@ -277,8 +282,8 @@ impl Forwarding {
         Ok(server)
     }
 
-    /// Returns the log level that the bridge must set at a legacy server before the call. Modern servers
-    /// get the level in the request, and legacy requests contain no level.
+    /// Returns the log level that the bridge must set at a legacy server before the call. Returns `None` for
+    /// a modern server, because modern requests contain the level.
     fn log_level(&self, sink: &MessageSink) -> Option<LoggingLevel> {
         let has_legacy_logging =
             self.bridge.era() == Era::Legacy && self.bridge.era_server.capabilities.logging.is_some();
@@ -293,13 +298,13 @@ impl Forwarding {
 /// A client that opens a subscription.
 struct Subscriber {
     caller: Caller,
-    /// The capabilities of the client as JSON, if the server may ask the client questions.
+    /// The client's capabilities as JSON, if the server is legacy and the client can answer questions.
     capabilities: Option<String>,
-    /// The lowest severity that the client wants, for log messages that belong to no call.
+    /// The lowest severity of the log messages that the client wants outside of calls.
     log_level: Option<LoggingLevel>,
 }
 
-/// Starts a subscription, either at a dedicated server or at the shared server (see
+/// Starts a subscription at a dedicated server or at the shared server (see
 /// `BridgeOptions::shares_subscriptions`).
 ///
 /// # Errors
@@ -311,7 +316,7 @@ pub(super) fn listen(
 ) -> Result<Listening, Error> {
     let subscriber = Subscriber {
         caller: incoming.caller.clone(),
-        capabilities: asked(bridge, incoming.params)?.map(str::to_owned),
+        capabilities: capabilities_for_questions(bridge, incoming.params)?.map(str::to_owned),
         log_level: log_level(bridge, incoming.params),
     };
     let bridge = bridge.clone();
@@ -380,17 +385,17 @@ async fn upstream_of_subscription(
     }
 }
 
-/// Returns the lowest severity that a subscription requests, for log messages that belong to no call.
-/// Returns `None` for a modern server, because modern log messages always belong to a request
-/// (2026-07-28, logging).
+/// Returns the lowest severity of the log messages that a subscription requests. Returns `None` for a modern
+/// server: in the modern era, every log message belongs to a request (MCP revision 2026-07-28, section
+/// Logging).
 fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.era_server.capabilities.logging.is_some();
     params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
 }
 
-/// Subscribes to log messages that belong to no call and have at least the severity `level`. Returns the
-/// queue for these messages, and the server. The server keeps running as long as the subscription holds
-/// the returned server value.
+/// Subscribes to log messages of the severity `level` and above that belong to no call. Returns the queue for
+/// these messages, and the connection to the server. The subscription must keep this connection, because the
+/// connection closes when its last reference is dropped.
 ///
 /// # Errors
 /// All dedicated servers are in use, or the server is unreachable.

@@ -1,8 +1,8 @@
 //! Forwards calls of modern clients to a legacy server.
 //!
-//! During a call, a legacy server asks questions by sending requests. A modern client receives the
-//! questions in the answer to its call. The client then sends the call again, together with its answers
-//! to the questions. While the client answers questions, the bridge keeps the call to the server open.
+//! During a call, a legacy server asks a question by sending a request. A modern client gets this question in
+//! the answer to its call. The client then sends the call again, together with its answer to the question. In
+//! the meantime, the bridge keeps the call to the server open.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,22 +24,22 @@ use super::messages;
 use super::outbox::Outbox;
 use super::server_pool::ReservedServer;
 
-/// Receives the questions and messages that a server sends during a call of a modern client.
+/// Handles the questions and messages that a server sends during a call of a modern client.
 pub(super) struct ModernRequester {
     key: u64,
-    /// The queue for questions. `None` if the client cannot answer questions.
+    /// The queue for questions. `None` if the bridge rejects all questions during this call.
     questions: Option<mpsc::Sender<PendingQuestion>>,
     sink: Mutex<MessageSink>,
 }
 
-/// The queue for the client's open request, and the kinds of messages that the client wants.
+/// The message queue of the client's open request, and the kinds of messages that the client wants.
 #[derive(Default)]
 pub(super) struct MessageSink {
     outbox: Option<Outbox>,
     progress_token: Option<RequestId>,
     log_level: Option<LoggingLevel>,
-    /// Counts the messages that the bridge drops while the client answers a question. `None` if the
-    /// client wants no messages.
+    /// Counts the messages that the bridge drops while the client has no open request. `None` until the
+    /// bridge has sent a question, or if the client wants no messages.
     suspended: Option<Arc<DroppedMessages>>,
 }
 
@@ -59,24 +59,24 @@ struct Question {
 pub(super) struct OngoingCall {
     task: JoinHandle<Result<Answer, McpClientError>>,
     questions: mpsc::Receiver<PendingQuestion>,
-    /// The questions that the client has not answered, by name.
+    /// The questions that the client has not answered yet, by name.
     pending: BTreeMap<String, PendingQuestion>,
     last: u32,
     requester: Arc<ModernRequester>,
-    /// Counts the size of the first request's parameters toward the memory limit.
+    /// Counts the parameters of the client's first request toward `in_flight_bytes_max`.
     _bytes: Option<Arc<Share>>,
 }
 
 /// The next event of a call.
 pub(super) enum Step {
     Done(Result<Answer, McpClientError>),
-    /// The server waits for answers to questions.
+    /// The server waits for the client's answers to its questions.
     InputRequired,
 }
 
 impl MessageSink {
-    /// Returns the sink for a request, and the queue of messages for the response to this request. If
-    /// the request has neither a progress token nor a log level, the client wants no messages.
+    /// Returns the sink for the messages of a request, and the receiver of these messages. A client wants
+    /// messages only if its request has a progress token or a log level.
     pub(super) fn of(
         params: &Params<'_>,
         dropped: &Arc<DroppedMessages>,
@@ -96,8 +96,8 @@ impl MessageSink {
         self.log_level
     }
 
-    /// Closes the response stream when a question is sent to the client. The client receives no messages
-    /// until its next request.
+    /// Closes the response stream after the bridge has sent a question. The client receives no messages until
+    /// its next request.
     fn suspend(&mut self) {
         let suspended = self.outbox.take().map(|outbox| outbox.dropped());
         *self = Self { suspended: suspended.or(self.suspended.take()), ..Self::default() };
@@ -105,7 +105,8 @@ impl MessageSink {
 
     fn note_dropped(&self) {
         if let Some(dropped) = &self.suspended {
-            dropped.note(1, "the client is answering a question");
+            dropped
+                .note(1, "the client has no open request, because it is answering a request of the server");
         }
     }
 
@@ -116,13 +117,13 @@ impl MessageSink {
 }
 
 impl ModernRequester {
-    /// Creates the receiver for messages of the server. The client cannot answer questions.
+    /// Creates a handler that forwards messages of the server, and rejects questions.
     pub(super) fn new(key: u64, sink: MessageSink) -> Arc<Self> {
         Arc::new(Self { key, questions: None, sink: Mutex::new(sink) })
     }
 
-    /// Makes this value receive the messages of the server during `forwarded_call`: progress reports, log
-    /// messages and questions.
+    /// Makes this value handle the server's progress reports, log messages and questions during
+    /// `forwarded_call`.
     pub(super) fn attach_to(self: &Arc<Self>, forwarded_call: &mut ForwardedCall) {
         let requester = self.clone();
         forwarded_call.progress = Some(reporting(Arc::new(move |params| {
@@ -158,12 +159,14 @@ impl Requester for ModernRequester {
         let question = Question { method: method.into(), params: params.map(messages::one_line) };
         let questions = self.questions.clone();
         Box::pin(async move {
-            let no_requester =
-                || Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions");
+            let rejected = || {
+                let reason = "the client accepts no elicitation, sampling or roots requests during this call";
+                Error::new(ErrorCode::METHOD_NOT_FOUND, reason)
+            };
             let (answer, answered) = oneshot::channel();
-            let questions = questions.ok_or_else(no_requester)?;
-            questions.send(PendingQuestion { question, answer }).await.map_err(|_| no_requester())?;
-            answered.await.map_err(|_| Error::internal("the client did not answer"))?
+            let questions = questions.ok_or_else(rejected)?;
+            questions.send(PendingQuestion { question, answer }).await.map_err(|_| rejected())?;
+            answered.await.map_err(|_| Error::internal("the client did not answer the request"))?
         })
     }
 
@@ -204,7 +207,7 @@ impl OngoingCall {
             while let Ok(pending) = self.questions.try_recv() {
                 self.note(pending);
             }
-            // Forget questions that the server has canceled.
+            // Remove questions that the server has canceled.
             self.pending.retain(|_, pending| !pending.answer.is_closed());
             if !self.pending.is_empty() {
                 return Step::InputRequired;
@@ -225,7 +228,7 @@ impl OngoingCall {
         self.pending.insert(format!("question-{}", self.last), pending);
     }
 
-    /// Returns the unanswered questions by name. The client must use these names for its answers.
+    /// Returns the unanswered questions by name. In its answers, the client must use the same names.
     pub(super) fn questions(&self) -> BTreeMap<&str, impl Serialize + '_> {
         self.pending.iter().map(|(name, pending)| (name.as_str(), &pending.question)).collect()
     }
@@ -235,8 +238,8 @@ impl OngoingCall {
         self.requester.sink().suspend();
     }
 
-    /// Continues the call with the client's answers. The bridge sends each unanswered question to the
-    /// client again.
+    /// Continues the call with the client's answers. If a question stays unanswered, the bridge asks it
+    /// again.
     pub(super) fn resume(&mut self, params: &Params<'_>, sink: MessageSink) -> Result<(), Error> {
         let responses = params.input_responses.map_or("{}", RawValue::get);
         let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(responses)
@@ -244,8 +247,7 @@ impl OngoingCall {
         self.requester.listen(sink);
         for (name, response) in responses {
             if let Some(pending) = self.pending.remove(&name) {
-                // Sending fails only if the server has canceled the question. The server then needs no
-                // answer.
+                // Sending fails only if the server has canceled the question, and then needs no answer.
                 let _ = pending.answer.send(Ok(messages::one_line(&response)));
             }
         }

@@ -8,55 +8,59 @@ use thruway_mcp_server::McpServerOptions;
 /// Options of a [bridge](crate::Bridge::connect). The default values suit most uses.
 #[derive(Clone, Debug)]
 pub struct BridgeOptions {
-    /// Options of the bridge's connections to the server. By default, a call times out after 5 minutes
-    /// without a progress report, and at the latest after 1 hour.
+    /// Options of the connections to the server. By default, a call times out after 5 minutes without a
+    /// progress report, and after 1 hour in any case.
     ///
-    /// If a server supports both eras, the bridge connects twice with
-    /// [`EraChoice::Auto`](thruway_mcp_client::EraChoice::Auto), once in each era. The bridge then serves
-    /// each client in the client's era, because some servers ask questions only in the legacy era. Set a
-    /// specific era in these options to avoid the second connection.
+    /// With [`EraChoice::Auto`](thruway_mcp_client::EraChoice::Auto), the bridge connects twice to a server
+    /// that supports both eras: once in each era. Each client then uses the connection of its own era,
+    /// because some servers ask questions only in the legacy era. To avoid the second connection, set a
+    /// specific era.
     pub client: McpClientOptions,
-    /// Options of the MCP server that clients connect to. The name and the instructions of this MCP
-    /// server come from the server behind the bridge. By default, legacy sessions end after 10 minutes
+    /// Options of the MCP server that clients connect to. The bridge takes the name and the instructions of
+    /// this MCP server from the server behind the bridge. By default, legacy sessions end after 10 minutes
     /// without use.
     ///
-    /// The bridge uses the `state_key` to sign task ids and `requestState` values of 2026-07-28. A signed
-    /// value is valid only for the caller that received the value. If several bridges serve the same
-    /// clients, all these bridges need the same `state_key`.
+    /// In the modern era, the bridge signs task ids and `requestState` values with the `state_key`. A signed
+    /// value is valid only for the caller that received it. All callers without a token count as one caller.
+    /// If several bridges serve the same clients, give all of them the same `state_key`.
     pub server: McpServerOptions,
-    /// `true` if each legacy session gets a dedicated server, such as a child process that serves only
-    /// this session. By default, a session gets a dedicated server only if its client can answer
-    /// questions. All other sessions use one shared server.
+    /// `true` if every legacy session gets a dedicated server, such as a child process that serves only this
+    /// session. With the default `false`, a session gets a dedicated server only if its client can answer
+    /// questions: requests of the server for elicitation, for sampling, or for the client's roots. All other
+    /// sessions share one server.
     pub has_server_per_session: bool,
-    /// `true` if all modern subscriptions use the shared server. By default, a client that can answer
-    /// questions subscribes at a dedicated server. This server also handles the client's calls, so the
-    /// server knows about the changes that these calls make. The subscription keeps the dedicated server
-    /// running. For subscriptions, each authorized client gets a separate dedicated server. Clients
-    /// without authorization share one dedicated server if they have the same capabilities.
+    /// `true` if all modern subscriptions use the shared server. With the default `false`, the subscriptions
+    /// of a client that can answer questions use a dedicated server. The client's calls use the same server,
+    /// so the client is notified of changes that these calls make. The dedicated server keeps running until
+    /// the subscription ends. Each client with a token gets its own dedicated server for subscriptions.
+    /// Clients without a token share a dedicated server if they have the same capabilities.
     pub shares_subscriptions: bool,
-    /// Maximum number of dedicated servers. A dedicated server serves only one session, or only one call
-    /// at a time. Default: 32. At the limit, the bridge rejects new sessions. Calls and subscriptions
-    /// wait for up to 30 seconds. If sessions and subscriptions occupy all dedicated servers, the bridge
-    /// rejects calls without waiting. The bridge rejects modern requests over HTTP with status 503.
+    /// Maximum number of dedicated servers. A dedicated server serves only one session, or only one call at a
+    /// time. Default: 32. If all dedicated servers are in use, a new legacy session gets an error for its
+    /// first request. Modern calls and subscriptions wait for up to 30 seconds. They get an error at once if
+    /// no call can free a server, because sessions and subscriptions use all of them. Over HTTP, a modern
+    /// request gets this error with status 503.
     ///
-    /// A caller must not use more dedicated servers than remain free for other callers. If only one
-    /// caller uses dedicated servers, this caller can use half of the limit. The same rule applies to
-    /// [`questions_max`](Self::questions_max), [`tasks_max`](Self::tasks_max), and watched resources
-    /// (10,000 for each server). The bridge identifies a caller by a token, an address or a network (see
-    /// [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). The rule does not apply
-    /// to programs on the machine of the bridge. Increase the limits if many users share one token or one
-    /// address.
+    /// Each caller may use at most half of the dedicated servers that other callers leave free. For example,
+    /// if no other caller uses a server, one caller can use 16 of 32 servers. The same rule limits each
+    /// caller's share of [`questions_max`](Self::questions_max), of [`tasks_max`](Self::tasks_max), and of
+    /// the watched resources (10,000 for each server). The bridge identifies a caller by its token, its
+    /// address or its network (see [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)).
+    /// The rule does not apply to programs on the bridge's machine. Increase the limits if many users share
+    /// one token or one address.
     pub servers_max: usize,
-    /// Maximum time that a call waits for the client's answers to questions. Default: 5 minutes.
+    /// Maximum time that a call waits for the client's answer to a question of the server. Default: 5
+    /// minutes.
     pub question_wait: Duration,
-    /// Maximum number of calls that wait for answers of clients at the same time. Default: 1000. At the
-    /// limit, a call fails if the server asks a question.
+    /// Maximum number of modern calls that wait at the same time until their clients answer a question of the
+    /// server. Default: 1000. At the limit, each further call with a question gets an error.
     pub questions_max: usize,
-    /// Maximum number of tasks of 2025-11-25 that the bridge tracks. Default: 10000. At the limit, a new
-    /// task replaces a finished task of the same client. If the client has no finished task, the bridge
-    /// rejects the new task.
+    /// Maximum number of tasks that the bridge tracks for clients of MCP revision 2025-11-25. Default: 10000.
+    /// At the limit, a new task replaces the oldest finished task of the same session. If the session has no
+    /// finished task, the bridge rejects the new task.
     pub tasks_max: usize,
-    /// Maximum number of tasks of 2025-11-25 that the bridge tracks for one client. Default: 100.
+    /// Maximum number of tasks that the bridge tracks for one session of MCP revision 2025-11-25. Default:
+    /// 100.
     pub tasks_per_client_max: usize,
 }
 

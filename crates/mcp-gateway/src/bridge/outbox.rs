@@ -1,4 +1,4 @@
-//! Delivers the messages that a server sends while it handles a request. The recipient is the client that
+//! Delivers the messages that the server sends while it handles a request. The messages go to the client that
 //! sent the request.
 
 use std::future::Future;
@@ -32,13 +32,13 @@ pub(in crate::bridge) struct WeakOutbox {
 struct Shared {
     /// Limits the size of the queued messages. Each byte of a message needs one semaphore permit.
     bytes: Arc<Semaphore>,
-    /// `true` after a delivery timed out, until the client reads again.
+    /// `true` if the last delivery timed out because the client did not read.
     is_stalled: AtomicBool,
     dropped: Arc<DroppedMessages>,
 }
 
-/// A message that does not fit into the queue [`Outbox`]. The task that reads the server's stream waits
-/// until this message is delivered, and reads nothing in the meantime.
+/// A message that did not fit into its [`Outbox`]. The task that reads from the server stops reading until
+/// this message is delivered.
 #[derive(Debug)]
 struct WaitingMessage {
     outbox: Outbox,
@@ -55,8 +55,9 @@ impl Outbox {
         (Self { sender, shared }, messages)
     }
 
-    /// Sends a message. If the queue is full, returns the message, which the caller must deliver later.
-    /// If the request has ended, discards the message, because the client no longer expects messages.
+    /// Adds a message to the queue. If the queue is full, returns the message. The calling function must then
+    /// deliver the message later. If the request has ended, discards the message, because the client expects
+    /// no more messages.
     pub(in crate::bridge) fn send(&self, message: Vec<u8>) -> Option<Unsent> {
         let bytes = self.shared.bytes.clone().try_acquire_many_owned(permits(&message));
         let (Ok(bytes), Ok(permit)) = (bytes, self.sender.try_reserve()) else {
@@ -73,13 +74,13 @@ impl Outbox {
         &self.sender
     }
 
-    /// Returns a unique number for this queue. For a message that waits for this queue,
-    /// [`UnsentMessage::reader`] returns the same number.
+    /// Returns the unique id of this queue. For a message that waits for capacity in this queue,
+    /// [`UnsentMessage::reader`] returns the same id.
     pub(in crate::bridge) fn reader(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Returns the counter of dropped messages.
+    /// Returns the counter of the messages that the bridge has dropped.
     pub(in crate::bridge) fn dropped(&self) -> Arc<DroppedMessages> {
         self.shared.dropped.clone()
     }
@@ -112,7 +113,7 @@ impl WeakOutbox {
         Some(Outbox { sender: self.sender.upgrade()?, shared: self.shared.clone() })
     }
 
-    /// Returns the counter of dropped messages.
+    /// Returns the counter of the messages that the bridge has dropped.
     pub(in crate::bridge) fn dropped(&self) -> &DroppedMessages {
         &self.shared.dropped
     }
@@ -127,8 +128,8 @@ impl UnsentMessage for WaitingMessage {
         Box::pin(async move { self.outbox.send_when_read(self.message).await })
     }
 
-    /// Waits for at most `limit`. If the previous delivery to this client timed out, does not wait: drops
-    /// the message unless the queue has capacity now.
+    /// Waits for at most `limit`, and then drops the message. If the previous delivery to this queue timed
+    /// out, the limit is zero.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let Outbox { shared, .. } = &self.outbox;
@@ -151,8 +152,8 @@ fn permits(message: &[u8]) -> u32 {
 /// Maximum number of messages in the queue of a request.
 const MESSAGES_MAX: usize = 4096;
 
-/// Maximum total size of the messages in the queue of a request, in bytes. A single message may be
-/// larger, but waits until the queue is empty.
+/// Maximum total size of the messages in the queue of a request, in bytes. A larger message waits until the
+/// queue is empty.
 const BYTES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Dedicated MCP servers: each server handles one call at a time. If several calls shared one stream to a
-//! server, the bridge could not tell which call a server request, such as an elicitation, belongs to.
+//! Dedicated MCP servers: each server handles one call at a time. A request of the server, such as an
+//! elicitation, does not name the call that it belongs to. With one call at a time, the bridge still knows
+//! the call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 
-/// Identifies the clients that may use a dedicated server. Other clients must not use the server, because
-/// the server remembers the client's capabilities, and in the legacy era also the client's answers.
+/// Identifies the clients that may use a dedicated server. Other clients must not use this server, because it
+/// may remember the capabilities and the answers of its clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PoolKey {
     /// The authenticated caller. `None` if the server is for callers without authentication.
@@ -24,7 +25,7 @@ pub(super) struct PoolKey {
     pub(super) capabilities: Arc<str>,
 }
 
-/// The pool of idle dedicated servers: servers that currently handle no call.
+/// The idle dedicated servers, which currently handle no call.
 #[derive(Debug)]
 pub(super) struct ServerPool {
     idle: Mutex<Vec<IdleServer>>,
@@ -38,8 +39,8 @@ struct IdleServer {
     since: Instant,
 }
 
-/// A dedicated server that is reserved for one call. If this value is dropped after the call is complete,
-/// the server becomes idle again.
+/// A dedicated server that is reserved for one call. Dropping this value after the call returns the server to
+/// the pool.
 #[derive(Debug)]
 pub(super) struct ReservedServer {
     upstream: Arc<Upstream>,
@@ -53,8 +54,8 @@ impl ServerPool {
         Arc::new(Self { idle: Mutex::default(), idle_max })
     }
 
-    /// Takes an idle server with the key `pool_key`. The server then counts toward the per-caller limit
-    /// of `holder`.
+    /// Takes an idle server with the key `pool_key` from the pool. From now on, this server counts toward the
+    /// per-caller limit of `holder`.
     pub(super) fn take(self: &Arc<Self>, pool_key: &PoolKey, holder: &Holder) -> Option<ReservedServer> {
         self.sweep();
         let mut idle = self.idle();
@@ -68,8 +69,8 @@ impl ServerPool {
         ReservedServer { upstream, pool_key, pool: self.clone(), is_over: false }
     }
 
-    /// Closes servers that were idle for too long. Other idle servers stop counting toward a per-caller
-    /// limit, unless subscriptions use these servers.
+    /// Closes servers that were idle for too long. The remaining idle servers no longer count toward a
+    /// per-caller limit, except servers with subscriptions.
     pub(super) fn sweep(&self) {
         let is_useful = |one: &IdleServer| {
             let is_fresh = one.is_watched() || one.since.elapsed() < self.idle_max;
@@ -80,8 +81,7 @@ impl ServerPool {
         idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_share());
     }
 
-    /// Closes one of the idle servers that no subscription uses: the server that was idle for the longest
-    /// time.
+    /// Closes the server that has been idle for the longest time. Skips servers with subscriptions.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
         let unwatched = (0..idle.len()).filter(|index| !idle[*index].is_watched());
@@ -90,8 +90,7 @@ impl ServerPool {
         }
     }
 
-    /// Counts the idle servers that subscriptions use. Counts only servers for which `is_counted` returns
-    /// `true`.
+    /// Returns the number of idle servers with subscriptions for which `is_counted` returns `true`.
     pub(super) fn watched(&self, is_counted: impl Fn(&Upstream) -> bool) -> usize {
         self.idle().iter().filter(|one| one.is_watched() && is_counted(&one.upstream)).count()
     }
@@ -106,14 +105,14 @@ impl ServerPool {
 }
 
 impl IdleServer {
-    /// Returns `true` if a subscription uses the server.
+    /// Returns `true` if a subscription uses the server, because each subscription holds a reference.
     fn is_watched(&self) -> bool {
         Arc::strong_count(&self.upstream) > 1
     }
 }
 
 impl ReservedServer {
-    /// Ends the reservation and returns the server, which becomes idle.
+    /// Returns the server to the pool, and also returns a reference to this server.
     pub(super) fn give_back(mut self) -> Arc<Upstream> {
         self.is_over = true;
         self.upstream.clone()
@@ -124,10 +123,9 @@ impl ReservedServer {
         self.upstream.log_from(level).await;
     }
 
-    /// Forwards the call. If the server requires that the user visits web pages, and the user agrees,
-    /// forwards the call once more. After a completed call, the server becomes idle. After a canceled
-    /// call, the server does not become idle, because the server may still ask questions about the
-    /// canceled call.
+    /// Forwards the call. The server may answer that the user must first visit web pages. If the user agrees,
+    /// the bridge forwards the call once more. A completed call returns the server to the pool. A canceled
+    /// call does not, because the server may still ask questions about this call.
     pub(super) async fn forward(mut self, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         let mut outcome = self.upstream.client.forward(forwarded_call).await;
         if let (Err(McpClientError::Server(error)), Some(requester)) = (&outcome, &forwarded_call.requester)
@@ -155,8 +153,8 @@ async fn has_visited(requester: &dyn Requester, error: &Error) -> bool {
     true
 }
 
-/// Makes the server idle if the call is complete. The server of a canceled call is closed when the last
-/// reference to the server is dropped.
+/// Returns the server to the pool if the call is complete. After a canceled call, the server is not reused:
+/// its connection closes when the last reference is dropped.
 impl Drop for ReservedServer {
     fn drop(&mut self) {
         if self.is_over && !self.upstream.is_closed() {

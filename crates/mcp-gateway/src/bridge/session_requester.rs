@@ -1,4 +1,4 @@
-//! Forwards questions and messages from a server to the client of a legacy session.
+//! Forwards the server's questions and messages to the client of a legacy session.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,16 +19,16 @@ use super::messages;
 use super::outbox::Outbox;
 use super::tasks::{Reserved, TaskIdMap, TaskIdTranslator as _};
 
-/// Forwards questions and messages of the server to the client of a session, on the response stream of
-/// one request.
+/// Forwards the server's questions and messages to the client of a session, on the response stream of one
+/// request.
 pub(super) struct SessionRequester {
     pub(super) session: Arc<Session>,
     pub(super) outbox: Outbox,
-    /// Maximum time to wait for the client's answer to a question.
+    /// Maximum time to wait for the client's answer to a question of the server.
     pub(super) wait: Duration,
     /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
     /// forward tasks for this session.
-    pub(super) names: Option<TaskIdMap>,
+    pub(super) task_ids: Option<TaskIdMap>,
     /// The reserved entry for the task, if the server may run the request as a task.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
@@ -45,24 +45,25 @@ impl Requester for SessionRequester {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         if !can_answer(&self.session.client_capabilities(), method) {
-            // The question may belong to a canceled call of another client, which has the capability.
-            let reason = "the client does not have the capability for this request";
+            // The server may have asked this question for a canceled call of another client, which has the
+            // capability.
+            let reason = "the client has not declared the capability for this request";
             return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
         }
         // Do not keep the session alive, because the session may end before the client answers.
         let (pending, outbox, wait) = (self.session.pending.clone(), self.outbox.sender().clone(), self.wait);
         Box::pin(ask(
-            question(method, params, self.names.as_ref()),
+            question(method, params, self.task_ids.as_ref()),
             pending,
             outbox,
             wait,
-            self.names.clone(),
+            self.task_ids.clone(),
         ))
     }
 
     fn send_notification(&self, notification: &Notification<'_>) -> Option<Unsent> {
         let translated =
-            notification.params.and_then(|params| self.names.as_ref()?.with_client_task_id(params));
+            notification.params.and_then(|params| self.task_ids.as_ref()?.with_client_task_id(params));
         let notification = Notification {
             method: notification.method.clone(),
             params: translated.as_deref().or(notification.params),
@@ -74,32 +75,33 @@ impl Requester for SessionRequester {
         unsent.reader() == self.outbox.reader()
     }
 
-    /// Closes the response stream of the client, if the client's revision supports reconnects. The server
-    /// has closed its event stream, so no connection needs to stay open until the client reconnects.
+    /// The server has closed its event stream, and sends the remaining messages after a reconnect. Closes the
+    /// client's response stream too, if the client's revision supports reconnects. The client then reconnects
+    /// after the delay `retry`.
     fn disconnect(&self, retry: Duration) {
         if self.session.revision.primes_event_streams() {
-            // If the queue is full, the response stream stays open, which is harmless.
+            // If the queue is full, the response stream stays open. This is harmless.
             let _ = self.outbox.sender().try_send(InterimMessage::Disconnect(retry));
         }
     }
 
     fn handle_shared_answer(&self, answer: &Answer) {
         if let Some(reserved) = &self.reserved {
-            // The code that waits for the answer handles this error.
+            // Ignore the error here, because the code that waits for the answer also gets it.
             let _ = reserved.settle(answer);
         }
     }
 }
 
-/// Forwards questions of the server that belong to no request to the client of a session, on the event stream
-/// of the session.
+/// Forwards those questions of the server that belong to no request. The client gets these questions on the
+/// event stream of its session.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
-    /// Maximum time to wait for the client's answer to a question.
+    /// Maximum time to wait for the client's answer to a question of the server.
     pub(super) wait: Duration,
     /// Translates the client's task ids to the server's task ids, and back. `None` if the bridge does not
     /// forward tasks for this session.
-    pub(super) names: Option<TaskIdMap>,
+    pub(super) task_ids: Option<TaskIdMap>,
 }
 
 impl Requester for OriginClient {
@@ -118,21 +120,20 @@ impl Requester for OriginClient {
         else {
             return Box::pin(async { Err(Error::internal("the session has ended")) });
         };
-        let question = question(method, params, self.names.as_ref());
-        let (pending, names) = (session.pending.clone(), self.names.clone());
-        Box::pin(ask(question, pending, out_of_band.outbox(), self.wait, names))
+        let question = question(method, params, self.task_ids.as_ref());
+        let (pending, task_ids) = (session.pending.clone(), self.task_ids.clone());
+        Box::pin(ask(question, pending, out_of_band.outbox(), self.wait, task_ids))
     }
 
-    /// Ignores log messages, because log messages that belong to no request go to the log inbox of the
-    /// session.
+    /// Ignores log messages. A separate handler puts log messages that belong to no request into the log
+    /// inbox of the session.
     fn send_notification(&self, _: &Notification<'_>) -> Option<Unsent> {
         None
     }
 }
 
-/// Tells a client that its user has answered a question on a web page
-/// (`notifications/elicitation/complete`). Only revision 2025-11-25 defines this notification. This
-/// function ignores all other notifications.
+/// Forwards the notification `notifications/elicitation/complete`: the user has answered a question on a web
+/// page. Only MCP revision 2025-11-25 defines this notification. Ignores all other notifications.
 pub(super) fn send_out_of_band(
     session: &Session,
     method: &str,
@@ -146,7 +147,7 @@ pub(super) fn send_out_of_band(
         let mut message = Vec::new();
         write_notification(&mut message, method, params);
         if out_of_band.outbox().try_send(InterimMessage::Message(message)).is_err() {
-            dropped.note(1, "the client opens no stream for messages outside of its requests");
+            dropped.note(1, "the client opened no event stream for messages that belong to no request");
         }
     }
 }
@@ -156,14 +157,14 @@ async fn ask(
     pending: Arc<PendingRequests>,
     outbox: mpsc::Sender<InterimMessage>,
     wait: Duration,
-    names: Option<TaskIdMap>,
+    task_ids: Option<TaskIdMap>,
 ) -> RawAnswer {
     let question = question?;
     let answered = timeout(wait, pending.ask(&question, &outbox)).await;
     let mut answer =
         answered.map_err(|_| Error::internal("the client did not answer before the timeout"))??;
-    if let Some(names) = names {
-        names.answered(&mut answer);
+    if let Some(task_ids) = task_ids {
+        task_ids.answered(&mut answer);
     }
     to_raw_value(&answer).map_err(|_| Error::internal("cannot write the client's answer as JSON"))
 }
@@ -178,17 +179,25 @@ fn can_answer(capabilities: &ClientCapabilities, method: &str) -> bool {
     }
 }
 
-/// Converts a question that the server asks into a question that the bridge asks the client. Removes the
-/// member `task`, with which a server asks the client to run the question as a task. The bridge does not
-/// support tasks that run at the client.
-fn question(method: &str, params: Option<&RawValue>, names: Option<&TaskIdMap>) -> Result<Question, Error> {
+/// Converts a question of the server to a question for the client. Removes the member `task`, because the
+/// bridge does not support questions that the client answers in a task.
+fn question(
+    method: &str,
+    params: Option<&RawValue>,
+    task_ids: Option<&TaskIdMap>,
+) -> Result<Question, Error> {
     let known = [methods::ELICITATION_CREATE, methods::SAMPLING_CREATE_MESSAGE, methods::ROOTS_LIST];
     let method = known.into_iter().find(|known| *known == method);
-    let method = method.ok_or_else(|| Error::new(ErrorCode::METHOD_NOT_FOUND, "unknown question"))?;
-    let translated = params.and_then(|params| names?.with_client_task_id(params));
+    let method = method.ok_or_else(|| {
+        Error::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            "unknown request: only elicitation, sampling and roots are supported",
+        )
+    })?;
+    let translated = params.and_then(|params| task_ids?.with_client_task_id(params));
     let params = serde_json::from_str(translated.as_deref().or(params).map_or("{}", RawValue::get));
     let mut params: Value =
-        params.map_err(|_| Error::invalid_params("the parameters of the question are nested too deeply"))?;
+        params.map_err(|_| Error::invalid_params("the parameters of the request are nested too deeply"))?;
     if let Some(params) = params.as_object_mut() {
         params.shift_remove("task");
     }

@@ -1,4 +1,4 @@
-//! Calls that wait until their clients answer questions.
+//! Modern calls that wait until their clients answer questions of the server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::ongoing::OngoingCall;
 
-/// The calls that wait for answers of clients. The key of a call is the `requestState` that the client
+/// The calls that wait for their clients' answers. The key of a call is the `requestState` that the client
 /// must send with its answers.
 pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
@@ -29,7 +29,7 @@ struct Call {
     _share: Share,
 }
 
-/// Cancels a waiting call after the maximum wait. Dropping this value stops the timer.
+/// Cancels a call if the client does not answer in time. Dropping this value stops the timer.
 struct Timer(AbortHandle);
 
 impl Suspended {
@@ -42,10 +42,11 @@ impl Suspended {
         self.wait
     }
 
-    /// Stores a call of `holder` until the client sends answers or the maximum wait expires. Returns the
+    /// Stores a call of the caller `holder` until the client answers or the maximum wait expires. Returns the
     /// `requestState` that the client must send with its answers.
     ///
-    /// # Errors Fails if all callers together, or `holder` alone, have too many waiting calls.
+    /// # Errors
+    /// All callers together, or `holder` alone, have too many waiting calls.
     pub(super) fn put(
         self: &Arc<Self>,
         ongoing: OngoingCall,
@@ -54,9 +55,10 @@ impl Suspended {
     ) -> Result<Box<str>, Error> {
         let share = self.capacity.take(holder, 1).map_err(|refusal| {
             Error::internal(match refusal {
-                LimitReached::Full => "too many calls are waiting for answers of clients: try again later",
+                LimitReached::Full => "too many calls wait for answers of their clients: try again later",
                 LimitReached::HolderHasShare => {
-                    "too many calls of this caller are waiting for answers: answer some questions, then try again"
+                    "too many calls of this caller wait for answers to elicitation, sampling or roots \
+                     requests: answer some of them, then try again"
                 }
             })
         })?;
@@ -72,8 +74,8 @@ impl Suspended {
         Ok(state)
     }
 
-    /// Removes and returns the call with the `requestState` `state`. `binding` must identify the caller
-    /// and the request of this call.
+    /// Removes and returns the call with this `requestState`. `binding` must identify the caller and the
+    /// request of this call.
     ///
     /// # Errors
     /// The call does not exist, belongs to another caller or request, or has expired.

@@ -20,10 +20,10 @@ use super::logs::LogListeners;
 /// one session, or one call at a time.
 pub(crate) struct Upstream {
     pub(super) client: McpClient,
-    /// The unique number of the connection.
-    number: u64,
-    /// A random text that is unique for this connection, even after a restart of the bridge and among
-    /// several bridges.
+    /// The unique id of the connection within this bridge.
+    connection_id: u64,
+    /// A random text that identifies this connection. Unlike `connection_id`, the text is unique across
+    /// several bridges, and across restarts of a bridge.
     nonce: Box<str>,
     /// The resources that callers watch for changes, by URI.
     watches: Mutex<HashMap<Box<str>, WatchedResource>>,
@@ -33,19 +33,19 @@ pub(crate) struct Upstream {
     /// The log level that the bridge has requested from a legacy server.
     log_level: tokio::sync::Mutex<Option<LoggingLevel>>,
     pub(super) log_listeners: Arc<LogListeners>,
-    /// The slot that a dedicated server uses of the limit `servers_max`. `None` for a shared server, or
-    /// after the slot was released.
+    /// The slot of a dedicated server, which counts toward the limit `servers_max`. `None` for a shared
+    /// server, or after the slot was released.
     share: Mutex<Option<Share>>,
     is_dedicated: bool,
     /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
-    /// `true` while a notification about changed roots waits for the lock `roots`.
+    /// `true` while a notification about changed roots waits to be sent.
     roots_are_due: AtomicBool,
     since: Instant,
 }
 
-/// A subscription at the server. The subscription may still be starting. Several callers can wait until
-/// the same subscription has started.
+/// A subscription at the server that may still be starting. Several callers can wait for the start of the
+/// same subscription.
 type Watched = Arc<OnceCell<Subscription>>;
 
 /// A caller's subscription to a resource. When the last [`Watch`] of a resource is dropped, the bridge
@@ -62,8 +62,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct WatchedResource {
     watched: Weak<OnceCell<Subscription>>,
-    /// For each caller, the number of [`Watch`] values for this resource. The map is empty after the last
-    /// `Watch` was dropped.
+    /// Number of existing [`Watch`] values for this resource, by caller.
     watchers: HashMap<Holder, usize>,
 }
 
@@ -76,13 +75,13 @@ impl Watch {
 impl Upstream {
     pub(super) fn new(
         client: McpClient,
-        number: u64,
+        connection_id: u64,
         share: Option<Share>,
         log_listeners: Arc<LogListeners>,
     ) -> Arc<Self> {
         Arc::new(Self {
             client,
-            number,
+            connection_id,
             watches: Mutex::default(),
             lists: Mutex::default(),
             log_level: tokio::sync::Mutex::default(),
@@ -96,14 +95,14 @@ impl Upstream {
         })
     }
 
-    /// Returns the unique number of the connection.
-    pub(super) const fn number(&self) -> u64 {
-        self.number
+    /// Returns the unique id of the connection within this bridge.
+    pub(super) const fn connection_id(&self) -> u64 {
+        self.connection_id
     }
 
-    /// Returns a text that identifies the current server process. The text changes when the server
-    /// process restarts. For a server over HTTP, returns an empty text, because the bridge does not
-    /// notice a restart of an HTTP server.
+    /// Returns a text that identifies the current server process. The text changes when the server process
+    /// restarts. The text is empty for a server over HTTP, because the bridge cannot detect restarts of such
+    /// a server.
     pub(super) fn process_id(&self) -> String {
         if self.client.is_on_stream() {
             format!("{}-{}", self.nonce, self.client.connection_losses())
@@ -132,8 +131,8 @@ impl Upstream {
         self.share().as_ref().is_some_and(|share| share.holder() == Some(holder))
     }
 
-    /// Stops counting this idle server toward the per-caller limit of the last caller. The server still
-    /// counts toward `servers_max`.
+    /// Stops counting this idle server toward any per-caller limit. The server still counts toward
+    /// `servers_max`.
     pub(super) fn keep_share(&self) {
         if let Some(share) = self.share().as_mut() {
             share.keep();
@@ -150,8 +149,8 @@ impl Upstream {
         self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notifies the server that the client's roots have changed. If a notification is already waiting to
-    /// be sent, does not send a second one.
+    /// Notifies the server that the client's roots have changed. Does nothing if such a notification is
+    /// already waiting to be sent.
     pub(super) fn notify_roots_changed(self: Arc<Self>) {
         if self.roots_are_due.swap(true, Ordering::AcqRel) {
             return;
@@ -164,19 +163,19 @@ impl Upstream {
         });
     }
 
-    /// Copies the log level and the log listeners of the closed connection `gone`, which this connection
-    /// replaces. The copy is necessary because clients do not request log messages again.
+    /// Takes over the log level and the log listeners of `gone`, the closed connection that this connection
+    /// replaces. This is necessary because clients request log messages only once.
     pub(super) fn log_as(&self, gone: &Self) {
         self.log_listeners.copy_from(&gone.log_listeners);
         self.client.log_as(&gone.client);
     }
 
-    /// Sets the server's log level to the lowest severity that any client requests. The bridge
-    /// forwards a message only to clients that have requested its severity.
+    /// Sets the server's log level to the lowest level that any client requests. The bridge later forwards
+    /// each message only to the clients that have requested its severity.
     pub(super) async fn log_for_listeners(&self) -> Result<(), McpClientError> {
         let mut asked = self.log_level.lock().await;
         let finest = self.log_listeners.finest();
-        // Sessions that request no level get log messages of level `info` and above.
+        // Sessions that requested no level still expect log messages of level `info` and above.
         let finest = if self.is_dedicated { finest } else { finest.min(Some(LoggingLevel::Info)) };
         match finest {
             Some(level) if *asked != finest => self.ask_for_logs(&mut asked, level).await,
@@ -184,8 +183,8 @@ impl Upstream {
         }
     }
 
-    /// Requests log messages of the severity `level` and above, unless the bridge has already requested a
-    /// lower level. Ignores errors. Does nothing while another tokio task is changing the log level.
+    /// Requests log messages of the severity `level` and above. Does nothing if the bridge has already
+    /// requested a lower level, or if another tokio task is changing the log level. Ignores errors.
     pub(super) async fn log_from(&self, level: LoggingLevel) {
         let Ok(mut asked) = self.log_level.try_lock() else { return };
         if asked.is_none_or(|asked| level < asked) {
@@ -215,10 +214,11 @@ impl Upstream {
         Ok(watch)
     }
 
-    /// Registers that the caller `holder` watches a resource. If several callers watch the same resource,
-    /// the bridge uses one subscription for all of them.
+    /// Registers that the caller `holder` watches a resource. All callers that watch the same resource share
+    /// one subscription at the server.
     ///
-    /// # Errors Fails if all callers together, or `holder` alone, watch too many resources.
+    /// # Errors
+    /// All callers together, or `holder` alone, watch too many resources.
     fn begin_watch(self: &Arc<Self>, uri: &str, holder: &Holder) -> Result<Watch, Error> {
         let mut resources = self.watches();
         let existing = resources.get_mut(uri).and_then(|resource| {
@@ -260,16 +260,15 @@ impl Upstream {
 }
 
 impl Drop for Upstream {
-    /// Closes the connection, because no other code notices that the connection is unused. Without an
-    /// explicit close, a server over HTTP would keep the session, because an HTTP server does not notice
-    /// that a client is gone.
+    /// Closes the connection, because no other code observes that it is unused. Without this close, a server
+    /// over HTTP would keep the session, because it cannot detect that its client is gone.
     fn drop(&mut self) {
         self.client.close_in_background();
     }
 }
 
-/// Adds a resource to `resources`, the resources that callers watch. The caller `holder` is the first caller
-/// that watches the new resource.
+/// Adds a resource to the map `resources` of watched resources. `holder` is the first caller that watches
+/// this resource.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
@@ -295,8 +294,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = self.upstream.watches();
         let Some(resource) = watches.get_mut(&self.uri) else { return };
-        // A newer subscription to the same resource may have replaced the subscription of this `Watch` in
-        // the map.
+        // The map may contain a newer subscription to the same resource, which does not belong to this
+        // `Watch`.
         if !std::ptr::eq(resource.watched.as_ptr(), Arc::as_ptr(&self.watched)) {
             return;
         }
@@ -320,11 +319,11 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// Maximum time that the bridge waits for a server to change its log level. Other sessions that request
-/// log messages wait in the meantime.
+/// Maximum time that the bridge waits until a server has changed its log level. In the meantime, other
+/// requests for log messages wait too.
 const LOGS_WAIT: Duration = Duration::from_secs(10);
 
-/// Maximum number of resources that all callers together can watch at one server.
+/// Maximum number of watched resources per server, for all callers together.
 const WATCHES_MAX: usize = 10_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The connections of a bridge to its server: one shared server, and dedicated servers for one session or
-//! one call at a time.
+//! The connections of a bridge to its server. Several clients use the shared server. A dedicated server
+//! serves one session, or one call at a time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,12 +26,12 @@ use super::upstream::{Upstream, Watch};
 /// Creates an MCP client that connects to the server.
 pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
-/// The MCP server of the bridge, to which clients connect. Forwards notifications of the server behind
-/// the bridge to these clients.
+/// The bridge's own MCP server, to which clients connect. Set after the first connection to the server behind
+/// the bridge. Forwards notifications to the clients.
 pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
 
-/// The settings for connections to the server. Connections of both eras count toward the same limit
-/// [`servers_max`](BridgeOptions::servers_max).
+/// Settings and limits for connections to the server. The connections of both eras count toward the same
+/// limit [`servers_max`](BridgeOptions::servers_max).
 pub(super) struct Connector {
     pub(super) options: BridgeOptions,
     pub(super) connect: Connect,
@@ -49,16 +49,16 @@ pub(super) struct Upstreams {
     /// The era of the server, or `Auto` before the bridge has detected the era.
     pub(super) era: EraChoice,
     has_server_per_session: bool,
-    /// Maximum time to wait for the client's answer to a question.
+    /// Maximum time to wait for the client's answer to a question of the server.
     question_wait: Duration,
     near: Near,
-    /// The tasks of 2025-11-25 that the bridge tracks.
+    /// The tasks that the bridge tracks (MCP revision 2025-11-25).
     pub(super) tasks: Arc<Tasks>,
     dropped: Arc<DroppedMessages>,
     shared: ArcSwapOption<Upstream>,
     /// Time of the last attempt to connect to the shared server. Locked during each attempt.
     connecting: tokio::sync::Mutex<Option<Instant>>,
-    /// The dedicated servers of all sessions. `close` closes these servers.
+    /// The dedicated servers of all sessions, which `close` must close.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     pool: Arc<ServerPool>,
     /// Limits the number of dedicated servers.
@@ -103,7 +103,7 @@ impl Upstreams {
         &self.dropped
     }
 
-    /// Returns a number that was not used before. Such numbers identify connections, calls and sessions.
+    /// Returns an unused id for a connection, a call or a session.
     pub(super) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -114,13 +114,14 @@ impl Upstreams {
     }
 
     fn connect_to_share(&self) -> Result<Arc<Upstream>, McpClientError> {
-        let number = self.next_id();
+        let connection_id = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let builder = self.notifying_all(number, &listeners).shared_by_clients();
-        Ok(Upstream::new(self.client(number, None, None, builder)?, number, None, listeners))
+        let builder = self.notifying_all(&listeners).shared_by_clients();
+        Ok(Upstream::new(self.client(connection_id, None, None, builder)?, connection_id, None, listeners))
     }
 
-    /// Returns `true` if the connection to the server is a stream, for example to a child process.
+    /// Returns `true` if the server is not reached over HTTP but over a stream, such as the pipes of a child
+    /// process.
     pub(super) fn are_on_stream(&self) -> bool {
         self.shared.load().as_ref().is_some_and(|upstream| upstream.client.is_on_stream())
     }
@@ -175,18 +176,18 @@ impl Upstreams {
 
     /// Makes a session receive log messages of `upstream`.
     fn listen_to_logs(&self, upstream: &Upstream, session: &Arc<Session>, state: &SessionState) {
-        upstream.log_listeners.add_session(session, self.names(state, upstream.number()));
+        upstream.log_listeners.add_session(session, self.task_ids(state, upstream.connection_id()));
     }
 
-    /// Returns the translation between the client's task ids and the server's task ids, for one session.
-    /// `server` is the number of the connection to the server. Returns `None` if the bridge does not
-    /// forward tasks for this session.
-    fn names(&self, state: &SessionState, server: u64) -> Option<TaskIdMap> {
-        state.owner().map(|owner| TaskIdMap::new(self.tasks.clone(), owner.clone(), server))
+    /// Returns the translation between a session's task ids and the server's task ids. `connection_id`
+    /// identifies the connection to the server. Returns `None` if the bridge does not forward tasks for this
+    /// session.
+    fn task_ids(&self, state: &SessionState, connection_id: u64) -> Option<TaskIdMap> {
+        state.owner().map(|owner| TaskIdMap::new(self.tasks.clone(), owner.clone(), connection_id))
     }
 
-    /// Requests the log messages that a session wants. The server still sends the log messages that other
-    /// sessions want.
+    /// Makes the server send the log messages that a session wants, in addition to the log messages that
+    /// other sessions want.
     pub(super) async fn log_for(
         &self,
         upstream: &Upstream,
@@ -197,8 +198,8 @@ impl Upstreams {
         upstream.log_for_listeners().await
     }
 
-    /// Returns the dedicated server of a session. If the connection to this server is closed, connects
-    /// again. Fails if the closed connection was created less than [`RECONNECT_PAUSE`] ago.
+    /// Returns the dedicated server of a session. If the connection to this server is closed, the bridge
+    /// connects again. Returns an error until [`RECONNECT_PAUSE`] after the start of the closed connection.
     fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
@@ -222,23 +223,23 @@ impl Upstreams {
     ) -> Result<Arc<Upstream>, McpClientError> {
         let share = self.reserve_capacity(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
-        let number = self.next_id();
-        let names = self.names(state, number);
-        let on_log = logs::handler_of_session(session, names.clone(), &self.dropped);
-        let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, names };
+        let connection_id = self.next_id();
+        let task_ids = self.task_ids(state, connection_id);
+        let on_log = logs::handler_of_session(session, task_ids.clone(), &self.dropped);
+        let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, task_ids };
         let builder = McpClient::builder().on_notification(notify_session(session, &self.dropped));
         let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
-        let client = self.client(number, info, Some(capabilities), builder)?;
+        let client = self.client(connection_id, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, number, Some(share), Arc::default());
+        let upstream = Upstream::new(client, connection_id, Some(share), Arc::default());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
         Ok(upstream)
     }
 
-    /// Reserves a slot for another dedicated server of `holder`. If all slots are in use, closes an idle
-    /// server, unless `holder` has reached the per-caller limit.
+    /// Reserves a slot for another dedicated server of the caller `holder`. Closes an idle server if all
+    /// slots are in use. Closes no server if `holder` has reached the per-caller limit.
     fn reserve_capacity(&self, holder: &Holder) -> Result<Share, LimitReached> {
         self.pool.sweep();
         match self.capacity.take(holder, 1) {
@@ -250,8 +251,9 @@ impl Upstreams {
         }
     }
 
-    /// Returns the dedicated server that will handle the next call with the key `pool_key`. The server
-    /// counts toward the per-caller limit of `holder`.
+    /// Returns an idle dedicated server with the key `pool_key`, or connects to a new one. The server stays
+    /// in the pool, so later calls with the same key can use it. The server counts toward the per-caller
+    /// limit of `holder`.
     pub(super) async fn idle_or_new(
         &self,
         pool_key: PoolKey,
@@ -260,7 +262,7 @@ impl Upstreams {
         Ok(self.reserve(pool_key, holder).await?.give_back())
     }
 
-    /// Returns a dedicated server for one call with the key `pool_key`. The server counts toward the
+    /// Reserves a dedicated server with the key `pool_key` for one call. The server counts toward the
     /// per-caller limit of `holder`.
     pub(super) async fn reserve(
         &self,
@@ -279,22 +281,22 @@ impl Upstreams {
             if self.are_all_kept(refusal, holder) || Instant::now() >= until {
                 return Err(too_many(refusal));
             }
-            // An idle server keeps the slot, so `released` does not report a server that becomes idle.
-            // Therefore, this loop polls for idle servers.
+            // A server that becomes idle keeps its slot, so `released` does not report this event. Therefore,
+            // the loop also polls for idle servers.
             let _ = timeout(POOL_POLL_INTERVAL, self.capacity.released()).await;
         };
         let capabilities = serde_json::from_str(&pool_key.capabilities);
         let capabilities = capabilities.map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let number = self.next_id();
+        let connection_id = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let client = self.client(number, None, Some(capabilities), self.notifying_all(number, &listeners))?;
+        let client = self.client(connection_id, None, Some(capabilities), self.notifying_all(&listeners))?;
         self.sweep_from_now_on();
-        Ok(self.pool.reserve(pool_key, Upstream::new(client, number, Some(share), listeners)))
+        Ok(self.pool.reserve(pool_key, Upstream::new(client, connection_id, Some(share), listeners)))
     }
 
-    /// Returns `true` if the end of a call cannot free a dedicated server, because sessions and
-    /// subscriptions use all dedicated servers. If `holder` has reached the per-caller limit, considers
-    /// only the dedicated servers of `holder`.
+    /// Returns `true` if sessions and subscriptions use all dedicated servers, so the end of a call cannot
+    /// free a server. If the caller `holder` has reached its per-caller limit, checks only the servers of
+    /// this caller.
     fn are_all_kept(&self, refusal: LimitReached, holder: &Holder) -> bool {
         let (max, holder) = match refusal {
             LimitReached::Full => (self.servers_max, None),
@@ -307,7 +309,7 @@ impl Upstreams {
     }
 
     /// Starts the background task that closes unused servers and sessions. Without this task, the bridge
-    /// would close unused servers and sessions only when a request arrives.
+    /// would close them only when the next request arrives.
     fn sweep_from_now_on(&self) {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
@@ -325,7 +327,7 @@ impl Upstreams {
 
     fn client(
         &self,
-        number: u64,
+        connection_id: u64,
         info: Option<Implementation>,
         capabilities: Option<ClientCapabilities>,
         builder: McpClientBuilder,
@@ -341,14 +343,14 @@ impl Upstreams {
             ..options.clone()
         };
         let tasks = self.tasks.clone();
-        let builder =
-            builder.on_task(Arc::new(move |notification| tasks.send_notification(number, notification)));
+        let builder = builder
+            .on_task(Arc::new(move |notification| tasks.send_notification(connection_id, notification)));
         (self.connect)(builder.options(options))
     }
 
-    /// Returns a builder for connections to the server. The connection forwards the server's
-    /// notifications and log messages to all clients that want these messages.
-    fn notifying_all(&self, _number: u64, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+    /// Returns a builder for a connection that several clients use. The connection forwards the server's
+    /// notifications and log messages to all clients that want them.
+    fn notifying_all(&self, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         let near = self.near.clone();
         let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |notification| {
@@ -381,8 +383,8 @@ impl Upstreams {
     }
 }
 
-/// Renews the subscriptions of a session, after `upstream` has replaced a closed server. Then reports a
-/// change of every watched resource and list to the client, because the client may have missed changes.
+/// Subscribes again for a session, if `upstream` has replaced a closed connection. Then reports a change of
+/// every watched resource and list, because the client may have missed changes.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
     // All subscriptions of a session use the same server.
@@ -404,7 +406,7 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
         };
         tokio::select! {
             () = watching => {}
-            // If the server does not respond, this task must not keep the session alive.
+            // An unresponsive server must not keep the session alive.
             () = session.ended() => {}
         }
     });
@@ -448,7 +450,7 @@ fn too_many(refusal: LimitReached) -> McpClientError {
     }
 }
 
-/// Returns `true` if the client can answer at least one kind of question.
+/// Returns `true` if the client supports elicitation, sampling or roots.
 pub(super) const fn accepts_questions(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
@@ -465,14 +467,14 @@ const RESERVE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which a waiting call looks for an idle server.
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The tasks, the dedicated server and the subscriptions of one session. The order of the fields matters,
-/// because Rust drops fields in this order. The bridge must cancel the tasks of the session before it
-/// closes the dedicated server of the session.
+/// The tasks, the dedicated server and the subscriptions of one session. The field `tasks` must be before
+/// `upstream`, because Rust drops fields in this order. The bridge must cancel the tasks before it closes the
+/// connection to their server.
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// `true` after the session started to receive log messages of the shared server.
+    /// `true` if the session is registered for log messages of the shared server.
     hears_logs: AtomicBool,
-    /// Cancels the client's tasks of 2025-11-25 at the end of the session.
+    /// Cancels the client's tasks at the end of the session.
     tasks: Option<TasksOfSession>,
     /// The dedicated server of the session, if any.
     upstream: Mutex<Option<Arc<Upstream>>>,
@@ -486,7 +488,7 @@ impl SessionState {
         Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
     }
 
-    /// Returns the value that identifies this session as the owner of tasks. Returns `None` if the bridge
+    /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
     /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&TaskOwner> {
         self.tasks.as_ref().map(TasksOfSession::owner)

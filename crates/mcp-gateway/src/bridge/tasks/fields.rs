@@ -1,4 +1,4 @@
-//! Reads task data in messages of a 2025-11-25 server.
+//! Parses task data in messages of a server of MCP revision 2025-11-25.
 
 use std::time::Duration;
 
@@ -8,8 +8,7 @@ use thruway_mcp::schema::{TaskStatus, methods};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::Answer;
 
-/// The members that the bridge uses in the state of a task. The bridge does not parse other members of
-/// the state.
+/// The members of a task's state that the bridge needs. The bridge does not parse the other members.
 #[derive(Deserialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskFields {
@@ -36,7 +35,7 @@ impl TaskFields {
         task.checked()
     }
 
-    /// Returns the task in the answer to a call, or `None` if the server did not run the call as a task.
+    /// Returns the task in the answer to a call, or `None` if the answer contains no task.
     ///
     /// # Errors
     /// The answer is invalid, or the task id is too long.
@@ -53,8 +52,8 @@ impl TaskFields {
         Ok(self)
     }
 
-    /// Returns the time from the start of the task until the server may delete it. Returns `None` if the
-    /// server sets no limit.
+    /// Returns the lifetime of the task: after this time, the server may delete the task. Returns `None` if
+    /// the lifetime is not limited.
     pub(super) fn ttl(&self) -> Option<Duration> {
         self.ttl.map(Duration::from_millis)
     }
@@ -68,7 +67,7 @@ impl TaskFields {
 /// Maximum length of a task id, in bytes.
 pub(in crate::bridge) const ID_BYTES_MAX: usize = 1024;
 
-/// Returns `true` if any revision defines `method` as a request about existing tasks.
+/// Returns `true` if `method` is a request about existing tasks in any protocol revision.
 pub(in crate::bridge) fn is_about_tasks(method: &str) -> bool {
     matches!(
         method,

@@ -7,7 +7,7 @@ use thruway_mcp::params::meta_keys;
 /// Path to the task id in the parameters of a request, and in the state of a task.
 pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
-/// Path to the task id in the answer to a call that the server runs as a task.
+/// Path to the task id in an answer that creates a task.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
 
 /// Path to the task id in messages that belong to a task.
@@ -53,8 +53,8 @@ fn member<'j>(json: &'j RawValue, member: &str) -> Option<&'j RawValue> {
     looked_at.ok().and(found)
 }
 
-/// Returns a copy of a JSON object without the closing brace and without the member `member`. Also
-/// returns the value of the removed member.
+/// Copies a JSON object without the member `member`. The copy also lacks the closing brace, so that the
+/// caller can append members. Returns the copy and the value of the removed member.
 fn without<'j>(json: &'j RawValue, member: &str) -> Option<(Vec<u8>, Option<&'j RawValue>)> {
     let mut output = Vec::with_capacity(json.get().len() + ID_BYTES);
     output.push(b'{');
@@ -72,13 +72,13 @@ fn close(mut object: Vec<u8>) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(object).ok()?).ok()
 }
 
-/// Extra capacity of the output for a longer task id, in bytes.
+/// Extra capacity of the output in bytes, because the new task id may be longer.
 const ID_BYTES: usize = 64;
 
 /// Translates the task ids of one server to the task ids of one client.
 pub(in crate::bridge) trait TaskIdTranslator: Send + Sync + std::fmt::Debug {
-    /// Replaces the server's task id in the parameters of a message with the client's id of the same
-    /// task. Returns `None` if the message belongs to no task of the client.
+    /// Returns a copy of the parameters of a message, with the client's task id in place of the server's task
+    /// id. Returns `None` if the message belongs to no task of the client.
     fn with_client_task_id(&self, params: &RawValue) -> Option<Box<RawValue>>;
 }
 

@@ -1,4 +1,4 @@
-//! Forwards requests about tasks of 2025-11-25. Both the client and the server must support these tasks.
+//! Forwards requests about tasks if the client and the server both use MCP revision 2025-11-25.
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -44,11 +44,12 @@ impl Forwarding {
         forwarded_call.is_of_process = true;
         forwarded_call.progress_token = Some(reserved.id.clone());
         forwarded_call.requester = Some(
-            session_client.requester(self.names(session_client, upstream.number()), Some(reserved.clone())),
+            session_client
+                .requester(self.task_ids(session_client, upstream.connection_id()), Some(reserved.clone())),
         );
         let answer = upstream.client.forward(forwarded_call).await?;
         if !reserved.settle(&answer)? {
-            // A server may answer the call without a task.
+            // The server may answer the call without creating a task.
             return Ok(answer);
         }
         let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
@@ -80,7 +81,8 @@ impl Forwarding {
         let found = self.tasks().find(id, owner).map_err(McpClientError::Server)?;
         forwarded_call.params = replaced(&forwarded_call.params, TASK_ID, &found.id).ok_or_else(no_task)?;
         forwarded_call.is_of_process = true;
-        session_client.attach_to(forwarded_call, self.names(session_client, found.upstream.number()));
+        session_client
+            .attach_to(forwarded_call, self.task_ids(session_client, found.upstream.connection_id()));
         if *forwarded_call.method != *methods::TASKS_RESULT {
             return self.request_task_status(forwarded_call, &found, id).await;
         }
@@ -118,12 +120,12 @@ impl Forwarding {
         session_client: &SessionClient,
     ) -> Result<Answer, McpClientError> {
         let upstream = self.upstream().await?;
-        let names = self.names(session_client, upstream.number()).ok_or_else(no_task)?;
-        session_client.attach_to(forwarded_call, Some(names.clone()));
+        let task_ids = self.task_ids(session_client, upstream.connection_id()).ok_or_else(no_task)?;
+        session_client.attach_to(forwarded_call, Some(task_ids.clone()));
         let answer = upstream.client.forward(forwarded_call).await?;
         let invalid = |error| McpClientError::result_invalid(&error);
         let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;
-        let own: Vec<_> = page.tasks.into_iter().filter_map(|task| own_of(&names, task)).collect();
+        let own: Vec<_> = page.tasks.into_iter().filter_map(|task| own_of(&task_ids, task)).collect();
         let own = to_raw_value(&own).map_err(invalid)?;
         let mut output = b"{".to_vec();
         append_members(&mut output, &answer, |name, _| name != "tasks")
@@ -136,9 +138,9 @@ impl Forwarding {
 
 /// Replaces the server's task id in one entry of a task list with the client's task id. Returns `None` if
 /// the task belongs to another client.
-fn own_of(names: &TaskIdMap, task: &RawValue) -> Option<Box<RawValue>> {
+fn own_of(task_ids: &TaskIdMap, task: &RawValue) -> Option<Box<RawValue>> {
     let fields = TaskFields::parse(task.get()).ok()?;
-    replaced(task, TASK_ID, &names.at_client(&fields.task_id)?)
+    replaced(task, TASK_ID, &task_ids.at_client(&fields.task_id)?)
 }
 
 /// Replaces the task id in the metadata of `answer` with `id`, which is the client's id of the task.

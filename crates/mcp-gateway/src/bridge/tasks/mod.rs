@@ -1,8 +1,9 @@
-//! Forwards tasks of 2025-11-25. The server stores the state of each task. For each task, the bridge
-//! stores the session of the client and the connection to the server.
+//! Forwards tasks between clients and servers of MCP revision 2025-11-25. The server stores the state of each
+//! task. The bridge stores the client's session and the connection to the server for each task.
 //!
-//! The bridge gives each task a random id for the client, because a server may use sequential ids that
-//! start again when the server restarts.
+//! Each task has two ids: the id of the server, and a random id that the bridge gives to the client. The
+//! random id is necessary because a server may use sequential ids, and use the same ids again after a
+//! restart.
 
 // stored data
 mod table;

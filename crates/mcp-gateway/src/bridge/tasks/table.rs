@@ -1,4 +1,4 @@
-//! Stores the tasks of 2025-11-25 that a bridge tracks.
+//! Stores the tasks that a bridge tracks (MCP revision 2025-11-25).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,7 +29,7 @@ pub(crate) struct Tasks {
     of_client_max: usize,
 }
 
-/// A guard for the tasks of a session. Dropping the guard cancels these tasks.
+/// A guard that owns the tasks of a session. Dropping the guard cancels these tasks.
 #[derive(Debug)]
 pub(crate) struct TasksOfSession {
     tasks: Arc<Tasks>,
@@ -49,9 +49,8 @@ pub(in crate::bridge) struct TasksMax {
 struct State {
     /// The tracked tasks. The key is the task id that the client knows.
     kept: HashMap<Box<str>, TaskEntry>,
-    /// Maps the server's task ids to the task ids that clients know. The key also contains the number of
-    /// the connection to the server.
-    names: HashMap<(u64, Box<str>), Box<str>>,
+    /// The task ids that clients know, by connection id and by the server's task id.
+    client_ids: HashMap<(u64, Box<str>), Box<str>>,
     last: u64,
     swept: Option<Instant>,
 }
@@ -61,9 +60,8 @@ struct TaskEntry {
     owner: TaskOwner,
     sink: TaskMessageSink,
     server: Weak<Upstream>,
-    server_number: u64,
-    /// Number of times that the server had exited before the task began. If the server exits again, the
-    /// task is lost.
+    connection_id: u64,
+    /// Number of server exits before the task began. If the server exits again, the task is lost.
     connection_losses: u64,
     /// The server's id of the task. `None` until the server has answered the call with a task.
     server_id: Option<Box<str>>,
@@ -84,8 +82,8 @@ pub(in crate::bridge) struct Found {
     connection_losses: u64,
 }
 
-/// A reserved entry for a call that the server may run as a task. Dropping this value removes the entry
-/// if the server did not create a task.
+/// A reserved entry for a call that the server may run as a task. If the server does not create a task,
+/// dropping this value removes the entry.
 #[derive(Debug)]
 pub(in crate::bridge) struct Reserved {
     tasks: Arc<Tasks>,
@@ -94,8 +92,8 @@ pub(in crate::bridge) struct Reserved {
 }
 
 impl TasksOfSession {
-    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, number: u64, can_cancel: bool) -> Self {
-        Self { tasks, owner: TaskOwner::Session(number), can_cancel }
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, session_id: u64, can_cancel: bool) -> Self {
+        Self { tasks, owner: TaskOwner::Session(session_id), can_cancel }
     }
 
     pub(in crate::bridge) const fn owner(&self) -> &TaskOwner {
@@ -104,7 +102,7 @@ impl TasksOfSession {
 }
 
 impl Drop for TasksOfSession {
-    /// Cancels the tasks, because no other code notices that the session has ended.
+    /// Cancels the tasks, because only this guard is dropped at the end of the session.
     fn drop(&mut self) {
         let working = self.tasks.remove_all_of(&self.owner).into_iter().filter(|_| self.can_cancel);
         working.for_each(|task| task.upstream.client.cancel_task_in_background(task.id));
@@ -112,7 +110,8 @@ impl Drop for TasksOfSession {
 }
 
 impl TaskEntry {
-    /// Returns the server if the process that runs the task has not exited.
+    /// Returns the connection to the server. Returns `None` if the server process that ran the task has
+    /// exited.
     fn server(&self) -> Option<Arc<Upstream>> {
         let server = self.server.upgrade()?;
         (!server.is_closed() && server.client.connection_losses() == self.connection_losses).then_some(server)
@@ -142,10 +141,10 @@ impl TaskEntry {
 }
 
 impl Found {
-    /// Checks that the server process that runs the task has not exited.
+    /// Checks that the server process with the task still runs.
     ///
     /// # Errors
-    /// Returns an error if the server process has exited. A new process may use the same id for another task.
+    /// The server process has exited. A new process may use the same id for another task.
     pub(in crate::bridge) fn check(&self) -> Result<(), McpClientError> {
         let is_there =
             !self.upstream.is_closed() && self.upstream.client.connection_losses() == self.connection_losses;
@@ -157,9 +156,9 @@ impl State {
     fn remove(&mut self, id: &str) -> Option<TaskEntry> {
         let kept = self.kept.remove(id)?;
         if let Some(server_id) = &kept.server_id {
-            let key = (kept.server_number, server_id.clone());
-            if self.names.get(&key).is_some_and(|name| **name == *id) {
-                self.names.remove(&key);
+            let key = (kept.connection_id, server_id.clone());
+            if self.client_ids.get(&key).is_some_and(|name| **name == *id) {
+                self.client_ids.remove(&key);
             }
         }
         Some(kept)
@@ -179,9 +178,8 @@ impl State {
         }
     }
 
-    /// Returns a number of tasks that is at least `max` only if `owner` has at least `max` tasks. If the
-    /// bridge tracks fewer than `max` tasks in total, this number is the total, because counting the tasks of
-    /// one owner takes longer.
+    /// Returns the number of tasks of `owner`. If the bridge tracks fewer than `max` tasks, returns the
+    /// number of all tasks instead. This is an upper bound below `max`, and needs no search.
     fn count_of(&self, owner: &TaskOwner, max: usize) -> usize {
         let all = self.kept.len();
         if all < max { all } else { self.kept.values().filter(|kept| kept.owner == *owner).count() }
@@ -201,13 +199,12 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), capacity, of_client_max: max.of_client })
     }
 
-    /// Reserves an entry for a call of `owner`, because the server `upstream` may run the call as a task.
-    /// The entry counts toward the per-caller limit of `holder`. If a limit is reached, removes the
-    /// oldest finished task of `owner`.
+    /// Reserves an entry for a call that the server `upstream` may run as a task. The session `owner` sends
+    /// this call. The entry counts toward the per-caller limit of `holder`. If a limit is reached, the oldest
+    /// finished task of `owner` is removed.
     ///
     /// # Errors
-    /// Too many tasks are in progress: tasks of all callers together, of the caller `holder`, or of the
-    /// session `owner`.
+    /// All callers together, the caller `holder` or the session `owner` have too many tasks in progress.
     pub(super) fn reserve(
         self: &Arc<Self>,
         (owner, holder): (TaskOwner, &Holder),
@@ -223,7 +220,7 @@ impl Tasks {
             owner,
             sink,
             server: Arc::downgrade(upstream),
-            server_number: upstream.number(),
+            connection_id: upstream.connection_id(),
             connection_losses: upstream.client.connection_losses(),
             server_id: None,
             number: state.last,
@@ -259,7 +256,7 @@ impl Tasks {
         }
     }
 
-    /// Returns a task of `owner`. `id` is the client's id of the task.
+    /// Returns the task of `owner` with the client's task id `id`.
     ///
     /// # Errors
     /// The task does not exist, has expired, belongs to another session, or is lost because the server
@@ -274,11 +271,11 @@ impl Tasks {
         Ok(Found { upstream, id, connection_losses: kept.connection_losses })
     }
 
-    /// Returns the client's id of a task, or `None` if `owner` has no such task. `number` is the number
-    /// of the connection to the server, and `id` is the server's id of the task.
-    pub(super) fn client_id_of(&self, number: u64, id: &str, owner: &TaskOwner) -> Option<Box<str>> {
+    /// Returns the client's id of a task. `connection_id` identifies the connection to the server, and `id`
+    /// is the server's id of the task. Returns `None` if `owner` has no such task.
+    pub(super) fn client_id_of(&self, connection_id: u64, id: &str, owner: &TaskOwner) -> Option<Box<str>> {
         let state = self.state();
-        let name = state.names.get(&(number, id.into()))?;
+        let name = state.client_ids.get(&(connection_id, id.into()))?;
         let kept = state.kept.get(name)?;
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
@@ -297,34 +294,39 @@ impl Tasks {
         }
     }
 
-    /// Changes the receiver of messages about a task. `id` is the client's id of the task.
+    /// Applies `update` to the message sink of a task. `id` is the client's id of the task.
     pub(super) fn update_sink(&self, id: &str, update: impl FnOnce(&mut TaskMessageSink)) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             update(&mut kept.sink);
         }
     }
 
-    /// Forwards a notification about a task to the client of the task. `number` is the number of the
+    /// Forwards a notification about a task to the client that owns the task. `connection_id` identifies the
     /// connection on which the notification arrived. Discards notifications about unknown tasks. If the
-    /// message queue of the client is full, returns the message, which the caller must deliver later.
+    /// client's message queue is full, returns the message. The calling function must then deliver the
+    /// message later.
     pub(in crate::bridge) fn send_notification(
         &self,
-        number: u64,
+        connection_id: u64,
         notification: &Notification<'_>,
     ) -> Option<Unsent> {
         let forwarded = match &*notification.method {
-            methods::NOTIFICATIONS_PROGRESS => self.report(number, notification),
-            _ => self.status(number, notification),
+            methods::NOTIFICATIONS_PROGRESS => self.report(connection_id, notification),
+            _ => self.status(connection_id, notification),
         };
         let (sink, message) = forwarded?;
         sink.send_notification(message)
     }
 
-    fn status(&self, number: u64, notification: &Notification<'_>) -> Option<(TaskMessageSink, Vec<u8>)> {
+    fn status(
+        &self,
+        connection_id: u64,
+        notification: &Notification<'_>,
+    ) -> Option<(TaskMessageSink, Vec<u8>)> {
         let params = notification.params?;
         let fields = TaskFields::parse(params.get()).ok()?;
         let mut state = self.state();
-        let name = state.names.get(&(number, fields.task_id.clone()))?.clone();
+        let name = state.client_ids.get(&(connection_id, fields.task_id.clone()))?.clone();
         let kept = state.kept.get_mut(&name)?;
         kept.server()?;
         kept.note(&fields);
@@ -334,13 +336,17 @@ impl Tasks {
         Some((kept.sink.clone(), message))
     }
 
-    /// Converts a progress report about a task for the client. The server uses the client's id of the
-    /// task as the progress token, because the bridge sent this id as the token.
-    fn report(&self, number: u64, notification: &Notification<'_>) -> Option<(TaskMessageSink, Vec<u8>)> {
+    /// Converts a progress report about a task for the client. When the bridge forwarded the call, it sent
+    /// the client's id of the task as the progress token. So the token in the report identifies the task.
+    fn report(
+        &self,
+        connection_id: u64,
+        notification: &Notification<'_>,
+    ) -> Option<(TaskMessageSink, Vec<u8>)> {
         let mut params: ProgressNotificationParams = params::parse(notification.params).ok()?;
         let RequestId::String(name) = &params.progress_token else { return None };
         let state = self.state();
-        let kept = state.kept.get(&**name).filter(|kept| kept.server_number == number)?;
+        let kept = state.kept.get(&**name).filter(|kept| kept.connection_id == connection_id)?;
         kept.server()?;
         let related = params.meta.as_mut().and_then(|meta| meta.get_mut(meta_keys::RELATED_TASK));
         if let Some(related) = related.and_then(Value::as_object_mut) {
@@ -366,24 +372,24 @@ impl Tasks {
 }
 
 impl Reserved {
-    /// Stores the task if `answer` contains a task. Returns `false` if the answer contains no task.
-    /// Calling this function again with the same answer has no effect.
+    /// Stores the task in `answer`. Returns `false` if the answer contains no task. A second call with the
+    /// same answer has no effect.
     ///
     /// # Errors
-    /// The answer is invalid, or contains the id of another task.
+    /// The answer is invalid, or another task already has the same id.
     pub(in crate::bridge) fn settle(&self, answer: &Answer) -> Result<bool, McpClientError> {
         let Some(fields) = TaskFields::created(answer)? else { return Ok(false) };
         let mut guard = self.tasks.state();
         let state = &mut *guard;
-        let Some(number) = state.kept.get(&self.id).map(|kept| kept.server_number) else {
+        let Some(connection_id) = state.kept.get(&self.id).map(|kept| kept.connection_id) else {
             return Err(McpClientError::Server(Error::internal("the client has disconnected")));
         };
-        let key = (number, fields.task_id.clone());
-        let other = state.names.get(&key).filter(|name| **name != self.id);
+        let key = (connection_id, fields.task_id.clone());
+        let other = state.client_ids.get(&key).filter(|name| **name != self.id);
         if other.and_then(|name| state.kept.get(name)).is_some_and(|other| other.server().is_some()) {
             return Err(McpClientError::result_invalid(&"the task has the id of another task"));
         }
-        state.names.insert(key, self.id.clone());
+        state.client_ids.insert(key, self.id.clone());
         if let Some(kept) = state.kept.get_mut(&self.id) {
             kept.note(&fields);
             kept.server_id = Some(fields.task_id);
@@ -393,8 +399,7 @@ impl Reserved {
 }
 
 impl Drop for Reserved {
-    /// Removes the entry of a call that was canceled before its task began. No other code notices such a
-    /// call.
+    /// Removes the entry if the call ended or was canceled before a task began.
     fn drop(&mut self) {
         let mut state = self.tasks.state();
         if state.kept.get(&self.id).is_some_and(|kept| kept.server_id.is_none()) {
@@ -416,7 +421,7 @@ const ENVELOPE_BYTES: usize = 128;
 /// Identifies the session that owns a task. Other sessions cannot access the task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum TaskOwner {
-    /// A session with this unique number.
+    /// A session with this unique id.
     Session(u64),
 }
 
@@ -424,8 +429,7 @@ pub(crate) enum TaskOwner {
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct TaskMessageSink {
     session: Weak<Session>,
-    /// The message queue of the last request about the task. The queue is unavailable after this request
-    /// has ended.
+    /// The message queue of the latest request about the task. Unavailable after this request has ended.
     outbox: WeakOutbox,
     /// The progress token that the client chose for the task.
     progress_token: Option<RequestId>,
@@ -440,7 +444,7 @@ impl TaskMessageSink {
         Self { session: Arc::downgrade(session), outbox: outbox.downgrade(), progress_token }
     }
 
-    /// Sends later messages to `outbox`, the message queue of another request.
+    /// Makes this sink send later messages to `outbox`, the message queue of a newer request about the task.
     pub(in crate::bridge) fn switch_to(&mut self, outbox: &Outbox) {
         self.outbox = outbox.downgrade();
     }
@@ -449,50 +453,50 @@ impl TaskMessageSink {
         self.progress_token.as_ref()
     }
 
-    /// Sends a message on the response stream of an open request about the task. If no such request is
-    /// open, uses the stream for messages that belong to no request. If the message queue of the request
-    /// is full, returns the message, which the caller must deliver later.
+    /// Sends a message on the response stream of the latest request about the task. If this request has
+    /// ended, uses the session's event stream for messages that belong to no request. If the request's
+    /// message queue is full, returns the message. The calling function must then deliver the message later.
     pub(super) fn send_notification(&self, message: Vec<u8>) -> Option<Unsent> {
         if let Some(outbox) = self.outbox.upgrade() {
             return outbox.send(message);
         }
         let session = self.session.upgrade()?;
         if session.out_of_band()?.outbox().try_send(InterimMessage::Message(message)).is_err() {
-            self.outbox.dropped().note(1, "the client opens no stream for messages outside of its requests");
+            self.outbox
+                .dropped()
+                .note(1, "the client opened no event stream for messages that belong to no request");
         }
         None
     }
 }
 
-/// Translates the task ids of one client to the task ids of one server, and back.
+/// Translates task ids between one client and one connection to the server.
 #[derive(Clone, Debug)]
 pub(in crate::bridge) struct TaskIdMap {
     tasks: Arc<Tasks>,
     owner: TaskOwner,
-    /// The number of the connection to the server.
-    server: u64,
+    /// Identifies the connection to the server.
+    connection_id: u64,
 }
 
 impl TaskIdMap {
-    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, owner: TaskOwner, server: u64) -> Self {
-        Self { tasks, owner, server }
+    pub(in crate::bridge) const fn new(tasks: Arc<Tasks>, owner: TaskOwner, connection_id: u64) -> Self {
+        Self { tasks, owner, connection_id }
     }
 
-    /// Returns the server's id of a task, or `None` if this client has no such task. `id` is the client's
-    /// id of the task.
+    /// Converts the client's id of a task to the server's id. Returns `None` if this client has no such task.
     pub(super) fn at_server(&self, id: &str) -> Option<Box<str>> {
         let found = self.tasks.find(id, &self.owner).ok()?;
-        (found.upstream.number() == self.server).then_some(found.id)
+        (found.upstream.connection_id() == self.connection_id).then_some(found.id)
     }
 
-    /// Returns the client's id of a task, or `None` if this client has no such task. `id` is the server's
-    /// id of the task.
+    /// Converts the server's id of a task to the client's id. Returns `None` if this client has no such task.
     pub(super) fn at_client(&self, id: &str) -> Option<Box<str>> {
-        self.tasks.client_id_of(self.server, id, &self.owner)
+        self.tasks.client_id_of(self.connection_id, id, &self.owner)
     }
 
-    /// Replaces the client's task id in an answer with the server's id of the same task. If the task does
-    /// not belong to the client, removes the task id from the answer.
+    /// Replaces the client's task id in a client's answer with the server's id of the same task. If the
+    /// client has no such task, removes the task id from the answer.
     pub(in crate::bridge) fn answered(&self, answer: &mut Value) {
         let Some(meta) = answer.get_mut("_meta").and_then(Value::as_object_mut) else { return };
         let Some(related) = meta.get_mut(meta_keys::RELATED_TASK) else { return };
