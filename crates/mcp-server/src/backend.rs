@@ -1,6 +1,6 @@
-//! The interface between the core of a server and the server's backend.
+//! The interface between a server and its backend.
 //!
-//! The core reads messages, checks headers, keeps sessions and subscriptions, counts the bytes of requests
+//! The server reads messages, checks headers, stores sessions and subscriptions, limits the size of requests
 //! and sends answers. The [`Backend`] produces the answers. The default backend calls the handlers of this
 //! process. A gateway implements its own backend, and creates its server with
 //! [`McpServer::with_backend`](crate::McpServer::with_backend).
@@ -28,8 +28,8 @@ pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
 
 /// Answers the requests of all clients of one server, in both eras of the protocol.
 ///
-/// The core answers `initialize`, `server/discover` and `subscriptions/listen` with values that the backend
-/// returns. All other requests go to [`handle_legacy`](Self::handle_legacy) and
+/// The server itself answers `initialize`, `server/discover` and `subscriptions/listen`, with data from the
+/// backend. The backend gets all other requests with [`handle_legacy`](Self::handle_legacy) and
 /// [`handle_modern`](Self::handle_modern).
 ///
 /// ```
@@ -78,34 +78,34 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns the capabilities of the server for clients that use `revision`.
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities;
 
-    /// Begins a session of the legacy era. The returned capabilities are part of the answer to
+    /// Begins a session of the legacy era. The server sends the returned capabilities in the answer to
     /// `initialize`.
     fn begin_session(&self, core: &ServerCore, revision: Revision) -> NewSession {
         NewSession { capabilities: self.capabilities(core, revision), state: None }
     }
 
-    /// Compares the headers `Mcp-Param-*` of a tool call of the legacy era with the arguments of the call.
+    /// Compares the headers `Mcp-Param-*` of a legacy tool call with the arguments of the call.
     ///
     /// # Errors
-    /// Returns an error if a header differs from the argument that the header repeats.
+    /// Returns an error if a header and the corresponding argument differ.
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error>;
 
     /// Answers a request of the legacy era.
     ///
-    /// If this method returns `None`, the core handles the request. In this case, the core answers `ping`
-    /// and `logging/setLevel`, and rejects any other method with an error.
+    /// If this method returns `None`, the server handles the request itself: it answers `ping` and
+    /// `logging/setLevel`, and rejects any other method with an error.
     ///
-    /// The core counts the bytes of a request until the request is answered. If the limit on these bytes
-    /// is reached, the core answers with an error. The core then drops the [`Exchange`] of
-    /// [`Reply::Later`] without polling the exchange. So the backend must start its work in the future of
-    /// the exchange, not in this method.
+    /// The server checks the limit on the total size of requests after this method returns. If the limit is
+    /// reached, the server answers with an error, and drops the [`Exchange`] of [`Reply::Later`] before the
+    /// first poll. So the backend must start its work in the future of the exchange, not in this method.
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Answers a request of the modern era. Returns `None` if the backend does not know the method.
     ///
-    /// The backend must check the headers `Mcp-Param-*`. The backend must also count the bytes of the
-    /// request with [`ServerCore::hold_bytes_of`]. The core does not count these bytes, because a backend
-    /// may continue to work on a request after the answer.
+    /// The backend must check the headers `Mcp-Param-*`. The backend must also call
+    /// [`ServerCore::hold_bytes_of`], and keep the result until its work on the request ends. This call
+    /// enforces the limit on the total size of requests. The server does not make this call, because a
+    /// backend may continue its work after the answer.
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply>;
 
     /// Starts a subscription to the notifications in `wanted`.
@@ -114,8 +114,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns an error if the parameters of the request are invalid for this backend.
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error>;
 
-    /// Returns `true` if the backend needs the parameters of tool calls as JSON text. Otherwise, the core
-    /// parses the parameters once and does not keep the text. Default: `false`.
+    /// Returns `true` if the backend needs the parameters of tool calls as JSON text. Otherwise, the server
+    /// may parse the parameters without keeping their text, which is faster. Default: `false`.
     fn needs_params_text(&self) -> bool {
         false
     }
@@ -160,8 +160,8 @@ pub struct ModernRequest<'a> {
 pub struct NewSession {
     /// The capabilities in the answer to `initialize`.
     pub capabilities: ServerCapabilities,
-    /// State that the backend stores in the session, if any. A backend with such a state can send messages
-    /// that do not belong to a request of the client.
+    /// State that the backend stores in the session, if any. A backend that stores state can also send
+    /// messages that do not belong to a request of the client.
     pub state: Option<Box<dyn BackendSession>>,
 }
 
@@ -185,17 +185,17 @@ pub enum Listening {
     Later(Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>),
 }
 
-/// The part of a subscription that the backend accepts.
+/// The notifications that the backend accepts in a subscription, with their sources.
 #[derive(Default)]
 pub struct Accepted {
     /// The notifications that the client will get. The first message of the subscription lists these
     /// notifications for the client.
     pub wanted: WantedNotifications,
-    /// URIs of the requested resources that the backend does not watch.
+    /// URIs of the requested resources for which the backend refuses notifications.
     pub refused_uris: Vec<String>,
     /// The queue of log messages that do not belong to a request.
     pub logs: Option<Arc<LogInbox>>,
-    /// Any value that the core must keep until the subscription ends.
+    /// Any value that the server must keep until the subscription ends.
     pub kept: Option<Box<dyn Any + Send + Sync>>,
     /// A subscription to changes of this server's tasks.
     pub tasks: Option<Subscription<Arc<str>>>,

@@ -23,7 +23,7 @@ pub(crate) struct Connection {
     /// The session that `initialize` begins (legacy era).
     session: Option<LocalSession>,
     in_flight: InFlight,
-    /// Queue of the messages to the client that are not immediate answers.
+    /// Queue for all messages to the client except immediate answers.
     outbox: mpsc::Sender<Vec<u8>>,
 }
 
@@ -38,27 +38,27 @@ struct LocalSession {
 pub(crate) struct CancelAtEnd(InFlight);
 
 impl Connection {
-    /// Returns a connection of `server`, and the receiver of all messages to the client that are not
+    /// Returns a connection of `server`, and the receiver of the queue for all messages to the client except
     /// immediate answers.
     pub(crate) fn new(server: McpServer) -> (Self, mpsc::Receiver<Vec<u8>>) {
         let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
         (Self { server, session: None, in_flight: InFlight::default(), outbox }, messages)
     }
 
-    /// Returns a guard that cancels all requests in progress when the guard is dropped. The guard works
-    /// even after the connection was dropped.
+    /// Returns a guard that cancels all requests in progress when the guard is dropped. The connection may be
+    /// dropped before the guard.
     pub(crate) fn cancel_at_end(&self) -> CancelAtEnd {
         CancelAtEnd(self.in_flight.clone())
     }
 
-    /// Handles the end of the client's input. Cancels the subscriptions, which would otherwise never end.
-    /// Also ends the session, so that all questions to the client fail.
+    /// Handles the end of the client's input. Cancels all subscriptions, because they would never end. Also
+    /// ends the session, so that handlers do not wait for the client's answers to their questions.
     pub(crate) fn finish(self) {
         self.in_flight.cancel_subscriptions();
     }
 
-    /// Handles a message of `caller`, or a batch of messages. Appends the immediate answer to `answers`, if
-    /// there is an immediate answer.
+    /// Handles a message of `caller`, or a batch of messages. If the answer is available immediately, appends
+    /// it to `answers`.
     pub(crate) fn handle_message(&mut self, caller: &Caller, message: &[u8], answers: &mut Vec<u8>) {
         match json_rpc::split_batch(message) {
             None => self.handle_one(caller, message, None, answers),
@@ -93,7 +93,7 @@ impl Connection {
                 at_once.push(answer);
             }
         }
-        // If a handler has finished already, its sender is dropped, but its answer is in the channel.
+        // A handler that has already finished has dropped its sender, but its answer may be in the channel.
         let is_waiting = sender.strong_count() > 1 || !later_answers.is_empty();
         drop(sender);
         if is_waiting {
@@ -190,8 +190,7 @@ impl Connection {
         }
         let is_subscription = request.method == methods::SUBSCRIPTIONS_LISTEN;
         if is_subscription && batch.is_some() {
-            // A subscription never ends. So the answer to a batch with a subscription would never be
-            // complete.
+            // A subscription never ends, so the answer to the batch would never be complete.
             let error = Error::new(ErrorCode::INVALID_REQUEST, "a subscription cannot be part of a batch");
             return write_error(answers, Some(&request.id), &error);
         }

@@ -31,8 +31,8 @@ impl WholeResponse {
         Self { status, ..self }
     }
 
-    /// Adds a field line. An invalid field line is a bug of this program, so the response becomes a 500
-    /// without a body.
+    /// Adds a field line. If the field line is invalid, the response becomes a 500 without a body. Only a bug
+    /// in this crate can cause an invalid field line.
     pub(crate) fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.field_lines.append(name, value) {
             Ok(()) => self,

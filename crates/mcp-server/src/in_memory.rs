@@ -1,8 +1,7 @@
 //! A client in the same process as the server. Tests use this client to call a server without a network
 //! port.
 //!
-//! Messages pass through the server exactly as over standard input and output, except that the pipe is in
-//! memory.
+//! The server handles the messages exactly as over standard input and output, but the pipe is in memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,7 +38,7 @@ pub struct LocalClient {
     output: BufReader<ReadHalf<DuplexStream>>,
     /// The received part of the current line.
     line: Vec<u8>,
-    /// Messages that arrived before the answer to a request, and that `receive` returns later.
+    /// Messages that arrived while `request` waited for its answer. `receive` returns them later.
     aside: VecDeque<Value>,
     last_id: i64,
     is_modern: bool,
@@ -47,8 +46,8 @@ pub struct LocalClient {
     answer: Option<Box<Answer>>,
 }
 
-/// Function that answers questions of the server. The function gets the method and the parameters, and
-/// returns the result.
+/// A function that answers questions of the server: requests for elicitation, sampling or roots. The function
+/// gets the method and the parameters, and returns the result.
 type Answer = dyn FnMut(&str, &Value) -> Value + Send;
 
 impl LocalClient {
@@ -77,9 +76,9 @@ impl LocalClient {
         self
     }
 
-    /// Sets the function that answers questions of the server during a [`request`](Self::request), in
-    /// either era. `answer` gets a method (`elicitation/create`, …) and its parameters, and returns the
-    /// result.
+    /// Sets the function that answers questions of the server during a [`request`](Self::request), in both
+    /// eras. Questions are requests for elicitation, sampling or roots. `answer` gets the method (such as
+    /// `elicitation/create`) and the parameters of a question, and returns the result.
     #[must_use]
     pub fn with_answers(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
         self.answer = Some(Box::new(answer));
@@ -102,13 +101,13 @@ impl LocalClient {
         Ok(result)
     }
 
-    /// Sends a request and returns its result. Messages that arrive before the answer wait in a queue
-    /// until [`receive`](Self::receive) returns them. Requests of the server wait in this queue too,
-    /// unless [`with_answers`](Self::with_answers) was called.
+    /// Sends a request and returns its result. Messages that arrive before the answer wait in a queue until
+    /// [`receive`](Self::receive) returns them. Requests of the server wait in this queue too, if
+    /// [`with_answers`](Self::with_answers) has set no function for them.
     ///
-    /// In the modern era, the client adds the required members of `_meta`. If the server asks a question
-    /// and [`with_answers`](Self::with_answers) was not called, this method returns the result with the
-    /// question.
+    /// In the modern era, the client adds the required members of `_meta`. If the server answers with a
+    /// question, and [`with_answers`](Self::with_answers) has set no function, this method returns the result
+    /// with the question.
     ///
     /// # Errors
     /// Returns an error if the server answers with an error. If the server closes the connection, returns
@@ -150,8 +149,8 @@ impl LocalClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends any message. Waits while the pipe to the server is full. The server stops reading if it has
-    /// sent many messages that the client has not [received](Self::receive).
+    /// Sends any message. Waits while the pipe to the server is full. The pipe can become full because the
+    /// server stops reading if the client does not [receive](Self::receive) the server's messages.
     pub async fn send(&mut self, message: &Value) {
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }
@@ -213,8 +212,8 @@ impl LocalClient {
     }
 }
 
-/// Asks `answer` for the answers to `questions`. Adds these answers to `params`, the parameters of the
-/// repeated request.
+/// Calls `answer` for each of `questions`. Adds the answers to `params`, the parameters of the repeated
+/// request.
 fn bring(params: &mut Value, questions: &Value, answer: &mut Answer) {
     let mut responses = Map::new();
     for (key, question) in questions["inputRequests"].as_object().into_iter().flatten() {

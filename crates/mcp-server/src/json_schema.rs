@@ -13,8 +13,8 @@ pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
     schema
 }
 
-/// Removes number formats such as `uint32` from a schema. These formats describe Rust types, and some
-/// clients reject schemas with these formats.
+/// Removes number formats such as `uint32` from a schema, because some clients reject schemas with these
+/// formats of Rust types.
 fn forget_formats_of_numbers(schema: &mut JsonObject) {
     let is_of_number =
         |format: &Value| format.as_str().is_some_and(|format| NUMBER_FORMATS.contains(&format));
@@ -49,12 +49,12 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     }
 }
 
-/// Returns a schema for arguments of type `T`. If the schema has no type, adds the type `object`. The
-/// second value is `true` if the schema has constraints that serde does not check when serde reads a `T`.
+/// Returns a schema for arguments of type `T`. If the schema has no type, adds the type `object`. The second
+/// value is `true` if the schema has constraints that serde does not check when it deserializes a `T`.
 pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     let mut schema = generated::<T>();
-    // This check needs the formats of numbers. The format of a number shows if its range comes from the
-    // developer or from the integer type.
+    // Make this check before the number formats are removed. A format shows whether the range of a number
+    // comes from the developer or from the integer type.
     let has_constraints = has_more_than_type(&schema);
     forget_formats_of_numbers(&mut schema);
     schema.entry("type").or_insert_with(|| "object".into());
@@ -62,9 +62,9 @@ pub(crate) fn of_arguments<T: JsonSchema + ?Sized>() -> (JsonObject, bool) {
     (schema, has_constraints)
 }
 
-/// Gives a single primitive type to each argument that a header mirrors, because the annotation
-/// `x-mcp-header` requires such a type. An argument of type `Option` stays optional, because the list
-/// `required` does not contain this argument.
+/// Removes `null` from the types of each argument with the annotation `x-mcp-header`, because this annotation
+/// requires a single primitive type. Clients repeat such arguments in HTTP headers. An argument of type
+/// `Option` stays optional, because the list `required` does not contain it.
 fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -83,7 +83,7 @@ fn give_mirrored_arguments_one_type(schema: &mut JsonObject) {
 
 fn has_more_than_type(schema: &JsonObject) -> bool {
     schema.iter().any(|(keyword, value)| match keyword.as_str() {
-        // serde checks these keywords, or the keywords constrain nothing.
+        // Either serde checks these keywords, or they constrain nothing.
         "$schema"
         | "title"
         | "description"

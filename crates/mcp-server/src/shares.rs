@@ -1,4 +1,4 @@
-//! Limits that all callers of a server share. A single caller cannot use up a limit.
+//! Limits that all callers of a server share. A single caller cannot use up such a limit.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,7 +16,7 @@ pub struct Shares {
 
 #[derive(Default, Debug)]
 struct Held {
-    /// The total amount of all shares, including reserved shares.
+    /// The total amount of all shares, including shares that no caller holds.
     taken: usize,
     /// The total amount of the shares that callers hold.
     total: usize,
@@ -42,13 +42,13 @@ pub enum LimitReached {
     HolderHasShare,
 }
 
-/// Checks that a caller may take `amount` more of a limit. The caller already holds `held`, all callers
-/// together hold `total`, and the limit is `max`.
+/// Checks that the caller `holder` may take `amount` more of the limit `max`. The caller already holds
+/// `held`, and all callers together hold `total`.
 ///
-/// A caller may hold at most half of the amount that no other caller holds. So a single caller may hold half
-/// of the limit. If two callers take as much as they can, each of them gets a third. So a part of the limit
-/// usually stays free for the next caller. A caller that holds nothing yet is an exception: it may take the
-/// whole free amount at once. Programs on this machine may always take everything that is free.
+/// A caller may hold at most half of the amount that other callers leave free. For example, a single caller
+/// may hold half of the limit. Two callers that take as much as possible get a third each. So a part of the
+/// limit usually stays free for the next caller. A caller that holds nothing yet is an exception: it may take
+/// the whole free amount at once. Programs on this machine may always take the whole free amount.
 ///
 /// # Errors
 /// Returns an error if the caller must not take the amount.
@@ -77,7 +77,7 @@ impl Shares {
     /// Takes `amount` of the limit for `holder`.
     ///
     /// # Errors
-    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
+    /// Returns an error if the limit, or [the caller's share](check_share) of this limit, is reached.
     pub fn take(self: &Arc<Self>, holder: &Holder, amount: usize) -> Result<Share, LimitReached> {
         let mut held = self.held();
         check_share(holder, held.of(holder), held.total, amount, self.max)?;
@@ -133,8 +133,8 @@ impl Share {
         self.holder.as_ref()
     }
 
-    /// Reserves the share for the next caller. A reserved share counts against the limit, but not against a
-    /// caller.
+    /// Reserves the share for the next caller. A reserved share still counts toward the limit, but belongs to
+    /// no caller.
     pub fn keep(&mut self) {
         if let Some(holder) = self.holder.take() {
             self.shares.held().remove(&holder, self.amount);
@@ -144,7 +144,7 @@ impl Share {
     /// Gives a reserved share to `holder`. Has no effect if a caller already holds the share.
     ///
     /// # Errors
-    /// Returns an error if the limit, or [the holder's share](check_share) of this limit, is reached.
+    /// Returns an error if the limit, or [the caller's share](check_share) of this limit, is reached.
     pub fn give_to(&mut self, holder: &Holder) -> Result<(), LimitReached> {
         if self.holder.is_none() {
             let mut held = self.shares.held();
@@ -165,8 +165,8 @@ impl Drop for Share {
     }
 }
 
-/// The key for counting sessions, requests and tasks against limits: a caller with a token, an address or a
-/// network.
+/// A caller, as the server counts it toward limits on sessions, requests and tasks. The server identifies a
+/// caller by its token, its address or its network.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
     /// A caller with a verified token.
@@ -180,7 +180,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// Returns the key for `principal`. Without a principal, returns the key for a client at `address`.
+    /// Returns the key for the caller `principal`, or for a client at `address` if there is no principal.
     pub fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
         match (principal, address.map(|address| address.to_canonical())) {
             (Some(principal), _) => Self::Principal(principal),
@@ -193,13 +193,13 @@ impl Holder {
         }
     }
 
-    /// Returns `true` if the holder may use only a share of each limit (see
-    /// [`check_share`](crate::shares::check_share)). Programs on this machine may use the whole limit. The
-    /// server cannot distinguish such programs, so a share would not protect one program from another.
+    /// Returns `true` if the caller may use only a share of each limit (see
+    /// [`check_share`](crate::shares::check_share)). Returns `false` for programs on this machine. The server
+    /// cannot distinguish such programs, so a share would not protect one program from another.
     pub(crate) const fn has_share(&self) -> bool {
         match self {
             Self::Principal(_) => true,
-            // `Holder::new` keeps only the network part of an IPv6 address. So the loopback address `::1`
+            // `Holder::new` keeps only the first 64 bits of an IPv6 address, so the loopback address `::1`
             // becomes `::`.
             Self::Address(address) => !address.is_loopback() && !address.is_unspecified(),
             Self::Unknown => false,

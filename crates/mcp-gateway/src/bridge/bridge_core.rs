@@ -14,8 +14,8 @@ use super::upstreams::Connector;
 
 /// The state of a bridge.
 pub(super) struct BridgeCore {
-    /// The connections for modern clients. They use the modern era if the server supports that era, otherwise
-    /// the legacy era.
+    /// The connections for modern clients. These connections use the modern era if the server supports that
+    /// era, otherwise the legacy era.
     pub(super) era_server: Arc<EraServer>,
     /// The connections for legacy clients. Used only if the server supports both eras.
     pub(super) legacy_era_server: LegacyEraServer,

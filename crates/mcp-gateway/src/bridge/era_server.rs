@@ -135,8 +135,8 @@ impl LegacyEraServer {
 
     /// Sends `initialize` to the server, to detect whether the server supports the legacy era. Does nothing
     /// if the bridge already knows the result, or if another attempt is running. The list of revisions in the
-    /// result of `server/discover` does not answer this question. Some servers omit the legacy revisions from
-    /// this list, but accept `initialize`.
+    /// result of `server/discover` is not sufficient: some servers omit the legacy revisions from this list,
+    /// but accept `initialize`.
     pub(super) async fn probe(&self, connector: &Connector, is_on_stream: bool) {
         if !self.begin() {
             return;

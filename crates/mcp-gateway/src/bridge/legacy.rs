@@ -334,8 +334,8 @@ impl Forwarding {
     }
 }
 
-/// The questions with which a modern server answered a request: requests for elicitation, for sampling, or
-/// for the client's roots.
+/// The questions in an answer of a modern server: requests for elicitation, for sampling, or for the client's
+/// roots.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Questions {
@@ -358,7 +358,7 @@ async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8
         serde_json::from_str(answer.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     let no_requester = || {
         let reason =
-            "the server requests elicitation, sampling or roots, which needs a client with a session";
+            "the server sent an elicitation, sampling or roots request, but the client has no session";
         Error::new(ErrorCode::METHOD_NOT_FOUND, reason)
     };
     let mut responses = b"{".to_vec();

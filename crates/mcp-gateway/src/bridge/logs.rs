@@ -64,7 +64,7 @@ impl LogListeners {
     }
 
     /// Copies all sessions and subscriptions from `gone`, the listeners of a closed connection. `self`
-    /// belongs to the connection that replaces it.
+    /// belongs to the connection that replaces the closed connection.
     pub(super) fn copy_from(&self, gone: &Self) {
         let all = gone.state().all.clone();
         self.state().all.extend(all);
@@ -91,7 +91,7 @@ impl LogListeners {
     }
 
     /// Delivers a message to all sessions and subscriptions that requested the severity of the message.
-    /// Returns the number of older messages that full queues dropped.
+    /// Returns the number of older messages that were dropped because a queue was full.
     fn deliver(&self, message: &LogMessage<'_>) -> u64 {
         let listeners: Vec<_> = self.state().all.values().cloned().collect();
         let is_of_task = is_related_to_task(message.params);
@@ -183,5 +183,5 @@ const DURING_CALLS: &str = "a log message arrived during a call, so its recipien
 const OF_OWN_REQUEST: &str =
     "a log message arrived during a request of the bridge itself, so its recipient is unknown";
 
-/// Minimum number of entries at which an insertion removes the entries of ended sessions and subscriptions.
+/// Minimum value of `sweep_at`.
 const SWEEP_MIN: usize = 64;

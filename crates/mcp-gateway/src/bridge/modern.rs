@@ -45,8 +45,8 @@ pub(super) fn handle_request(
     if caller_bound::is_about_tasks(&request.method)
         && let Err(error) = require_tasks(params)
     {
-        // Check this before the signature of the task id. A client without support for tasks then gets the
-        // same error as from the server.
+        // Check the client's capabilities before the signature of the task id. A client without support for
+        // tasks then gets the same error as from the server.
         return Reply::error(output, &request.id, &error);
     }
     let bytes = match core.hold_bytes_of(caller, request, params) {

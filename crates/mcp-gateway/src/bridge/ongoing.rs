@@ -247,7 +247,7 @@ impl OngoingCall {
         self.requester.listen(sink);
         for (name, response) in responses {
             if let Some(pending) = self.pending.remove(&name) {
-                // Sending fails only if the server has canceled the question, and then needs no answer.
+                // Sending fails only after the server has canceled the question, so ignore the error.
                 let _ = pending.answer.send(Ok(messages::one_line(&response)));
             }
         }

@@ -37,9 +37,9 @@ pub struct BridgeOptions {
     pub shares_subscriptions: bool,
     /// Maximum number of dedicated servers. A dedicated server serves only one session, or only one call at a
     /// time. Default: 32. If all dedicated servers are in use, a new legacy session gets an error for its
-    /// first request. Modern calls and subscriptions wait for up to 30 seconds. They get an error at once if
-    /// no call can free a server, because sessions and subscriptions use all of them. Over HTTP, a modern
-    /// request gets this error with status 503.
+    /// first request. Modern calls and subscriptions wait for up to 30 seconds. If sessions and subscriptions
+    /// use all dedicated servers, the error comes at once, because the end of a call cannot free a server.
+    /// Over HTTP, a modern request gets this error with status 503.
     ///
     /// Each caller may use at most half of the dedicated servers that other callers leave free. For example,
     /// if no other caller uses a server, one caller can use 16 of 32 servers. The same rule limits each

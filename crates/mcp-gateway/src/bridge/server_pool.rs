@@ -81,7 +81,7 @@ impl ServerPool {
         idle.iter().filter(|one| !one.is_watched()).for_each(|one| one.upstream.keep_share());
     }
 
-    /// Closes the server that has been idle for the longest time. Skips servers with subscriptions.
+    /// Closes the server that has been idle for the longest time, but never a server with subscriptions.
     pub(super) fn end_one(&self) {
         let mut idle = self.idle();
         let unwatched = (0..idle.len()).filter(|index| !idle[*index].is_watched());
@@ -105,7 +105,7 @@ impl ServerPool {
 }
 
 impl IdleServer {
-    /// Returns `true` if a subscription uses the server, because each subscription holds a reference.
+    /// Returns `true` if a subscription uses the server. Each subscription holds a reference to the server.
     fn is_watched(&self) -> bool {
         Arc::strong_count(&self.upstream) > 1
     }

@@ -93,8 +93,8 @@ impl Requester for SessionRequester {
     }
 }
 
-/// Forwards those questions of the server that belong to no request. The client gets these questions on the
-/// event stream of its session.
+/// Forwards questions of the server that belong to no request. The client gets these questions on the event
+/// stream of its session.
 pub(super) struct OriginClient {
     pub(super) session: Weak<Session>,
     /// Maximum time to wait for the client's answer to a question of the server.

@@ -387,7 +387,7 @@ impl Upstreams {
 /// every watched resource and list, because the client may have missed changes.
 fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc<Upstream>) {
     let mut watches = state.watches();
-    // All subscriptions of a session use the same server.
+    // All subscriptions of a session use the same server, so check only one of them.
     if watches.values().next().is_none_or(|watch| watch.is_of(upstream)) {
         return;
     }

@@ -368,7 +368,7 @@ async fn address_cannot_exceed_its_share_of_tasks() {
     let large = call(json!({"text": "x".repeat(400 << 10)}));
     assert_eq!(site.send(&large).await.message()["result"]["resultType"], "task");
     let refused = site.send(&large).await.message();
-    assert!(refused["error"]["message"].as_str().unwrap().contains("too many bytes"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("limit on their total size"), "{refused}");
     assert_eq!(site.send(&call(json!({}))).await.message()["result"]["resultType"], "task");
     let refused = site.send(&call(json!({}))).await.message();
     assert!(refused["error"]["message"].as_str().unwrap().contains("this caller"), "{refused}");

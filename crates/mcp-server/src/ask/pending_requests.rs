@@ -1,4 +1,4 @@
-//! Requests that the server has sent to the client, and that have no response yet (legacy era).
+//! Requests of the server that the client has not answered yet (legacy era).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Question;
 use crate::dispatch::InterimMessage;
 
-/// The requests that the server has sent in one session, and that the client has not answered yet.
+/// The requests that the server has sent in one session, and that still wait for the client's response.
 #[derive(Debug, Default)]
 pub struct PendingRequests(Mutex<Inner>);
 
@@ -24,8 +24,8 @@ struct Inner {
 }
 
 impl PendingRequests {
-    /// Delivers a response of the client to the handler that waits for this response. Ignores the response
-    /// if the request was canceled or is unknown.
+    /// Delivers a response of the client to the handler that waits for it. Ignores a response to a canceled
+    /// or unknown request.
     pub(crate) fn handle_response(&self, response: &Response<'_>) {
         let Some(Id::Integer(id)) = response.id else { return };
         let Some(waiting) = self.lock().waiting.remove(&id) else { return };
@@ -34,12 +34,12 @@ impl PendingRequests {
                 .map_err(|_| Error::internal("the client's result is nested too deeply")),
             Err(error) => Err(error.clone()),
         };
-        // Sending fails if the server has dropped the handler that asked the question.
+        // Sending fails if the server has already dropped the handler.
         let _ = waiting.send(outcome);
     }
 
-    /// Returns `false` if `message` is a request of the server, and no handler waits for the response to
-    /// this request. Returns `true` for all other messages.
+    /// Returns `false` if `message` is a request of the server that no handler waits for anymore. Returns
+    /// `true` for all other messages.
     pub(crate) fn is_waiting_for(&self, message: &[u8]) -> bool {
         match json_rpc::parse(message) {
             Ok(Message::Request(Request { id: Id::Integer(id), .. })) => {
@@ -49,8 +49,8 @@ impl PendingRequests {
         }
     }
 
-    /// Fails all questions that wait for an answer, and all later questions. The session calls this method
-    /// at the end of the session.
+    /// Makes all unanswered questions and all later questions fail. The session calls this method when it
+    /// ends.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.is_closed = true;
@@ -61,11 +61,11 @@ impl PendingRequests {
     /// the answer.
     ///
     /// # Errors
-    /// Returns an error if the client answers with an error or has disconnected.
+    /// Returns an error if the client answers with an error, or if the client has disconnected.
     ///
     /// # Cancel safety
-    /// If the future is dropped after the question was sent, the server notifies the client of the
-    /// cancellation. The server then ignores a later answer to the question.
+    /// If the future is dropped after the question was sent, the server notifies the client that the question
+    /// is canceled, and ignores a later answer.
     pub async fn ask<'a>(
         &'a self,
         question: &Question,
@@ -106,8 +106,9 @@ struct RemoveOnDrop<'a> {
     outbox: Option<&'a mpsc::Sender<InterimMessage>>,
 }
 
-/// If the request has no answer yet, notifies the client that the request is canceled. The specification
-/// requires this notification. No other code observes the cancellation, so `Drop` sends the notification.
+/// Notifies the client that the request is canceled, unless the client has already answered. The
+/// specification requires this notification. A canceled future runs no other code, so `Drop` sends the
+/// notification.
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         let is_unanswered = self.pending.lock().waiting.remove(&self.id).is_some();

@@ -1,7 +1,7 @@
-//! Request states. Between two rounds of a request, the client stores the state of the request for the
-//! server. A client could forge a state, or send the state with a different request. So the server
-//! authenticates each state, and binds the state to one request of one caller. A state expires after one
-//! hour.
+//! Request states (`requestState`). Between two rounds of a request, the server does not store the state of
+//! the request: the client stores it. A client could forge a state, or send the state with a different
+//! request. So the server authenticates each state, and binds the state to one request of one caller. A state
+//! expires after one hour.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use thruway_net::{Clock, random_bytes};
 
 use crate::authorization::Caller;
 
-/// The client's answers in the earlier rounds of a request, and the number of these rounds.
+/// The state of a request: the client's answers in the earlier rounds, and the number of these rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub struct State {
     pub(crate) answers: BTreeMap<String, Box<RawValue>>,
@@ -47,8 +47,8 @@ impl State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestBinding([u8; 32]);
 
-/// The parts of a request from which the server computes the [`RequestBinding`]. The binding is computed
-/// only if the request needs a state.
+/// The data from which the server computes the [`RequestBinding`] of a request. The server computes the
+/// binding only if the request needs a state.
 #[derive(Clone, Debug)]
 pub struct BoundRequest {
     caller: Option<String>,
@@ -59,7 +59,7 @@ pub struct BoundRequest {
 }
 
 impl BoundRequest {
-    /// Copies the caller, the method, and the parameters to which the state of a request is bound.
+    /// Copies the caller, the method and the relevant parameters of a request.
     pub fn new(caller: &Caller, method: &str, params: &Params<'_>) -> Self {
         Self {
             caller: caller.principal(),
@@ -79,10 +79,10 @@ impl BoundRequest {
         self.arguments.len()
     }
 
-    /// Returns the binding with which the server seals and opens the `requestState` of this request.
+    /// Returns the binding for sealing and opening the `requestState` of this request.
     pub fn binding(&self) -> RequestBinding {
-        // The parser rejects arguments with deep nesting, although such arguments are valid JSON. In this
-        // case, the digest uses the text of the arguments.
+        // The parser rejects valid JSON if it is nested too deeply. In this case, the digest uses the text of
+        // the arguments.
         let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
         RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
     }
@@ -90,8 +90,8 @@ impl BoundRequest {
 
 impl RequestBinding {
     /// Returns the binding, a digest of the caller and the request. `request` contains the method, the name
-    /// and the URI. The order of object members in `arguments` does not matter, because a client that repeats
-    /// a call may change this order.
+    /// and the URI. The order of object members in `arguments` does not affect the digest, because a client
+    /// may change this order when it repeats a call.
     pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
@@ -165,8 +165,8 @@ impl StateKey {
     /// Verifies and decodes a sealed state that a client returned.
     ///
     /// # Errors
-    /// Returns an error if the state was not sealed with this key for `binding`, or if the state has
-    /// expired.
+    /// Returns an error if the state was sealed with a different key or for a different binding, or if the
+    /// state has expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
         let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
@@ -180,15 +180,16 @@ impl StateKey {
         Ok(state)
     }
 
-    /// Seals a text that does not expire. Returns `base64(text).base64(mac)`. The method in `binding` must
-    /// not be the method of any request. Otherwise, a client could present the sealed text as a [`State`].
+    /// Seals a text, without an expiry time. Returns `base64(text).base64(mac)`. In `binding`, use a text
+    /// that is not the method of any request. Otherwise, a client could present the sealed text as a
+    /// [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
         let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
     }
 
-    /// Returns the text if [`seal_text`](Self::seal_text) sealed the text with this key for `binding`.
-    /// Otherwise returns `None`.
+    /// Verifies a sealed text, and returns the original text. Returns `None` if
+    /// [`seal_text`](Self::seal_text) did not create the sealed text with the same key and binding.
     pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
         let (text, mac) = sealed.split_once('.')?;
         let text = URL_SAFE_NO_PAD.decode(text).ok()?;

@@ -19,13 +19,13 @@ pub(crate) struct Rounds(Mutex<Inner>);
 
 #[derive(Default, Debug)]
 struct Inner {
-    /// The answers as JSON text, because parsed values could need many times as much memory.
+    /// The answers as JSON text, which needs less memory than parsed values.
     answers: BTreeMap<String, Box<RawValue>>,
     /// The questions that the handler has asked in the current round.
     asked: BTreeMap<String, Question>,
     round: u32,
-    /// Waker of the tokio task that polls the handler. `poll_answer` wakes this tokio task, because the
-    /// question may come from a different tokio task, which the handler spawned.
+    /// Waker of the tokio task that polls the handler. A handler may ask a question in another tokio task
+    /// that it has spawned. Therefore, `poll_answer` wakes the first task.
     driver: Option<Waker>,
 }
 
@@ -57,8 +57,8 @@ impl Rounds {
         Ok(Self(Mutex::new(Inner { answers, round, ..Inner::default() })))
     }
 
-    /// Returns the answer to the question `key`. If the client has not answered the question, or if the
-    /// answer has the wrong type, adds the question to the current round.
+    /// Returns the answer to the question `key`. Adds the question to the current round if the client has not
+    /// answered it, or if the answer has the wrong type.
     pub(crate) fn poll_answer<R: DeserializeOwned>(&self, key: &str, question: &Question) -> Poll<R> {
         let mut inner = self.lock();
         if let Some(answer) = inner.answers.get(key)
@@ -118,8 +118,8 @@ pub(crate) fn input_required(
     Ok(json!({"inputRequests": requests, "requestState": key.seal(state, &request.binding())?}))
 }
 
-/// Maximum number of answers of the client in all rounds of a request.
+/// Maximum number of answers that the client may send in all rounds of a request.
 const ANSWERS_MAX: usize = 100;
 
-/// Maximum number of rounds in which a handler may ask the client.
+/// Maximum number of rounds in which a handler may ask questions.
 const ROUNDS_MAX: u32 = 32;

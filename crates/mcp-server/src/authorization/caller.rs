@@ -18,7 +18,7 @@ pub enum Caller {
     /// A client of an endpoint that requires no tokens. Contains the client's address, if the address is
     /// known.
     Anonymous(Option<IpAddr>),
-    /// The holder of a token that the endpoint has verified.
+    /// A caller with a token that the endpoint has verified.
     Identified(Arc<Identity>, Authorization),
 }
 
@@ -53,7 +53,7 @@ impl Caller {
         }
     }
 
-    /// Turns `response` into a 403 response for a caller that lacks some of `scopes`. Adds a
+    /// Sets the status of `response` to 403, because the caller lacks at least one of `scopes`. Adds a
     /// `WWW-Authenticate` challenge if the caller has a token.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {

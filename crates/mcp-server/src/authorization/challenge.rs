@@ -6,7 +6,7 @@ use thruway_server::StatusCode;
 
 use crate::http_response::WholeResponse;
 
-/// A challenge that describes the required credentials to a rejected client.
+/// A challenge that tells a rejected client which credentials are required.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Challenge {
     error: Option<&'static str>,

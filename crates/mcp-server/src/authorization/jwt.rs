@@ -25,8 +25,8 @@ use super::{Identity, InvalidToken, VerifyToken};
 /// ```
 /// use thruway_mcp_server::{InvalidKeys, JwtVerifier};
 ///
-/// // The issuer publishes this key set. So anyone could sign with a symmetric key (`oct`) in the set, and
-/// // the verifier ignores such keys.
+/// // The key set is public, so anyone could sign with a symmetric key (`oct`) in it. Therefore, the
+/// // verifier ignores such keys.
 /// let keys = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#;
 /// let verifier = JwtVerifier::new("https://login.example", "https://mcp.example/mcp", keys);
 /// assert!(matches!(verifier, Err(InvalidKeys)));
@@ -37,8 +37,8 @@ pub struct JwtVerifier {
     keys: Arc<ArcSwap<JwtKeys>>,
 }
 
-/// Rules for access tokens that are JSON Web Tokens (RFC 9068 §4). [`JwtVerifier`] applies these rules. A
-/// verifier that manages the issuer's keys differently can use the rules directly.
+/// The rules by which [`JwtVerifier`] checks access tokens (RFC 9068 §4). A custom verifier that manages the
+/// issuer's keys differently can use the same rules.
 #[derive(Clone, Debug)]
 pub struct AccessTokenRules(JwtRules);
 
@@ -62,10 +62,10 @@ impl JwtVerifier {
         Ok(Self { rules: AccessTokenRules::new(issuer, audience), keys })
     }
 
-    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts
-    /// tokens with the type `JWT` or `JOSE`, and tokens without a type. The reason is that many issuers do
-    /// not give access tokens the type `at+jwt`. Call this method if your issuer gives access tokens the
-    /// type `at+jwt`. The verifier then rejects all tokens of the issuer that are not access tokens.
+    /// Accepts only tokens with the type `at+jwt` (RFC 9068 §4). By default, the verifier also accepts tokens
+    /// with the type `JWT` or `JOSE`, and tokens without a type, because many issuers do not use the type
+    /// `at+jwt`. Call this method if your issuer gives access tokens the type `at+jwt`. The verifier then
+    /// rejects all other tokens of the issuer, such as ID tokens.
     #[must_use]
     pub fn at_jwt_only(self) -> Self {
         Self { rules: self.rules.at_jwt_only(), ..self }

@@ -60,7 +60,7 @@ struct Shared {
 
 /// Verifies access tokens.
 pub trait VerifyToken: Send + Sync + 'static {
-    /// Returns the caller that `token` was issued to. An implementation must check that the token was
+    /// Returns the identity of the caller that sends `token`. An implementation must check that the token was
     /// issued for this server and has not expired.
     ///
     /// # Errors
@@ -118,10 +118,9 @@ impl Authorization {
         Self::build(Some(resource), authorization_servers, verifier)
     }
 
-    /// Returns access rules for tokens that the operator distributes, for example in a file. No
-    /// authorization server issues these tokens, so the endpoint has no metadata. The response to a
-    /// rejected client says that a token is required (RFC 6750 §3), but not where the client can get a
-    /// token.
+    /// Returns access rules for tokens that the operator distributes, for example in a file. Without an
+    /// authorization server, the endpoint has no metadata. So the response to a rejected client says that a
+    /// token is required (RFC 6750 §3), but not where to get a token.
     pub fn given_tokens(verifier: impl VerifyToken) -> Self {
         Self::build(None, Vec::new(), verifier)
     }
@@ -135,7 +134,7 @@ impl Authorization {
         Self { shared: Arc::new(Shared { resource, authorization_servers, scopes: Vec::new(), verifier }) }
     }
 
-    /// Rejects every token that does not grant all of `scopes`.
+    /// Requires that each token grants all of `scopes`.
     #[must_use]
     pub fn with_scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         Arc::make_mut(&mut self.shared).scopes = scopes.into_iter().map(Into::into).collect();

@@ -1,5 +1,5 @@
-//! Writes the results of handlers in the format of the client's era. Polls asynchronous handlers until they
-//! finish.
+//! Polls asynchronous handlers until they finish. Writes the results of handlers in the format of the
+//! client's era.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub(crate) trait HandlerResult: Serialize + Layered {
     /// Removes and returns the member `_meta` of the result.
     fn take_meta(&mut self) -> Option<MetaObject>;
 
-    /// Replaces the parts of the result that `revision` does not define.
+    /// Replaces parts of the result that the client's `revision` does not define.
     fn downgrade(&mut self, _: Revision) {}
 }
 
-/// The era of a request, and the data that is needed to answer the request.
+/// The era of a request, and the data for writing its answer.
 #[derive(Clone)]
 pub(crate) enum Answering {
     Modern { core: Arc<ServerCore>, rounds: Arc<Rounds> },
@@ -65,7 +65,7 @@ impl Answering {
             Outcome::Now(outcome) => Reply::Now(self.write(output, id, outcome)),
             Outcome::Later(later) => {
                 let messages = call.messages.take().map(|(_, messages)| messages);
-                // In the modern era, the state of a round is bound to its request, so this code keeps a
+                // In the modern era, the server seals the state of a round for its request, so it needs a
                 // copy of the request.
                 let request = (self.era() == Era::Modern).then(|| call.bound());
                 Reply::Later(Exchange::new(self.drive(id.to_owned(), request, later), messages))
@@ -93,8 +93,8 @@ impl Answering {
         }
     }
 
-    /// Returns the status for an error. In the legacy era, only the message reports the error, so the
-    /// status is always [`Status::Ok`].
+    /// Returns the status for an error. In the legacy era, the status is always [`Status::Ok`], because only
+    /// the message reports the error.
     pub(super) fn status(&self, error: &Error) -> Status {
         match self {
             Self::Modern { .. } => Status::of(error),
@@ -183,8 +183,7 @@ impl<O> Progress<O> {
     }
 }
 
-/// Returns the cache hint for a result. If a result depends on a client's answers to questions, clients
-/// must not cache the result.
+/// Returns the cache hint for a result. Clients must not cache a result that depends on answers to questions.
 fn cache_of(core: &ServerCore, rounds: &Rounds) -> CacheHint {
     if rounds.is_resumed() { CacheHint::default() } else { core.options.cache }
 }

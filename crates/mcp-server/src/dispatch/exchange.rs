@@ -1,4 +1,4 @@
-//! A request that is answered later, and the messages that precede the answer.
+//! Requests that are answered later, and the messages before their answers.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -13,7 +13,7 @@ use crate::shares::Share;
 /// A request in progress. Dropping the exchange cancels the request.
 pub struct Exchange {
     source: Source,
-    /// Counts the bytes of the parameters until the exchange is dropped.
+    /// Counts the request toward `in_flight_bytes_max` until the exchange is dropped.
     _bytes: Option<Share>,
 }
 
@@ -27,18 +27,17 @@ enum Source {
 /// A running handler, and the messages that it sends before its answer.
 struct Handling {
     answer: Option<Pin<Box<dyn Future<Output = Answered> + Send>>>,
-    /// The answer of the finished handler. The answer waits in this field until all earlier messages are
-    /// taken.
+    /// The answer of the finished handler, which waits here until all earlier messages were taken.
     answered: Option<Answered>,
     messages: Option<mpsc::Receiver<InterimMessage>>,
 }
 
-/// An answer, and its status for transports with status codes.
+/// An answer with its status (for transports that have status codes).
 pub(super) type Answered = (Vec<u8>, Status);
 
 impl Exchange {
-    /// Returns an exchange that runs the future `answer` and forwards `messages`. The answer follows after
-    /// all messages.
+    /// Returns an exchange that runs the future `answer` and forwards `messages`. The answer comes after all
+    /// messages.
     pub fn new(
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<InterimMessage>>,
@@ -51,8 +50,8 @@ impl Exchange {
         Self::of(Source::Subscription(subscription_stream))
     }
 
-    /// Returns the exchange of a subscription that the backend must prepare. If the preparation fails, the
-    /// exchange answers with the error.
+    /// Returns the exchange of a subscription that the backend must start first. If this fails, the exchange
+    /// answers with the error.
     pub(super) fn prepared(
         subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
@@ -63,7 +62,7 @@ impl Exchange {
         Self { source, _bytes: None }
     }
 
-    /// Counts the bytes of the request with `bytes` until the exchange is dropped.
+    /// Keeps `bytes`, the request's share of `in_flight_bytes_max`, until the exchange is dropped.
     pub(super) fn holding(self, bytes: Option<Share>) -> Self {
         Self { _bytes: bytes, ..self }
     }
@@ -128,10 +127,9 @@ impl Handling {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         self.poll_answer(cx);
         if let Some(messages) = &mut self.messages {
-            // When the answer is ready, all earlier messages are in the channel. If the tokio task has
-            // used up its budget, `try_recv` still takes these messages, but `poll_recv` would return
-            // `Pending`. A clone of the handler's context may keep the channel open, so the code does not
-            // wait for the end of the channel.
+            // When the answer is ready, all earlier messages are in the channel. `try_recv` takes them even
+            // if the tokio task has used up its budget, but `poll_recv` would return `Pending`. Do not wait
+            // for the end of the channel, because a clone of the handler's context may keep it open.
             let said = match &self.answered {
                 Some(_) => messages.try_recv().ok(),
                 None => ready!(messages.poll_recv(cx)),

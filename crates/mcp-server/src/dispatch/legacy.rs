@@ -1,4 +1,4 @@
-//! The legacy era: a client begins a session with `initialize`, and then sends its requests.
+//! Requests of the legacy era, in which a client first begins a session with `initialize`.
 
 use std::sync::Arc;
 
@@ -56,12 +56,12 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Some headers of a POST repeat parts of the JSON-RPC request in the body. This function checks that
-/// these headers match the request. Returns `Ok` if the POST has no such headers.
+/// Checks the headers of a POST that repeat parts of the JSON-RPC request in the body. These headers must
+/// match the request. Returns `Ok` if the POST has no such headers.
 ///
 /// # Errors
-/// Returns the errors of [`check_present_headers`](modern::check_present_headers). Also returns an error if
-/// the arguments cannot be compared with the headers.
+/// Returns an error of [`check_present_headers`](modern::check_present_headers) if a header and the request
+/// differ. Also returns an error if the arguments cannot be compared with the headers.
 pub(crate) fn check_headers(
     server: &McpServer,
     headers: FieldLines<'_>,
@@ -78,9 +78,8 @@ pub(crate) fn check_headers(
     server.backend.check_legacy_param_headers(headers, params)
 }
 
-/// Some headers of a POST repeat parts of the body. This function checks that these headers match the
-/// body. The body may be any message or a batch. This check ignores an invalid body, because the server
-/// reports the error when it handles the body.
+/// Checks the headers of a POST that repeat parts of the body. The body may be any message or a batch.
+/// Ignores an invalid body, because the server reports this error later.
 ///
 /// # Errors
 /// Returns the error of [`check_headers`] as a JSON-RPC message.
@@ -119,8 +118,8 @@ pub(crate) fn check_headers_of_body(
     }
 }
 
-/// Answers any request of the legacy era except `initialize`. Without a session, the server does not know
-/// the capabilities of the client.
+/// Answers any request of the legacy era except `initialize`. Without a session (`None`), the client's
+/// capabilities are unknown.
 pub(crate) fn handle_request(
     server: &McpServer,
     session: Option<&Arc<Session>>,

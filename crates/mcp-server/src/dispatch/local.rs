@@ -30,8 +30,8 @@ pub(crate) struct LocalBackend {
 }
 
 impl LocalBackend {
-    /// Replaces the registry with an edited copy. If another thread changes the registry meanwhile, `edit`
-    /// runs again with a new copy.
+    /// Replaces the registry with a copy that `edit` has changed. If another thread changes the registry at
+    /// the same time, `edit` runs again with a new copy.
     pub(crate) fn change<R>(&self, mut edit: impl FnMut(&mut Registry) -> R) -> R {
         let mut outcome = None;
         self.registry.rcu(|registry| {
@@ -85,7 +85,8 @@ impl LocalBackend {
 }
 
 impl Backend for LocalBackend {
-    /// Returns a capability for each kind of item that the server has or may add later.
+    /// Returns the capabilities for the kinds of items that the server has or may add later (tools,
+    /// resources, prompts).
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities {
         let registry = self.registry.load();
         let options = &core.options;
@@ -148,7 +149,7 @@ impl Backend for LocalBackend {
         }
     }
 
-    /// Accepts the subscription, but removes the tasks of other callers from the subscription.
+    /// Accepts the subscription, except for tasks of other callers.
     fn listen(
         &self,
         incoming: &ModernRequest<'_>,
@@ -184,8 +185,8 @@ fn check_param_headers(
     modern::check_param_headers(headers, tool.param_headers(), &arguments(params)?)
 }
 
-/// Returns the client's answers from earlier rounds. If the handlers of the method cannot ask the client,
-/// returns no answers.
+/// Returns the client's answers from earlier rounds. Returns no answers if handlers of this method cannot ask
+/// questions.
 fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     let ModernRequest { core, request, params, caller, .. } = *incoming;
     let method = &*request.method;
@@ -196,9 +197,9 @@ fn begin(incoming: &ModernRequest<'_>) -> Result<Arc<Rounds>, Error> {
     Rounds::resume(params, &core.state_key, || BoundRequest::new(caller, method, params)).map(Arc::new)
 }
 
-/// Returns the arguments as a JSON value, to compare them with headers. Rejects arguments with too deep
-/// nesting or too large numbers. The server could not compare such arguments with headers, even if the
-/// input type of the handler ignores the invalid parts.
+/// Returns the arguments as a JSON value, so that they can be compared with headers. Rejects arguments that
+/// are nested too deeply or contain too large numbers. The handler's input type may ignore such values, but
+/// the server cannot compare them with headers.
 fn arguments(params: &Params<'_>) -> Result<Value, Error> {
     let Some(raw) = params.arguments else { return Ok(Value::Null) };
     let unreadable = |_| {

@@ -1,5 +1,5 @@
-//! The path from a received message to its answer. The transports only read and write messages. This
-//! module interprets the messages.
+//! Produces the answer to each received message. The transports only read and write messages. This module
+//! interprets the messages.
 
 // answers, and the messages before an answer
 mod subscription_stream;

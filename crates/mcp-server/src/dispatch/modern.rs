@@ -1,4 +1,4 @@
-//! The modern era, in which each request is independent.
+//! Requests of the modern era, in which each request is independent.
 
 use std::sync::Arc;
 
@@ -74,8 +74,7 @@ struct ListenParams {
 }
 
 /// Opens a subscription. The first message of the subscription lists the accepted notifications. The
-/// subscription lasts until the client cancels the subscription or disconnects, or until the server
-/// drains.
+/// subscription lasts until the client cancels it or disconnects, or until the server shuts down.
 fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>) -> Reply {
     let ModernRequest { core, request, params, .. } = *incoming;
     let wanted = match read_wanted(request, params) {

@@ -10,17 +10,17 @@ use tokio::sync::OwnedSemaphorePermit;
 pub enum InterimMessage {
     /// A notification or a request of the server.
     Message(Vec<u8>),
-    /// A notification that a bridge forwards from its upstream server.
+    /// A notification of the server behind a bridge.
     Forwarded {
         /// The notification in the form that the client gets.
         message: Vec<u8>,
-        /// Semaphore permits for the notification's bytes. These permits limit the bytes in the message
-        /// queue of a request.
+        /// One semaphore permit for each byte of the notification. The number of permits limits the total
+        /// size of the message queue.
         _capacity: OwnedSemaphorePermit,
     },
-    /// Ends the client's event stream, so that no connection stays open while the handler works. After
-    /// this duration, the client reconnects to get the remaining messages. Transports without reconnection
-    /// ignore this variant.
+    /// Ends the client's event stream, so that no connection stays open while the handler works. The client
+    /// reconnects after this duration to get the remaining messages. Transports without reconnection ignore
+    /// this variant.
     Disconnect(Duration),
 }
 
@@ -44,7 +44,7 @@ impl Outgoing {
 }
 
 impl InterimMessage {
-    /// Returns the JSON-RPC message, and frees its capacity in the queue. Returns `None` for
+    /// Returns the JSON-RPC message, and releases its permits for the queue. Returns `None` for
     /// [`InterimMessage::Disconnect`].
     pub fn into_message(self) -> Option<Vec<u8>> {
         match self {

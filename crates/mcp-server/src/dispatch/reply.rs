@@ -1,4 +1,4 @@
-//! The outcome of handling a request.
+//! Immediate and later answers to requests.
 
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
@@ -12,9 +12,9 @@ use crate::server::ServerCore;
 pub enum Reply {
     /// The answer was appended to the output.
     Now(Status),
-    /// An error was appended to the output, because the caller does not have all of these scopes.
+    /// An error was appended to the output, because the caller lacks at least one of these scopes.
     Forbidden(Vec<String>),
-    /// The exchange produces the answer later, perhaps after other messages.
+    /// The exchange produces the answer later. Other messages may come before the answer.
     Later(Exchange),
 }
 
@@ -25,8 +25,8 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
-    /// Counts the bytes of a request until the request is answered. If the limit on these bytes is
-    /// reached, appends an error to `output` instead.
+    /// Counts a request that is answered later toward `in_flight_bytes_max`. If this limit is reached,
+    /// appends an error to `output` instead.
     pub(super) fn counted(
         self,
         core: &ServerCore,
@@ -42,15 +42,14 @@ impl Reply {
         }
     }
 
-    /// Appends `error` to `output`. The status is [`Status::Unavailable`], because a retry of the request
-    /// may succeed later.
+    /// Appends `error` to `output`. The status is [`Status::Unavailable`], because a later retry may succeed.
     pub fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
         write_error(output, Some(id), error);
         Self::Now(Status::Unavailable)
     }
 
-    /// Appends `error` to `output`, because a message has invalid metadata. The status is 400, independent
-    /// of the error code.
+    /// Appends `error` to `output` for a message with invalid metadata. The status is 400 for every error
+    /// code.
     pub(crate) fn bad_request(output: &mut Vec<u8>, id: Option<&Id<'_>>, error: &Error) -> Self {
         write_error(output, id, error);
         Self::Now(Status::BadRequest)

@@ -21,7 +21,7 @@ pub(crate) struct SubscriptionStream {
     /// The first message.
     acknowledgement: Option<Vec<u8>>,
     next: Next,
-    /// A value that the backend provided. The stream keeps this value until the subscription ends.
+    /// Any value from the backend, which must live as long as the subscription.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -116,7 +116,7 @@ async fn next_of_all(sources: SubscriptionSources) -> (Vec<u8>, SubscriptionSour
 }
 
 impl SubscriptionSources {
-    /// Returns a notification about the next task that changes. Returns `None` if this task was removed.
+    /// Waits for a change of a task, and returns the notification. Returns `None` if the task was removed.
     /// Waits forever if the subscription has no tasks.
     async fn next_of_tasks(&self) -> Option<Vec<u8>> {
         let Some(tasks) = &self.tasks else { return std::future::pending().await };
@@ -140,8 +140,7 @@ impl SubscriptionSources {
     }
 }
 
-/// Returns the notification about `change`. If the notification is part of a subscription, it contains the
-/// id of this subscription.
+/// Returns the notification about `change`, with the id of the subscription, if any.
 pub(crate) fn change_notification(change: &Change, subscription: Option<&RequestId>) -> Vec<u8> {
     let (method, mut params) = match change {
         Change::Tools => (methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, json!({})),

@@ -1,4 +1,4 @@
-//! Tool calls that become tasks, and the methods with which clients use these tasks (SEP-2663).
+//! Tool calls that become tasks, and requests of clients about these tasks (SEP-2663).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -55,8 +55,8 @@ impl Answering {
         }
     }
 
-    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not
-    /// support these tasks, because the tasks of revision 2025-11-25 are different.
+    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not:
+    /// revision 2025-11-25 defines a different kind of tasks.
     fn knows_tasks(&self, call: &Call<'_>) -> Result<bool, Error> {
         match self {
             Self::Modern { .. } => Ok(call.client_capabilities()?.has_tasks()),
@@ -79,8 +79,8 @@ impl Answering {
         Reply::Now(self.status(error))
     }
 
-    /// Polls a handler until the handler turns its call into a task. If the handler finishes or asks a
-    /// question first, returns the same answer as for a call that cannot become a task.
+    /// Polls a handler until it turns its call into a task. If the handler first finishes or asks a question,
+    /// the call is answered without a task.
     async fn drive_to_task(
         self,
         id: RequestId,
@@ -107,7 +107,7 @@ impl Answering {
     }
 }
 
-/// Turns a call into a task, and answers the call with the task. `bytes` is the size of the call's
+/// Turns a call into a task, and answers the call with this task. `bytes` is the size of the call's
 /// arguments.
 fn begin_task(
     core: &ServerCore,

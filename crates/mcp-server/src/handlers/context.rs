@@ -1,5 +1,4 @@
-//! Information about a request that the handler can read, and messages that the handler sends before the
-//! answer.
+//! Lets a handler read information about its request, and send messages before the answer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -43,7 +42,7 @@ pub struct Call<'a> {
     pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<InterimMessage>)>>,
 }
 
-/// The source of the information about the client. The source depends on the era.
+/// The source of the information about the client, which depends on the era.
 #[derive(Clone, Copy)]
 pub(crate) enum ClientSide<'a> {
     /// Modern era: each request contains all information about the client.
@@ -80,7 +79,7 @@ impl<'a> Call<'a> {
         self.caller.identity().map(|identity| &**identity)
     }
 
-    /// Returns the data of the request. The server binds the client's answers to this data.
+    /// Returns the parts of the request to which the server binds the client's answers.
     pub(crate) fn bound(&self) -> BoundRequest {
         BoundRequest::new(self.caller, self.method, self.params)
     }
@@ -104,14 +103,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the JSON text of the arguments, exactly as in the message of the client. The server has not
-    /// checked the arguments against a schema.
+    /// Returns the JSON text of the arguments, exactly as the client sent it. The server has not checked this
+    /// text against the schema.
     pub fn arguments(&self) -> Option<&str> {
         self.params.arguments.map(RawValue::get)
     }
 
-    /// Returns the member `name` of the request's `_meta`. Returns `None` for members that the protocol
-    /// defines.
+    /// Returns the member `name` of the request's `_meta`. Returns `None` if `name` is a member that the
+    /// protocol defines.
     pub fn meta(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.params.meta.other(name)?.get()).ok()
     }
@@ -203,7 +202,7 @@ struct Inner {
     client_capabilities: Result<ClientCapabilities, Error>,
     meta: Vec<(String, Box<str>)>,
     progress_token: Option<RequestId>,
-    /// The progress that the handler reported last.
+    /// The last progress that the handler reported.
     progress: Mutex<Option<f64>>,
     log_level: Option<LoggingLevel>,
     client_requests: ClientRequests,
@@ -229,8 +228,8 @@ impl Context {
         self.0.identity.as_deref()
     }
 
-    /// Returns the member `name` (for example `traceparent`) of the request's `_meta`. Returns `None` for
-    /// members that the protocol defines.
+    /// Returns the member `name` (for example `traceparent`) of the request's `_meta`. Returns `None` if
+    /// `name` is a member that the protocol defines.
     pub fn meta(&self, name: &str) -> Option<Value> {
         let (_, value) = self.0.meta.iter().find(|(member, _)| member == name)?;
         serde_json::from_str(value).ok()
@@ -291,7 +290,7 @@ impl Context {
         true
     }
 
-    /// Sends a log message, if the client wants messages of this level. A task sends no log messages.
+    /// Sends a log message, if the client wants messages of this level. Does nothing in a task.
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) {
         if self.0.log_level.is_none_or(|wanted| level < wanted) || self.task().is_some() {
             return;
@@ -303,9 +302,8 @@ impl Context {
     }
 
     /// Ends the client's event stream. A handler that takes minutes can call this method, so that no
-    /// connection stays open meanwhile. After the time `retry`, the client reconnects to get the remaining
-    /// messages. `retry` is a hint for the client, in whole milliseconds. The server stores all messages
-    /// and the answer until the client reconnects.
+    /// connection stays open in the meantime. The server asks the client to reconnect after the time `retry`,
+    /// which is rounded to whole milliseconds. Until then, the server stores all messages and the answer.
     ///
     /// This method affects only clients of revision 2025-11-25 over Streamable HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
@@ -317,10 +315,9 @@ impl Context {
         }
     }
 
-    /// Turns the call into a task. This method has no effect unless the tool [lets its handler
-    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. If the handler asks
-    /// questions before this method call, the client answers these questions in rounds, as for a call that
-    /// does not become a task.
+    /// Turns the call into a task. This method has an effect only if the tool [lets its handler
+    /// decide](crate::TaskSupport::begun_by_handler) and the client supports tasks. Before this method, the
+    /// handler can ask questions in rounds, like the handler of any other call.
     ///
     /// # Cancel safety
     /// The call may become a task even if this future is dropped.
@@ -335,14 +332,14 @@ impl Context {
         self.0.task.as_deref().filter(|task| task.has_begun())
     }
 
-    /// Returns `true` if no client waits for the answer anymore. In a task, returns `true` if the task has
+    /// Returns `true` if the client no longer waits for the answer. In a task, returns `true` if the task has
     /// ended.
     pub fn is_cancelled(&self) -> bool {
         self.task().map_or_else(|| self.0.outbox.is_closed(), Task::is_over)
     }
 
-    /// Waits until no client waits for the answer anymore. At that time, the server drops the handler. So
-    /// this method is only useful in tokio tasks that the handler has spawned.
+    /// Completes when the client no longer waits for the answer. The server then drops the handler, so this
+    /// method is only useful in tokio tasks that the handler has spawned.
     pub async fn cancelled(&self) {
         match &self.0.task {
             None => self.0.outbox.closed().await,
@@ -358,8 +355,8 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `key` identifies the question within the request. Each time the
-    /// handler runs, it must use the same key for this question.
+    /// Asks the user to fill in a form. `key` identifies the question within the request. The handler must
+    /// use the same key for this question in every run.
     ///
     /// # Errors
     /// Returns an error if the client does not support forms, or if the client answers with an error.
@@ -440,7 +437,7 @@ impl Context {
             Error::internal(format!("the server cannot write the parameters of `{method}` as JSON: {error}"))
         })?;
         let params = serde_json::to_value(params)
-            .map_err(|_| Error::internal("cannot write the question to the client as JSON"))?;
+            .map_err(|_| Error::internal("cannot write the request to the client as JSON"))?;
         let question = Question { method, params };
         let malformed = || Error::internal("the client's answer is malformed");
         if let Some(task) = self.task() {

@@ -52,8 +52,8 @@ impl From<Error> for HandlerError {
     }
 }
 
-/// Unpacks a boxed `HandlerError` or protocol [`Error`]. An error of any other type becomes
-/// [`HandlerError::Failed`].
+/// Takes a `HandlerError` out of the box unchanged. A protocol [`Error`] becomes [`HandlerError::Protocol`].
+/// Any other error becomes [`HandlerError::Failed`].
 impl From<BoxError> for HandlerError {
     fn from(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {

@@ -20,9 +20,9 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready; may report progress, log, and ask the client |
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | like `Fn(Context)`, with the input |
 ///
-/// A closure must name the types of its arguments. A function that answers at once costs the least. A
-/// function that waits must be `async`. Otherwise, the function blocks all other requests of the worker
-/// thread. The type parameter `Marker` only distinguishes the five forms of functions.
+/// A closure must name the types of its arguments. A function that answers at once has the least overhead. A
+/// function that waits must be `async`. Otherwise, it blocks all other requests on the same worker thread.
+/// The type parameter `Marker` only distinguishes the five kinds of functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
     note = "a handler takes no parameters, its input, or its input and `&Call`; an \
@@ -38,11 +38,11 @@ pub trait Handler<I, O, Marker>: Send + Sync + 'static {
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
 }
 
-/// The input type of handlers without arguments. This type ignores all arguments of a call.
+/// The input type of handlers without arguments. The arguments of a call are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 pub struct NoInput {}
 
-/// The schema has no description, because models would read the description as part of the tool.
+/// The schema must have no description, because a model would read it as a part of the tool.
 impl JsonSchema for NoInput {
     fn inline_schema() -> bool {
         true

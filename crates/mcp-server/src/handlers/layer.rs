@@ -1,4 +1,4 @@
-//! Layers around handlers, for code that many handlers have in common.
+//! Layers: code that runs before and after every handler.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,16 +15,15 @@ use super::{Call, HandlerError, Later, Outcome};
 /// Wraps all handlers of a server. A layer runs code before and after a handler, or answers in place of the
 /// handler. Layers can log, measure, reject calls and change results.
 ///
-/// A layer sees the calls of existing tools and prompts, the completions for existing items, and all reads
-/// of resources. The server checks the [scopes](crate::McpServer::require_scopes) of the caller before it
-/// runs the layer. In the modern era, a handler that asks its client runs again when the answers arrive,
-/// and the layer runs again too.
+/// A layer gets all calls of existing tools and prompts, completions for existing prompts and resource
+/// templates, and all reads of resources. The server checks the caller's
+/// [scopes](crate::McpServer::require_scopes) before it runs the layer. In the modern era, a handler that
+/// asks a question runs again when the answer arrives. The layer then runs again too.
 ///
-/// Code before [`Next::run`] must not block. A layer that has to wait must wait in the future of
-/// [`Outcome::Later`]. An `async` handler begins when the layer's future polls the outcome of
-/// [`Next::run`].
+/// Code before [`Next::run`] must not block. If a layer has to wait, it must return [`Outcome::Later`] and
+/// wait in the future. An `async` handler begins when the layer polls the outcome of [`Next::run`].
 ///
-/// If a tool fails or gets invalid arguments, the layer gets `Ok` with a result that has `is_error`.
+/// If a tool fails or gets invalid arguments, [`Next::run`] returns `Ok` with a result that has `is_error`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};
@@ -59,7 +58,7 @@ where
     }
 }
 
-/// The rest of the chain of layers: the next layer, or the handler if no layer is left.
+/// The remaining layers and the handler. A layer calls them with [`run`](Self::run).
 pub struct Next<'a> {
     layers: &'a [Arc<dyn Layer>],
     call: &'a Call<'a>,
@@ -67,8 +66,8 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Runs the rest of the chain. When this method returns, a handler that is not `async` has finished. An
-    /// `async` handler begins when the returned outcome is polled.
+    /// Calls the next layer, or the handler if no layer remains. A handler that is not `async` has finished
+    /// when this method returns. An `async` handler begins when the returned outcome is polled.
     pub fn run(self) -> Outcome<ServerResult> {
         match self.layers.split_last() {
             None => (self.handle)(),

@@ -1,6 +1,6 @@
-//! HTTP with SSE, the transport of revision 2024-11-05. A client opens an event stream with GET, and the
+//! HTTP with SSE, the transport of MCP revision 2024-11-05. A client opens an event stream with GET, and the
 //! server sends all messages as events of this stream. The first event contains the path of a second
-//! endpoint. The client sends its messages to this path with POST.
+//! endpoint, to which the client sends its messages with POST.
 //!
 //! The module `connection` handles the client's messages, as it does for the stdio transport.
 
@@ -30,13 +30,13 @@ use streams::{OpenStream, Received, Refused, Sender, Streams};
 /// The two HTTP endpoints for clients that support only the transport of revision 2024-11-05. One endpoint
 /// opens event streams, and the other endpoint accepts messages. Clones refer to the same endpoints.
 ///
-/// A stream is also a session, so the session ends when the stream ends. A stream accepts messages only
-/// from the caller that opened the stream.
+/// Each stream has its own session, which ends together with the stream. A stream accepts messages only from
+/// the caller that opened it.
 ///
-/// While a client does not read its stream, the messages from this client wait in a queue. The queue holds
-/// at most 256 messages with 1 MiB of data in total, or one larger message. If the queue is full, the
-/// server answers further messages with status 429. Waiting messages also count as requests in progress
-/// ([`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max)).
+/// If a client does not read its stream, the server stops handling messages of this client, and adds them to
+/// a queue. The queue holds at most 256 messages with a total size of 1 MiB, or one larger message. If the
+/// queue is full, further messages get status 429. Waiting messages also count toward
+/// [`in_flight_bytes_max`](crate::McpServerOptions::in_flight_bytes_max).
 #[derive(Clone, Debug)]
 pub struct SseEndpoints {
     shared: Arc<Shared>,
@@ -57,10 +57,10 @@ struct StreamEndpoint(SseEndpoints);
 struct MessageEndpoint(SseEndpoints);
 
 impl McpEndpoint {
-    /// Returns the endpoints for clients of revision 2024-11-05, with the access rules of this endpoint.
-    /// `message_path` is the path at which clients reach the handler [`messages`](SseEndpoints::messages).
-    /// The first event of each stream contains this path, because clients must send their messages to this
-    /// path.
+    /// Returns the endpoints for clients of MCP revision 2024-11-05. They apply the same access rules as this
+    /// endpoint. `message_path` is the path at which the application mounts the handler
+    /// [`messages`](SseEndpoints::messages). The first event of each stream tells the client to send its
+    /// messages to this path.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -128,7 +128,7 @@ impl StreamEndpoint {
 }
 
 /// Handles the messages of one stream and sends the answers. The HTTP server drops this future when the
-/// client disconnects or the server drains.
+/// client disconnects, or when the server shuts down.
 async fn converse(server: McpServer, mut stream: OpenStream, mut events: EventSender) {
     let (mut connection, mut messages) = Connection::new(server);
     let _cancel = connection.cancel_at_end();
@@ -194,7 +194,7 @@ impl MessageEndpoint {
     }
 }
 
-/// Passes a message to its stream. Rejects a message that contradicts the headers of its POST.
+/// Adds a message to the queue of its stream. Rejects the message if it contradicts the headers of its POST.
 fn take(
     server: &McpServer,
     fields: FieldLines<'_>,

@@ -25,7 +25,7 @@ struct Stream {
     sender: Sender,
 }
 
-/// Sends messages of the client to the tokio task that handles the stream.
+/// Adds messages of the client to the queue of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     messages: mpsc::Sender<Received>,
@@ -39,7 +39,7 @@ pub(super) struct Received {
     caller: Caller,
     message: Bytes,
     _capacity: OwnedSemaphorePermit,
-    /// Counts the bytes of the message against the limit on all requests in progress.
+    /// Counts the message toward `in_flight_bytes_max`.
     _bytes: Option<Share>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct OpenStream {
 pub(super) enum Refused {
     /// The stream has ended.
     Ended,
-    /// Too many messages wait, because the client sends messages faster than it reads answers.
+    /// The queue is full, because the client sends messages faster than it reads answers.
     Full,
 }
 
@@ -100,8 +100,7 @@ impl Streams {
 
 impl Sender {
     /// Adds a message to the queue. A message larger than [`WAITING_BYTES_MAX`] takes all permits, so no
-    /// other message can wait at the same time. `bytes` counts the message against the limit on all
-    /// requests in progress.
+    /// other message can wait at the same time. `bytes` is the message's share of `in_flight_bytes_max`.
     ///
     /// # Errors
     /// Returns an error if the queue is full or the stream has ended.
@@ -117,9 +116,9 @@ impl Sender {
 }
 
 impl Received {
-    /// Returns the message and its caller, and frees the capacity of the queue. Also stops counting the
-    /// bytes of the message. When the server handles a request of the message, it counts the bytes of this
-    /// request again.
+    /// Returns the message and its caller. The message then no longer counts toward the limits of the queue
+    /// and of `in_flight_bytes_max`. The server counts each request in the message again when it handles the
+    /// request.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }

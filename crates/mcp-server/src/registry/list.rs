@@ -1,5 +1,5 @@
-//! Lists of tools, resources and prompts. Clients read these lists far more often than the lists change, so
-//! the encoded pages are cached.
+//! Lists of tools, resources and prompts. The JSON of these lists is cached, because clients request a list
+//! far more often than it changes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,8 +34,8 @@ pub(crate) struct List<T> {
     pages: Pages,
 }
 
-/// The encoded pages of a list, in the form `"tools":[…],"nextCursor":"…"`. In each era, the first request
-/// for a page encodes all pages.
+/// The cached pages of a list, as JSON text of the form `"tools":[…],"nextCursor":"…"`. The first request in
+/// each era creates all pages of this era.
 #[derive(Default)]
 struct Pages {
     modern: OnceLock<Vec<Vec<u8>>>,
@@ -117,7 +117,7 @@ impl<T: Named> List<T> {
         bytes
     }
 
-    /// Returns the encoded page at `cursor`. `page_entries` is the maximum number of entries in a page,
+    /// Returns the page at `cursor` as JSON text. `page_entries` is the maximum number of entries in a page,
     /// and must be the same in all calls.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ fn invalid_cursor() -> Error {
     Error::invalid_params("`cursor` is invalid for this list")
 }
 
-/// Returns the start of the text `reason`. The whole text could be too long, because it may contain input
+/// Returns the start of the error text `reason`. The whole text may be too long, because it can contain input
 /// of the client.
 pub(super) fn start_of(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]

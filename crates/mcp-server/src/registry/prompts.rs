@@ -51,8 +51,8 @@ impl PromptEntry {
     }
 }
 
-/// Returns the arguments of a prompt. The arguments are the properties of the prompt's input type. Prompt
-/// arguments have names, but no types.
+/// Returns the arguments of a prompt: the properties of its input type. Unlike tool arguments, prompt
+/// arguments have no types.
 fn arguments_of(schema: &JsonObject) -> Vec<PromptArgument> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
@@ -87,7 +87,7 @@ impl Named for PromptEntry {
 pub struct CompletionInput {
     /// The text that the user has typed so far.
     pub value: String,
-    /// The names and values of other arguments, as far as the client knows these values.
+    /// The values of other arguments that the client already knows, by name.
     pub arguments: HashMap<String, String>,
 }
 

@@ -27,11 +27,11 @@ pub(crate) type ToolHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<CallToolRes
 pub(crate) struct ToolEntry {
     definition: Tool,
     handler: ToolHandler,
-    /// The schema against which the server checks the arguments. `None` if serde already checks everything
-    /// when serde reads the arguments.
+    /// The schema against which the server checks the arguments. `None` if serde checks all constraints when
+    /// it deserializes the arguments.
     input: Option<CompiledSchema>,
-    /// The schema against which the server checks structured content. `None` if the schema comes from the
-    /// type of the content.
+    /// The schema against which the server checks structured content. `None` if the schema was generated from
+    /// the type of the content.
     output: Option<Arc<CompiledSchema>>,
     param_headers: Vec<ParamHeader>,
     task_support: Option<TaskSupport>,
@@ -87,9 +87,9 @@ impl ToolEntry {
         &self.param_headers
     }
 
-    /// Checks the arguments before the server converts the arguments to the handler's input type. Returns
-    /// a text with the first violations, or `None` if the arguments are valid. Rejects arguments that are
-    /// not a JSON object. Otherwise, serde would accept an array in place of a struct.
+    /// Checks the arguments before serde deserializes them. Returns a text with the first violations, or
+    /// `None` if the arguments are valid. Rejects all JSON values except objects, because serde would accept
+    /// an array in place of a struct.
     fn violations(&self, arguments: &str) -> Option<String> {
         if !arguments.starts_with('{') {
             return Some("`arguments` must be an object".to_owned());
@@ -101,8 +101,7 @@ impl ToolEntry {
         }
     }
 
-    /// Calls the tool. If the arguments are invalid or the handler fails, the outcome is a result with
-    /// `is_error`.
+    /// Calls the tool. If the arguments are invalid or the handler fails, returns a result with `is_error`.
     pub(crate) fn call(&self, arguments: Option<&RawValue>, call: &Call<'_>) -> Outcome<CallToolResult> {
         let arguments = arguments.map_or("{}", RawValue::get);
         let outcome = match self.violations(arguments) {

@@ -43,8 +43,8 @@ impl UriParameters {
 
     /// Returns the parameter `name`, or an empty string if the template has no such parameter.
     ///
-    /// The value can be any text, because the server percent-decodes the value. Even the value of `{name}`
-    /// can be `../x`. A handler must check the value before it builds a file path from the value.
+    /// The value is percent-decoded and can be any text. Even a value of `{name}` can contain `/`, as in
+    /// `../x`. A handler must check the value before it uses the value in a file path.
     pub fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(parameter, _)| parameter == name).map_or("", |(_, value)| value)
     }

@@ -1,15 +1,15 @@
-//! Subscriptions of clients to changes of the server.
+//! Subscriptions of clients to changes of lists, resources and tasks.
 //!
-//! Each subscription has a set of pending changes. A change that is already pending is not added again. So
-//! the set stays small, even if the client does not read its notifications.
+//! Each subscription has a set of pending changes. The set contains each change at most once, so it stays
+//! small even if the client does not read its notifications.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A change that the server reports to subscribed clients. A subscription reports its changes in the order of
-/// these variants: changes of lists before changes of resources.
+/// A change that the server reports to subscribed clients. The order of the variants is the order in which a
+/// subscription reports its changes: changes of lists come before changes of resources.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
     /// The list of tools has changed.
@@ -50,9 +50,9 @@ struct Subscriber<C> {
 struct State<C> {
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
-    /// Number of wanted changes that have a name.
+    /// Number of changes with a name in `wanted`.
     named: usize,
-    /// Total length of the names of the wanted changes, in bytes.
+    /// Total length of these names, in bytes.
     bytes: usize,
 }
 

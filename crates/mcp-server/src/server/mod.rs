@@ -30,9 +30,9 @@ pub use server_core::ServerCore;
 
 /// An MCP server. Clones refer to the same server.
 ///
-/// Methods such as [`tool`](Self::tool) and [`resource`](Self::resource) are for building a server, and
-/// panic if the new item is invalid. Methods with names that begin with `add_` or `remove_` are for
-/// running servers, and notify the subscribed clients.
+/// Use methods such as [`tool`](Self::tool) and [`resource`](Self::resource) to build a server. They panic if
+/// an item is invalid. Use the methods `add_*` and `remove_*` while the server runs. They notify the
+/// subscribed clients.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -50,17 +50,17 @@ pub struct McpServer {
     pub(crate) core: Arc<ServerCore>,
     /// The backend that answers requests.
     pub(crate) backend: Arc<dyn Backend>,
-    /// The handlers of this process, which answer requests unless the application provides another backend.
+    /// The handlers of this process. Unused if the application provides another backend.
     local: Arc<LocalBackend>,
 }
 
 impl McpServer {
-    /// Returns a server with this name and version, and without any items.
+    /// Returns a server with this name and version, and without tools, resources and prompts.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::with_options(Implementation::new(name, version), McpServerOptions::default())
     }
 
-    /// Returns a server with the description `info` and with these options.
+    /// Returns a server with the name, the version and other details in `info`, and with these options.
     ///
     /// # Panics
     /// Panics if the operating system provides no random bytes.
@@ -77,7 +77,7 @@ impl McpServer {
         Self::build(info, options, Some(backend))
     }
 
-    /// Returns the core of the server, which backends use.
+    /// Returns the state of the server that backends can use.
     pub const fn core(&self) -> &Arc<ServerCore> {
         &self.core
     }
@@ -100,10 +100,10 @@ impl McpServer {
 
     /// Adds a tool.
     ///
-    /// The server reads the arguments as the handler's input type. If `definition` has no input schema, the
-    /// JSON Schema of the input type becomes the input schema of the tool. The server checks all arguments
-    /// against the input schema. If `definition` has no output schema, the schema of the
-    /// [`Structured`](crate::Structured) content becomes the output schema.
+    /// The server checks the arguments against the input schema, and deserializes them to the handler's input
+    /// type. If `definition` has no input schema, the server generates it from the input type. If
+    /// `definition` has no output schema, the server generates it from the type in
+    /// [`Structured`](crate::Structured), if the handler returns this type.
     ///
     /// # Panics
     /// Panics if a schema is invalid.
@@ -127,8 +127,8 @@ impl McpServer {
     ///   limit](McpServerOptions::tasks) passes, not when the client disconnects.
     /// - If the handler is not `async`, the server answers at once, without a task.
     ///
-    /// Tasks are an extension of revision 2026-07-28 (SEP-2663). If a client does not support this
-    /// extension, `support` selects one of two outcomes: the tool runs without a task, or the call gets an
+    /// Tasks are an extension of MCP revision 2026-07-28 (SEP-2663). `support` selects what happens if a
+    /// client does not support this extension: either the tool runs without a task, or the call gets an
     /// error.
     ///
     /// ```
@@ -159,12 +159,11 @@ impl McpServer {
         self
     }
 
-    /// Rejects calls of `tool` if the caller's token lacks some of `scopes`.
+    /// Rejects calls of `tool` if the caller's token does not grant all of `scopes`.
     ///
-    /// Over HTTP, this requirement needs an endpoint with [authorization](crate::McpEndpoint::authorize).
-    /// Without authorization, callers over HTTP have no scopes. Callers over stdio or in this process have
-    /// all scopes. The application may add the tool before or after this call. Required scopes for a
-    /// nonexistent tool have no effect.
+    /// Over HTTP, only an endpoint with [authorization](crate::McpEndpoint::authorize) gives scopes to
+    /// callers. Without authorization, the endpoint rejects all calls of `tool`. Callers over stdio or in
+    /// this process have all scopes. The application may add the tool before or after this call.
     #[must_use]
     pub fn require_scopes<T: Into<String>>(
         self,
@@ -179,8 +178,8 @@ impl McpServer {
         self
     }
 
-    /// Adds a resource. The value that the handler returns becomes the content of the resource. The URI and
-    /// the media type come from `definition`.
+    /// Adds a resource with the URI and the media type in `definition`. The handler returns the content of
+    /// the resource.
     #[must_use]
     pub fn resource<I: From<UriParameters>, M>(
         self,
@@ -191,7 +190,8 @@ impl McpServer {
         self
     }
 
-    /// Adds a resource template. The handler reads all resources with URIs that match the template.
+    /// Adds a resource template. If a client reads a resource with a URI that matches the template, the
+    /// server calls the handler.
     ///
     /// # Panics
     /// Panics if the template is invalid, or has expressions other than `{name}` and `{+name}`.
@@ -205,8 +205,8 @@ impl McpServer {
         self
     }
 
-    /// Adds a prompt. The server reads the arguments as the handler's input type. If `definition` names no
-    /// arguments, the properties of the input type become the arguments.
+    /// Adds a prompt. The server deserializes the arguments to the handler's input type. If `definition`
+    /// lists no arguments, the server generates the list from the properties of the input type.
     #[must_use]
     pub fn prompt<I, M>(self, definition: Prompt, handler: impl Handler<I, GetPromptResult, M>) -> Self
     where
@@ -234,8 +234,8 @@ impl McpServer {
         self
     }
 
-    /// Wraps all handlers in `layer`, including handlers that are added later. The layer that was added
-    /// last gets each call first.
+    /// Adds a layer around all handlers, including handlers that are added later. The last added layer gets
+    /// each call first.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Self {
         let layer: Arc<dyn Layer> = Arc::new(layer);
@@ -307,9 +307,8 @@ impl McpServer {
         self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
     }
 
-    /// Adds a resource template and its handler. If the server already has a template with the same URI
-    /// template text, replaces the definition and the handler of the existing template. The handler reads
-    /// all resources with URIs that match the template.
+    /// Adds a resource template, or replaces the template with the same text. If a client reads a resource
+    /// with a URI that matches the template, the server calls the handler.
     ///
     /// # Errors
     /// Returns an error if the template is invalid, or has expressions other than `{name}` and `{+name}`.

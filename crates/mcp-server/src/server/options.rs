@@ -30,18 +30,18 @@ pub struct McpServerOptions {
     /// Maximum number of entries in one page of a list, at least 1. Default: 1000. Smaller pages need more
     /// requests, and larger pages need more memory.
     pub page_entries: usize,
-    /// The caching of lists and resources: the time for which clients may cache them, and the permission
-    /// for shared caches. Default: no caching.
+    /// Time for which clients may cache lists and resources, and the permission for shared caches. Default:
+    /// no caching.
     pub cache: CacheHint,
     /// Maximum duration of a handler. Default: 5 minutes. A call that takes longer ends with an internal
     /// error.
     pub handler_timeout: Duration,
     /// Limits on the duration, the retention time and the number of tasks.
     pub tasks: TaskOptions,
-    /// Key that authenticates the state that clients store between the rounds of a request. Default: a
-    /// random key. Servers behind one load balancer need the same key.
+    /// Key for the signatures of `requestState`, the state that clients store for the server between the
+    /// rounds of a request. Default: a random key. Servers behind one load balancer need the same key.
     pub state_key: Option<[u8; 32]>,
-    /// Use of sessions over HTTP, for clients of the legacy era. Default: one session per client.
+    /// Session mode over HTTP, for clients of the legacy era. Default: one session per client.
     pub legacy_sessions: LegacySessions,
     /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
     /// running call is in use.
@@ -49,8 +49,8 @@ pub struct McpServerOptions {
     /// Maximum number of sessions over HTTP. Default: 10,000.
     ///
     /// Each session needs up to 2 KiB of memory for its state, and up to 64 KiB for the data that the client
-    /// sends in `initialize`. A session also stores events that its client may request again. The events of a
-    /// session need up to 64 KiB. Beyond this size, the events count against a limit (see
+    /// sends in `initialize`. A session also stores events, so that its client can reconnect. These events
+    /// need up to 64 KiB. Further events count toward a limit (see
     /// [`in_flight_bytes_max`](Self::in_flight_bytes_max)).
     ///
     /// If the maximum is reached, a new session evicts another session. The server first evicts sessions
@@ -70,8 +70,8 @@ pub struct McpServerOptions {
     /// bits. Default: 5000. If the maximum is reached, a new session evicts another session of the same
     /// address.
     ///
-    /// With the default, one address never uses up [`sessions_max`](Self::sessions_max), and users behind
-    /// the NAT of an organization rarely reach the maximum.
+    /// With the default, one address cannot use up [`sessions_max`](Self::sessions_max). Many users behind
+    /// one NAT rarely reach the default.
     ///
     /// Behind a gateway, all clients appear to have the gateway's address, so this maximum applies to all
     /// clients together. Configure the gateway as a trusted proxy
@@ -85,8 +85,8 @@ pub struct McpServerOptions {
     /// request's `id`, over HTTP with status 413.
     pub message_bytes_max: usize,
     /// Maximum total size of all requests in progress, over every transport. The size of a request is the
-    /// length of its parameters in bytes. Default: 128 MiB. The server rejects a request that would
-    /// exceed the maximum. Over HTTP, the response has status 503 and `Retry-After`.
+    /// length of its parameters in bytes. Default: 128 MiB. The server rejects requests beyond this maximum.
+    /// Over HTTP, the response has status 503 and `Retry-After`.
     ///
     /// These requests also count:
     /// - Running [tasks](Self::tasks).
@@ -96,18 +96,19 @@ pub struct McpServerOptions {
     ///
     /// Requests smaller than 4 KiB do not count.
     ///
-    /// Subtract the bytes of all other callers from the maximum: a caller may use at most half of the
-    /// difference. A single caller may therefore use half of the maximum. A caller is a token, an address or a network, as for the limits on sessions (see
+    /// Each caller may use at most half of the bytes that other callers leave free. For example, a single
+    /// caller may use half of the maximum. The server identifies a caller by its token, its address or its
+    /// network, as for the limits on sessions (see
     /// [`sessions_per_address_max`](Self::sessions_per_address_max)). Programs on the server's machine may
     /// use all bytes.
     ///
-    /// A second limit of the same size applies to the events that sessions store for clients that
+    /// A second limit of the same size applies to stored events: sessions store events for clients that
     /// reconnect (`Last-Event-ID`). So requests and events together may need twice as many bytes. The rule
     /// for the share of one caller applies to both limits.
     ///
-    /// If the second limit is reached, a connected client still gets every event, but the server stops
-    /// storing the events of the client's stream. A client that reconnects to this stream gets status 400.
-    /// The first 4 KiB of each stream do not count.
+    /// If the second limit is reached, the server stops storing the events of a stream. A connected client
+    /// still gets every event, but a client that reconnects to this stream gets status 400. The first 4 KiB
+    /// of each stream do not count.
     ///
     /// Increase the value for tools with large arguments that many clients call at the same time. The
     /// server may need several times as much memory, because handlers and bridges copy and parse
@@ -131,14 +132,14 @@ pub struct McpServerOptions {
     pub may_add_prompts: bool,
 }
 
-/// Use of sessions over HTTP, for clients of the legacy era.
+/// Session mode over HTTP, for clients of the legacy era.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacySessions {
     /// The server keeps a session for each client. Handlers can ask the client questions, and the client
     /// can subscribe to changes.
     Stateful,
-    /// The server keeps no sessions. Each request is independent, so several servers can share the
-    /// requests of one client.
+    /// The server keeps no sessions. Each request is independent, so a load balancer can send the requests of
+    /// one client to several servers.
     Stateless,
 }
 

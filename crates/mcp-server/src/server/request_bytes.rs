@@ -1,4 +1,4 @@
-//! The limit on the bytes of requests in progress.
+//! The limit on the total size of all requests in progress.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::McpServerOptions;
 use crate::authorization::Caller;
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
-/// Counts the bytes of requests in progress. Other limits restrict the number of requests.
+/// The total size of all requests in progress. Other limits restrict the number of requests.
 #[derive(Debug)]
 pub(crate) struct RequestBytes {
     shares: Arc<Shares>,
@@ -18,14 +18,14 @@ pub(crate) struct RequestBytes {
 }
 
 impl RequestBytes {
-    /// Returns the limit of a server. The limit is large enough for one request of the maximum size.
+    /// Returns the limit of a server, which is large enough for one request of the maximum size.
     pub(super) fn new(options: &McpServerOptions) -> Self {
         let max = options.in_flight_bytes_max.max(options.message_bytes_max);
         Self { shares: Shares::new(max), max }
     }
 
-    /// Counts the parameters of a request until the returned share is dropped. The bytes count for
-    /// `caller`. Returns `None` for a small request, which does not count against the limit.
+    /// Counts the parameters of a request of `caller` until the returned share is dropped. Returns `None` for
+    /// a small request, which does not count.
     ///
     /// # Errors
     /// Returns an error if the limit, or the caller's share of this limit, is reached.
@@ -39,11 +39,11 @@ impl RequestBytes {
         if bytes < COUNTED_FROM { Ok(None) } else { self.hold_bytes(&caller.holder(), bytes) }
     }
 
-    /// Counts `bytes` bytes of `holder` until the returned share is dropped. Returns `None` for a small
-    /// number of bytes, which does not count against the limit.
+    /// Counts `bytes` bytes of the caller `holder` until the returned share is dropped. Returns `None` for a
+    /// small number of bytes, which does not count.
     ///
     /// # Errors
-    /// Returns an error if the limit, or the holder's share of this limit, is reached.
+    /// Returns an error if the limit, or the caller's share of this limit, is reached.
     pub(crate) fn hold_bytes(&self, holder: &Holder, bytes: usize) -> Result<Option<Share>, Error> {
         if bytes < COUNTED_FROM {
             return Ok(None);
@@ -54,22 +54,22 @@ impl RequestBytes {
     fn refusal(&self, refusal: LimitReached) -> Error {
         static LIMIT: LogLimit = LogLimit::new();
         let requests = match refusal {
-            LimitReached::Full => "all requests",
-            LimitReached::HolderHasShare => "the requests of this caller",
+            LimitReached::Full => "all requests in progress",
+            LimitReached::HolderHasShare => "this caller's requests in progress",
         };
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             let max = self.max;
             tracing::warn!(
                 max,
                 suppressed,
-                "rejected a request: {requests} in progress have too many bytes; increase \
+                "rejected a request: {requests} have reached the limit on their total size; increase \
                  `in_flight_bytes_max` to allow more"
             );
         }
-        Error::internal(format!("{requests} in progress have too many bytes: try again later"))
+        Error::internal(format!("{requests} have reached the limit on their total size: try again later"))
     }
 }
 
-/// Minimum size of a request that counts, in bytes. Smaller requests need little memory, and limits on the
-/// number of requests already restrict this memory.
+/// Requests with fewer bytes do not count. Limits on the number of requests already restrict the memory for
+/// such small requests.
 const COUNTED_FROM: usize = 4 << 10;

@@ -26,8 +26,8 @@ pub struct ServerCore {
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
-    /// The limit on the bytes of events that sessions store. This limit is separate from the limit on
-    /// requests, so stored events never cause the rejection of a request.
+    /// The limit on the total size of the events that sessions store. This limit is separate from the limit
+    /// on requests, so that stored events never cause the rejection of a request.
     pub(crate) event_bytes: Arc<Shares>,
     pub(crate) tasks: Tasks,
 }
@@ -55,8 +55,8 @@ impl ServerCore {
         &self.results
     }
 
-    /// Returns the key that authenticates values that clients store for the server between requests.
-    /// Clients can read these values, but cannot change them unnoticed.
+    /// Returns the key that authenticates values that clients store for the server between requests. Clients
+    /// can read these values, but the server detects changes.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }
@@ -71,11 +71,11 @@ impl ServerCore {
         self.sessions.sweep();
     }
 
-    /// Counts the bytes of a request until the returned share is dropped. Returns `None` for a small
-    /// request, which does not count against the limit.
+    /// Counts a request toward `in_flight_bytes_max` until the returned share is dropped. Returns `None` for
+    /// a small request, which does not count.
     ///
     /// # Errors
-    /// Returns an error if all requests in progress, or all requests of this caller, have too many bytes.
+    /// Returns an error if this limit, or the caller's share of this limit, is reached.
     pub fn hold_bytes_of(
         &self,
         caller: &Caller,

@@ -18,7 +18,7 @@ pub trait BackendSession: Any + fmt::Debug + Send + Sync {
     /// Handles a notification of the client. This method must not block.
     fn handle_notification(&self, notification: &Notification<'_>);
 
-    /// Returns the counter for messages that were dropped because the client did not read them.
+    /// Returns the counter of the messages that were dropped because the client did not read them.
     fn dropped(&self) -> &Arc<DroppedMessages>;
 }
 
@@ -58,9 +58,9 @@ impl DroppedMessages {
 /// Minimum time between two log lines about dropped messages.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A queue of messages that do not belong to a request of the client. Each message goes to only one event
-/// stream: the first stream that asks for a message. The session skips a question if no handler waits for
-/// the answer to this question.
+/// A queue of messages that do not belong to a request of the client. If several event streams wait for
+/// messages, each message goes to only one of them. The session skips questions that no handler waits for
+/// anymore.
 #[derive(Default, Debug)]
 pub struct OutOfBandMessages(OnceLock<Queue>);
 
@@ -84,8 +84,7 @@ impl OutOfBandMessages {
         let mut messages = self.queue().messages.lock().await;
         loop {
             match messages.recv().await {
-                // `Disconnect` is only for streams that clients can resume, so this queue ignores
-                // `Disconnect`.
+                // Ignore `Disconnect`, which is only for streams that clients can resume.
                 Some(said) => {
                     if let Some(message) = said.into_message() {
                         return message;

@@ -72,7 +72,7 @@ impl InFlight {
         }
     }
 
-    /// Cancels all subscriptions, which would otherwise never end.
+    /// Cancels all subscriptions, because they would never end.
     pub(crate) fn cancel_subscriptions(&self) {
         for request in self.lock().by_id.values().filter(|request| request.is_subscription) {
             request.cancellation.cancel(CancelCause::End);

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 /// A queue of log messages that do not belong to a request. The messages wait until an event stream of the
-/// client takes them. If the queue is full, the oldest message is dropped. So a client that does not read
-/// cannot block the server.
+/// client takes them. If the queue is full, the oldest messages are dropped, so that a client that does not
+/// read cannot block the server.
 #[derive(Default, Debug)]
 pub struct LogInbox {
     state: Mutex<State>,

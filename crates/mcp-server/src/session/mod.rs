@@ -43,8 +43,7 @@ pub struct Session {
     owner: Option<String>,
     /// The key for counting the session and its memory against limits.
     holder: Holder,
-    /// The client's name and version as JSON text. The text is not larger than the client's message, but
-    /// parsed values could be many times as large.
+    /// The client's name and version as JSON text, which needs less memory than parsed values.
     client_info: Box<str>,
     /// The client's capabilities as JSON text, which needs less memory than parsed values.
     client_capabilities: Box<str>,
@@ -56,7 +55,8 @@ pub struct Session {
     pub subscription: Subscription,
     /// Requests of the client that are in progress.
     pub(crate) in_flight: InFlight,
-    /// Messages of the backend that do not belong to a request of the client, such as questions.
+    /// Messages of the backend that do not belong to a request of the client, such as questions to the
+    /// client.
     out_of_band: Option<OutOfBandMessages>,
     /// Log messages of the backend that do not belong to a request of the client.
     logs: LogInbox,
@@ -163,8 +163,8 @@ impl Session {
         Self { owner: caller.principal(), holder: caller.holder(), ..self }
     }
 
-    /// Limits the stored events, which a client can request again after it has reconnected. The events count
-    /// against `shares`.
+    /// Limits the events that the session stores for a client that reconnects. The events count toward the
+    /// limit `shares`.
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());
         self
@@ -175,7 +175,7 @@ impl Session {
         &self.holder
     }
 
-    /// Returns the client's name and version. Returns `None` if this information cannot be parsed.
+    /// Returns the client's name and version. Returns `None` if they cannot be parsed.
     pub fn client_info(&self) -> Option<Implementation> {
         serde_json::from_str(&self.client_info).ok()
     }
@@ -205,7 +205,7 @@ impl Session {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Ends the session. Cancels all requests of the session, and fails all questions to the client.
+    /// Ends the session. Cancels all requests of the session, and makes all questions to the client fail.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.ended.notify_waiters();

@@ -14,15 +14,15 @@ use tokio::time::{Instant, timeout_at};
 use super::DroppedMessages;
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
-/// The event streams that one session stores for the case that its client reconnects.
+/// The event streams that a session stores, so that its client can reconnect and resume them.
 #[derive(Default, Debug)]
 pub(crate) struct Streams {
     inner: Mutex<Inner>,
     /// Counts the messages that were discarded before a reader took them.
     dropped: Option<Arc<DroppedMessages>>,
-    /// Bytes of all streams, including discarded streams to which handlers still write.
+    /// Size of all stored events, including events of discarded streams to which handlers still write.
     bytes: Arc<AtomicUsize>,
-    /// The limit that all sessions share. `None` if the events of this session are not limited.
+    /// The limit that all sessions share, if any.
     limit: Option<Arc<EventBytes>>,
 }
 
@@ -45,9 +45,10 @@ pub(crate) struct EventStream {
     number: u64,
     state: Mutex<State>,
     changed: Notify,
-    /// Wakes senders when a reader takes an event, is dropped, or is replaced by a new reader.
+    /// Wakes senders when a reader takes an event, when a reader is dropped, and when a new reader replaces
+    /// it.
     read: Notify,
-    /// Bytes of all streams of the session.
+    /// Size of all stored events of the session.
     session_bytes: Arc<AtomicUsize>,
     limit: Option<Arc<EventBytes>>,
     dropped: Option<Arc<DroppedMessages>>,
@@ -80,7 +81,7 @@ struct State {
     counted: usize,
     share: Option<Share>,
     /// `true` after the limit of all sessions was reached. The stream then stores only the events that its
-    /// current reader has not taken, and no client can resume the stream.
+    /// current reader has not taken yet, so no client can resume the stream.
     is_forgotten: bool,
     is_ended: bool,
     /// Number of the latest event that any reader has taken.
@@ -93,7 +94,7 @@ struct State {
     last_reader: u64,
 }
 
-/// The position of a reader in the stream.
+/// The current reader, and its position in the stream.
 #[derive(Debug)]
 struct Pace {
     reader: u64,
@@ -122,8 +123,8 @@ impl Streams {
         Self { dropped: Some(dropped), ..Self::default() }
     }
 
-    /// Limits the events that the session stores. The events count against the limit `shares`, as bytes of
-    /// `holder`.
+    /// Limits the events that the session stores. The events count toward the limit `shares`, and toward the
+    /// share of the caller `holder`.
     pub(super) fn limit(&mut self, shares: Arc<Shares>, holder: Holder) {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
@@ -150,8 +151,8 @@ impl Streams {
         stream
     }
 
-    /// Discards a stream. Call this method if the client has got no event of the stream, because such a
-    /// client cannot resume the stream.
+    /// Discards a stream from which the client has received no event. The client cannot resume such a stream,
+    /// because it knows no event id.
     pub(crate) fn forget(&self, stream: &EventStream) {
         self.lock().streams.retain(|other| other.number != stream.number);
     }
@@ -229,9 +230,9 @@ impl EventStream {
                 && session_bytes + bytes <= SESSION_BYTES_MAX)
     }
 
-    /// Adds an event without waiting. If the stream or its session stores too many bytes, discards the
-    /// oldest events of this stream. If all sessions together store too many bytes, no client can resume
-    /// this stream anymore.
+    /// Adds an event without waiting. If the stream or its session has reached its limit, discards the oldest
+    /// events of this stream. If all sessions together have reached their limit, no client can resume this
+    /// stream anymore.
     pub(crate) fn push(&self, kind: EventKind) {
         let mut state = self.lock();
         state.last += 1;
@@ -258,7 +259,7 @@ impl EventStream {
         }
     }
 
-    /// Counts the events against the limit of all sessions. If the limit is reached, no client can resume
+    /// Counts the events toward the limit of all sessions. If this limit is reached, no client can resume
     /// this stream anymore.
     fn count(&self, state: &mut State) {
         let counted = state.bytes - state.bytes % COUNTED_STEP;
@@ -279,8 +280,8 @@ impl EventStream {
         self.forget_read(state);
     }
 
-    /// For a stream that no client can resume, discards the events that the current reader has read. If
-    /// such a stream has no reader, discards all its events.
+    /// Discards events of a stream that no client can resume: the events that the current reader has taken,
+    /// or all events if the stream has no reader.
     fn forget_read(&self, state: &mut State) {
         let last = state.reader.as_ref().map_or(u64::MAX, |pace| pace.last);
         while state.is_forgotten && state.events.front().is_some_and(|event| event.number <= last) {
@@ -411,8 +412,8 @@ fn log_forgotten(refusal: LimitReached) {
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::warn!(
             suppressed,
-            "cannot keep an event stream for reconnection: the stored events of {sessions} have \
-             too many bytes; increase `in_flight_bytes_max` to keep more"
+            "cannot store an event stream for a client that reconnects: the stored events of {sessions} have \
+             reached the limit on their total size; increase `in_flight_bytes_max` to keep more"
         );
     }
 }
@@ -435,7 +436,7 @@ impl FromStr for EventId {
 /// Maximum number of streams that a session stores.
 const STREAMS_MAX: usize = 16;
 
-/// Maximum number of bytes that the older streams of a session may have when a new stream begins.
+/// Maximum total size of the older streams of a session when a new stream begins, in bytes.
 const STREAMS_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of events that a stream stores.
@@ -447,13 +448,13 @@ const UNREAD_MAX: usize = 64;
 /// Maximum number of bytes that a stream stores. A single event may be larger.
 const EVENTS_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of bytes that all streams of a session store, without the last event of each stream. The
-/// number includes up to a thousand streams that have no reader, but to which handlers still write. The
-/// limit of all sessions counts every event, including the last events.
+/// Maximum total size of the events that a session stores, in bytes. The last event of each stream does not
+/// count toward this maximum, but it counts toward the limit of all sessions. Streams without a reader count
+/// too, because up to 1000 handlers may still write to such streams.
 const SESSION_BYTES_MAX: usize = 4 << 20;
 
-/// Step size for counting the bytes of a stream against the limit of all sessions. Answers that are
-/// shorter than one step do not count. So sending such an answer does not lock the shared limit.
+/// Streams count toward the limit of all sessions in steps of this number of bytes. A short answer does not
+/// reach the first step, so it does not lock the shared limit.
 const COUNTED_STEP: usize = 4 << 10;
 
 #[cfg(test)]

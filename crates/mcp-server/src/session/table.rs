@@ -1,9 +1,9 @@
 //! The table of all sessions of a server. The table finds sessions by id, limits the number of sessions,
 //! and ends unused sessions.
 //!
-//! A caller that opens many sessions must not cause the eviction of other callers' sessions. So each
-//! session counts against the limit of its caller ([`Holder`]), and a session in use is never evicted.
-//! Sessions without any message after `initialize` are evicted first.
+//! If a caller opens many sessions, these sessions must not evict the sessions of other callers. So each
+//! session counts toward the limit of its caller ([`Holder`]), and a session in use is never evicted.
+//! Sessions in which the client has sent nothing after `initialize` are evicted first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,8 +34,8 @@ pub(crate) struct SessionLimits {
     pub(crate) per_address_max: usize,
 }
 
-/// The error for a new session if the server has no capacity for it. A limit on sessions is reached, and
-/// all evictable sessions are in use.
+/// The error for a new session if a limit on sessions is reached, and the server can evict no session because
+/// all are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoCapacity;
 
@@ -44,9 +44,9 @@ struct Table {
     slots: HashMap<Arc<str>, Arc<Slot>>,
     /// The eviction order of all sessions.
     order: EvictionOrder,
-    /// The eviction order of each holder's sessions. The map contains no holder without sessions.
+    /// The eviction order of each caller's sessions. The map contains only callers with sessions.
     holders: HashMap<Holder, EvictionOrder>,
-    /// The number in the eviction key that was made last.
+    /// The number in the newest eviction key.
     last_number: u64,
     /// Time of the last search for expired sessions, in nanoseconds.
     swept: u64,
@@ -57,24 +57,25 @@ struct Table {
 struct Slot {
     id: Arc<str>,
     session: Arc<Session>,
-    /// The position of the session in two eviction orders: the order of all sessions, and the order of the
-    /// holder's sessions.
+    /// The position of the session in two eviction orders: the order of all sessions, and the order of its
+    /// caller's sessions.
     key: Mutex<EvictionKey>,
 }
 
-/// Sessions in the order of their eviction. A key describes the state of its session at the time when the key
-/// was made. Requests do not update keys, so a key can be outdated. The search for a session to evict
-/// replaces each outdated key by a new key.
+/// Sessions in the order of their eviction. Each key contains the state of its session at the time when the
+/// key was created. Requests do not update the key, so it can be outdated. Before an eviction, the server
+/// replaces outdated keys at the front of the order.
 #[derive(Default, Debug)]
 struct EvictionOrder {
     slots: BTreeMap<EvictionKey, Arc<Slot>>,
-    /// Until this time, in nanoseconds, evictions fail without a search, because the last search found all
-    /// sessions in use.
+    /// Until this time, in nanoseconds, the server does not search for a session to evict, because the last
+    /// search found all sessions in use.
     exhausted_until: u64,
 }
 
-/// The session with the smallest key is evicted first. Unconfirmed sessions come before confirmed
-/// sessions. Within each of these groups, the session that was unused for the longest time comes first.
+/// The session with the smallest key is evicted first. Sessions without a message after `initialize`
+/// (unconfirmed) come before all others. Within each of these two groups, the session that was unused for the
+/// longest time comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct EvictionKey {
     is_confirmed: bool,
@@ -91,7 +92,8 @@ enum Evictable {
 }
 
 impl SessionLimits {
-    /// Returns the maximum number of sessions of `holder`. Returns `None` if this number is not limited.
+    /// Returns the maximum number of sessions of the caller `holder`. Returns `None` if this number is not
+    /// limited.
     pub(crate) const fn quota(&self, holder: &Holder) -> Option<usize> {
         match holder {
             Holder::Principal(_) => Some(self.per_principal_max),
@@ -110,8 +112,7 @@ impl Sessions {
     /// session first.
     ///
     /// # Errors
-    /// Returns an error if a limit is reached and no session can be ended. This happens if all sessions
-    /// under this limit are in use.
+    /// Returns an error if a limit is reached, and all sessions that count toward this limit are in use.
     ///
     /// # Panics
     /// Panics if the operating system provides no random bytes.
@@ -177,8 +178,8 @@ impl Table {
         id
     }
 
-    /// Makes space for a new session of `holder`. Returns `false` if a limit is reached and no session can
-    /// be evicted.
+    /// Makes space for a new session of the caller `holder`. Returns `false` if a limit is reached and no
+    /// session can be evicted.
     fn evict_for(&mut self, holder: &Holder, limits: &SessionLimits, now: u64) -> bool {
         let held = self.holders.get(holder).map_or(0, |order| order.slots.len());
         if limits.quota(holder).is_some_and(|quota| held >= quota) {
@@ -187,16 +188,16 @@ impl Table {
         if self.slots.len() < limits.max || self.evict(None, Evictable::Unconfirmed, now) {
             return true;
         }
-        // If the holder has at least its share of all sessions, this method first tries to evict a session
-        // of this holder. Otherwise, many new sessions of one holder would evict the idle sessions of all
-        // other holders.
+        // If this caller already has its share of all sessions or more, evict one of its own sessions if
+        // possible. Otherwise, the new sessions of one caller could evict the idle sessions of all other
+        // callers.
         let has_its_share = held * self.holders.len() >= limits.max;
         has_its_share && self.evict(Some(holder), Evictable::Idle, now)
             || self.evict(None, Evictable::Idle, now)
     }
 
-    /// Ends the first idle session in the eviction order of `holder`. If `holder` is `None`, uses the
-    /// eviction order of all sessions. Returns `false` if no session can be ended.
+    /// Ends the first idle session in the eviction order of the caller `holder`, or of all sessions if
+    /// `holder` is `None`. Returns `false` if no session can be ended.
     fn evict(&mut self, holder: Option<&Holder>, evictable: Evictable, now: u64) -> bool {
         let Some(order) = self.order_of(holder) else { return false };
         if order.exhausted_until > now {
@@ -287,8 +288,8 @@ impl Table {
 }
 
 impl Slot {
-    /// Returns `true` while a stream of the session is open or a request is in progress. Only open streams
-    /// and requests in progress hold further references to the session.
+    /// Returns `true` if the session has an open stream or a request in progress. Only these two hold further
+    /// references to the session.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.session) > 1
     }
@@ -309,9 +310,8 @@ impl Slot {
 /// Time between two searches for expired sessions, in nanoseconds.
 const SWEEP_PERIOD: u64 = 1_000_000_000;
 
-/// Minimum time between a search that found all sessions in use and the next search, in nanoseconds. In this
-/// time, the server evicts no session. Searches are limited, because each search locks the table and visits
-/// every session.
+/// After a search that found all sessions in use, the server evicts no session for this time, in nanoseconds.
+/// Searches must be rare, because each search locks the table and visits every session.
 const EXHAUSTED_PERIOD: u64 = 100_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The transport over standard input and output, for servers that clients start as child processes. Each
-//! line is one message. The transport also works over other pairs of streams, such as Unix domain sockets.
+//! The transport over standard input and output, for servers that clients start as child processes. Each line
+//! is one message. The transport also works over Unix domain sockets and pipes in memory.
 
 mod standard_streams;
 mod serve;
@@ -47,8 +47,8 @@ impl McpServer {
         serve(self.clone(), Input::stdin()?, Output::stdout()?).await
     }
 
-    /// Serves one client over a Unix domain socket. Each line is one message. The permissions of the
-    /// socket's path decide which clients can connect.
+    /// Serves one client over a Unix domain socket. Each line is one message. The file permissions of the
+    /// socket decide which clients can connect.
     ///
     /// # Errors
     /// Returns an error if reading from the client or writing to the client fails.
@@ -63,7 +63,7 @@ impl McpServer {
         serve(self.clone(), Input::Socket(input), Output::Socket(output)).await
     }
 
-    /// Returns a client in this process. The client calls this server without a network port.
+    /// Returns a client in this process, which calls this server without a network port.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.

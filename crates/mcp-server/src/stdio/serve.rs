@@ -61,8 +61,8 @@ async fn finish(
     Ok(())
 }
 
-/// Handles the buffered lines until the answers are large enough to be sent. Returns `true` if more lines
-/// may be in the buffer.
+/// Handles the buffered lines until no line remains, or until the answers must be sent. Returns `true` if
+/// more lines may be in the buffer.
 fn handle_lines(
     connection: &mut Connection,
     lines: &mut Lines,
@@ -83,8 +83,8 @@ fn handle_line(connection: &mut Connection, line: Line<'_>, bytes_max: usize, an
     match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => {}
         Line::Whole(line) => connection.handle_message(&Caller::Local, line, answers),
-        // The parser reports this line again at the end of the line. Only then does the parser know the
-        // request id for the error.
+        // Wait for the end of the line: the parser then reports the line again, with the request id for the
+        // error.
         Line::TooLong => {}
         Line::SkippedMessage(passed) => refuse_too_large(&passed, bytes_max, answers),
     }
@@ -113,6 +113,6 @@ fn append_line(answers: &mut Vec<u8>, message: Vec<u8>) {
     answers.push(b'\n');
 }
 
-/// If the answers have at least this size in bytes, the server sends the answers before it handles the
-/// next message. After sending, the server shrinks larger buffers to this size.
+/// If the answers have at least this size in bytes, the server sends them before it handles the next message.
+/// After sending, the server shrinks larger buffers to this size.
 const IDLE_BYTES_MAX: usize = 256 << 10;

@@ -28,8 +28,8 @@ impl Input {
         let stdin: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
         let kind = File::from(stdin.try_clone()?).metadata()?.file_type();
         if kind.is_fifo() {
-            // Non-blocking mode affects all processes that share an open pipe. So the server opens the pipe
-            // again for its own use.
+            // Open the pipe again, because non-blocking mode would affect all processes that share the open
+            // pipe.
             let file = OpenOptions::new().read(true).open("/proc/self/fd/0")?;
             return pipe::Receiver::from_file(file).map(Self::Pipe);
         }
@@ -44,8 +44,7 @@ impl Input {
         Ok(Self::Thread(receiver))
     }
 
-    /// Appends the received bytes to `bytes`, and returns the number of received bytes. Returns 0 at the
-    /// end of the input.
+    /// Reads bytes, appends them to `bytes` and returns their number. Returns 0 at the end of the input.
     ///
     /// # Cancel safety
     /// Dropping the future loses no bytes.

@@ -49,8 +49,8 @@ impl Answer {
 }
 
 impl Answered {
-    /// Converts a response with status 200 to an event stream. Rejections stay JSON, because clients
-    /// recognize rejections by their status.
+    /// Converts a response with status 200 to an event stream. Responses with another status stay JSON,
+    /// because clients recognize errors by the status.
     fn into_event_stream(self) -> Self {
         match self {
             Self::Whole(response) if response.status == StatusCode::OK => {
@@ -115,8 +115,7 @@ pub(crate) fn json_error(status: StatusCode, reason: impl Into<Cow<'static, str>
     json_response(status, BodyBytes::Pooled(message))
 }
 
-/// Returns the 503 response to a request for a new session or stream. The server rejects such a request if
-/// too many sessions or streams are in use.
+/// Returns the 503 response to a client that requests a new session or stream while too many are in use.
 pub(crate) fn no_capacity(id: Option<&Id<'_>>, reason: &'static str) -> WholeResponse {
     let mut message = PooledBuffer::take();
     write_error(&mut message, id, &Error::internal(reason));
@@ -167,7 +166,7 @@ const EVENT_STREAM: FieldLinesBuf = FieldLinesBuf::from_static(
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
-/// Seconds after which a rejected client should try again. Sessions and streams often last long, so a quick
+/// Seconds after which a rejected client should try again. Most sessions and streams last long, so an earlier
 /// retry would rarely succeed.
 const RETRY_AFTER_SECONDS: &str = "10";
 
@@ -183,8 +182,8 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns the rejection of a caller that lacks some of `scopes`. `error` is the body, which contains
-    /// the reason.
+    /// Returns the rejection of a caller that lacks at least one of `scopes`. `error` is the body, which
+    /// contains the reason.
     pub(super) fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {
         self.caller.forbid(json(Status::Ok, error), scopes)
     }

@@ -18,7 +18,7 @@ use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::session::{EventKind, InFlightGuard, InUse, Session};
 
-/// Answers a batch. `batch` contains the messages of `body`. The answer is one array with the answers to
+/// Answers a batch: `batch` contains the messages of `body`. The response is one array with the answers to
 /// all requests, or an event stream.
 pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&RawValue>, Error>) -> Answer {
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
@@ -64,7 +64,7 @@ pub(super) fn handle(incoming: &Incoming<'_>, body: &[u8], batch: Result<Vec<&Ra
 }
 
 /// Returns the answers to a batch as an event stream. The first event contains the immediate answers. Each
-/// later answer is a separate event, because handlers may send messages before their answers.
+/// later answer is a separate event, because a handler may send messages before its answer.
 fn batch_as_events(
     session: Arc<Session>,
     answers: &[Vec<u8>],
@@ -89,7 +89,8 @@ fn batch_as_events(
 enum Handled {
     Accepted,
     Now,
-    /// The exchange produces the answer later. In a session, the guard lets the client cancel the request.
+    /// The exchange produces the answer later. In a session, the guard registers the request, so that the
+    /// client can cancel it.
     Later(Exchange, Option<InFlightGuard>),
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Events {
         /// A message that is available already.
         first: Option<Outgoing>,
         exchange: Exchange,
-        /// The final result of a subscription. The server sends this result when the server drains.
+        /// The final result of a subscription. The server sends this result when it shuts down.
         close_message: Option<CloseMessage>,
     },
     /// The remaining events of a stream that the client can resume.
@@ -22,8 +22,7 @@ pub(super) enum Events {
     /// The messages of a session that do not belong to a request.
     Standalone {
         session: InUse,
-        /// `true` if the stream must begin with an event id. The client can later resume the stream from
-        /// this id.
+        /// `true` if the first event must contain only an id, with which the client can resume the stream.
         is_to_be_primed: bool,
     },
 }
@@ -78,7 +77,7 @@ impl Events {
     }
 
     /// Returns `true` if the stream of events is finite. Returns `false` if the events continue until the
-    /// client disconnects, the session ends or the server drains.
+    /// client disconnects, the session ends or the server shuts down.
     pub(super) const fn is_finite(&self) -> bool {
         match self {
             Self::Exchange { close_message, .. } => close_message.is_none(),
@@ -115,7 +114,7 @@ fn only_id(id: EventId) -> Event {
     Event::data("").with_id(&id.to_string())
 }
 
-/// The first event id of the standalone stream, which carries the messages that do not belong to a
-/// request. The session keeps pending changes until they are sent. So a client that resumes the stream
-/// with this id still gets all pending changes.
+/// The first event id of the standalone stream, which contains the messages that do not belong to a request.
+/// A client that resumes the stream with this id gets all pending changes, because the session stores changes
+/// until they are sent.
 const STANDALONE_EVENT_ID: &str = "0-0";

@@ -1,6 +1,6 @@
-//! Protection against DNS rebinding. In such an attack, a web page in a browser sends requests to a server
-//! on the user's machine. The page uses a host name that resolves to this machine. But the page cannot
-//! forge the headers `Host` and `Origin`.
+//! Protection against DNS rebinding. In such an attack, a web page in a browser sends requests to a server on
+//! the user's machine, with a host name that the attacker has pointed to this machine. The server detects the
+//! attack, because the page cannot forge the headers `Host` and `Origin`.
 
 use thruway_message::{Authority, FieldLines};
 
@@ -36,8 +36,7 @@ impl Guard {
     }
 }
 
-/// Returns the host and port of an origin `scheme://host[:port]`. Returns `None` for other origins, such as
-/// the origin `null` of opaque pages.
+/// Returns the host and the port of an origin. Returns `None` for an origin without a host, such as `null`.
 fn origin_host(origin: &[u8]) -> Option<&[u8]> {
     let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"))?;
     Some(rest)

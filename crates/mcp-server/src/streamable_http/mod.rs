@@ -1,5 +1,5 @@
-//! Streamable HTTP: one endpoint accepts messages by POST. The endpoint answers with JSON, or with an event
-//! stream if a handler sends messages before its answer.
+//! Streamable HTTP: one endpoint accepts messages by POST. The endpoint answers with JSON. If a handler sends
+//! messages before its answer, the endpoint answers with an event stream.
 
 mod guard;
 mod post;
@@ -30,9 +30,9 @@ pub(crate) use post::{is_json, unsupported_media_type};
 
 /// The MCP endpoint of a server. Mount the endpoint in a router at `/mcp` or any other path.
 ///
-/// By default, the endpoint rejects requests if `Host` or `Origin` names a host other than this machine.
-/// Such a request may come from a web page in a browser (DNS rebinding). Use
-/// [`allow_host`](Self::allow_host) for the public names of the server.
+/// By default, the endpoint rejects requests if `Host` or `Origin` names a host other than this machine. Such
+/// a request may come from an attacker's web page in a user's browser (DNS rebinding). If the server has
+/// public names, allow them with [`allow_host`](Self::allow_host).
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -77,9 +77,9 @@ impl McpEndpoint {
         self
     }
 
-    /// Allows requests to any host and from any web page. Use this method only for endpoints that require
-    /// credentials or that are public. Otherwise, any web page can use the server through a visitor's
-    /// browser.
+    /// Allows requests to any host and from any web page. Use this method only for an endpoint that is public
+    /// or requires tokens. On any other endpoint, every web page can use the server through the browser of
+    /// its visitor.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
         Arc::make_mut(&mut self.endpoint).guard = Guard::Open;
@@ -110,8 +110,8 @@ impl Handler for McpEndpoint {
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
             let answer = handle(&incoming, &content);
-            // The handler may run for a long time, and has copied the data that it needs. So the body is
-            // freed here.
+            // Free the body before the wait, because a handler may run for a long time. The handler has
+            // copied the data that it needs.
             drop(content);
             match answer {
                 Answer::Now(answered) => answered.into(),
@@ -142,7 +142,8 @@ impl McpEndpoint {
 
 impl Endpoint {
     /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
-    /// address of the client. The server must call this method before it stores any part of the request.
+    /// address of the client. Call this method first, so that the server stores nothing for a rejected
+    /// request.
     fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(

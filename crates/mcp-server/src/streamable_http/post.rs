@@ -52,9 +52,9 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     }
 }
 
-/// Returns the tool call in `content`, if the header `Mcp-Method` announces a tool call. Tool calls are
-/// the most frequent messages, so this function parses them in one pass. This function discards the
-/// original text of the parameters, so it returns `None` if the backend needs this text.
+/// Returns the tool call in `content`, if the header `Mcp-Method` announces a tool call. Tool calls are the
+/// most frequent messages, so this function parses them in one pass. Returns `None` if the backend needs the
+/// text of the parameters, because this function does not keep it.
 fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Request<'a>, Params<'a>)> {
     let method = incoming.fields.field("mcp-method")?;
     if method != methods::TOOLS_CALL || incoming.server.backend.needs_params_text() {
@@ -106,8 +106,8 @@ fn close_message(incoming: &Incoming<'_>, request: &Request<'_>) -> Option<Close
         .then(|| CloseMessage::new(incoming.server.core.clone(), request.id.to_owned()))
 }
 
-/// Returns the answer of an exchange. The answer is an event stream if the exchange sends messages before
-/// its answer. If the client disconnects, the server cancels the request.
+/// Returns the response for an exchange. The response is an event stream if the exchange sends messages
+/// before its answer. If the client disconnects, the server cancels the request.
 fn later(mut exchange: Exchange, close_message: Option<CloseMessage>) -> Answer {
     Answer::later(async move {
         match exchange.next().await {

@@ -1,5 +1,5 @@
-//! Handlers in sessions over HTTP. Each handler runs in its own tokio task, and writes its messages to a
-//! stream that the client can resume.
+//! Runs the handlers for sessions over HTTP. Each handler runs in its own tokio task. The messages of a
+//! handler go to an event stream that the client can resume.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::session::{CancelCause, Event, EventId, EventKind, EventStream, InFlig
 pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: &Request<'_>) -> Answer {
     let Some(session) = session else {
         return Answer::later(async move {
-            // Without a session, there is no event stream, so the response contains only the answer.
+            // Without a session, the client cannot resume a stream, so the response contains only the answer.
             json_of(Status::Ok, answers_of(vec![exchange]).await.pop().unwrap_or_default()).into()
         });
     };
@@ -48,8 +48,7 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
                 let is_to_be_primed = session.revision.primes_event_streams();
                 Events::replay(reader, InUse::new(session), is_to_be_primed).into()
             }
-            // The client canceled the request. Its POST still needs a response, and this response must have
-            // a body.
+            // The client canceled the request, but its POST still needs a response with a body.
             None => json_of(Status::Ok, canceled(&id, "the client canceled the request")).into(),
         }
     })
@@ -62,8 +61,8 @@ fn canceled(id: &RequestId, reason: &'static str) -> Vec<u8> {
     message
 }
 
-/// Registers a request as in progress. A session may have only a limited number of such requests, because
-/// handlers continue after clients have disconnected.
+/// Registers a request as in progress. The number of such requests per session is limited, because a handler
+/// continues after its client has disconnected.
 pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlightGuard, Error> {
     if session.in_flight.len() >= IN_FLIGHT_MAX {
         return Err(Error::internal(
@@ -80,9 +79,9 @@ pub(super) fn begin(session: &Session, request: &Request<'_>) -> Result<InFlight
     session.in_flight.begin(request.id.to_owned(), false).ok_or_else(repeated)
 }
 
-/// Spawns a tokio task that runs a handler and keeps the session in use. The tokio task writes the
-/// handler's messages to `stream`. If the session ends first, the tokio task writes an error as the
-/// answer, so that the client does not wait forever.
+/// Spawns a tokio task that runs a handler and writes its messages to `stream`. While the handler runs, the
+/// session is in use. If the session ends first, the tokio task writes an error as the answer, so that the
+/// client does not wait forever.
 pub(super) fn spawn(
     mut exchange: Exchange,
     in_flight: InFlightGuard,
@@ -116,8 +115,8 @@ pub(super) fn spawn(
     });
 }
 
-/// Ends a stream when this guard is dropped. All writers of a stream share one guard, so the stream ends
-/// with its last writer.
+/// Ends a stream when this guard is dropped. All writers of the stream share the guard, so the stream ends
+/// after the last writer.
 pub(super) struct EndsStream(Arc<EventStream>);
 
 impl EndsStream {
@@ -132,7 +131,7 @@ impl Drop for EndsStream {
     }
 }
 
-/// Returns the answers of several handlers. Discards the other messages of these handlers.
+/// Waits for the answers of several handlers. Discards all other messages of these handlers.
 pub(super) async fn answers_of(mut exchanges: Vec<Exchange>) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     poll_fn(|cx| {
@@ -160,7 +159,7 @@ pub(super) fn take_up(session: Arc<Session>, id: EventId) -> Answer {
     }
 }
 
-/// Returns the rejection of an unknown `Last-Event-ID`. The status is not 404, because 404 means that the
+/// Returns the rejection of an unknown `Last-Event-ID`. The status must not be 404, which would mean that the
 /// session has ended.
 pub(super) fn no_such_event() -> WholeResponse {
     json_error(
@@ -173,6 +172,6 @@ pub(super) fn no_such_event() -> WholeResponse {
 /// Maximum number of requests in progress in one session.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// Maximum total time for which a handler waits for a client that reads its stream slowly. After this time,
-/// the stream discards events that the client has not read.
+/// Maximum total time that a handler waits for a client that reads its stream slowly. Then the stream
+/// discards events that the client has not read.
 const WAIT_MAX: Duration = Duration::from_mins(5);

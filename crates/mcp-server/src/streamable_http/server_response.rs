@@ -1,4 +1,5 @@
-//! Converts answers to responses of Thruway's HTTP server. `tower` does the same for other HTTP servers.
+//! Converts answers to responses of Thruway's HTTP server. The module `tower` does the same for other HTTP
+//! servers.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,8 +29,8 @@ impl From<Answered> for Response {
     }
 }
 
-/// Returns the response for an event stream. A draining server waits for the end of finite streams, and
-/// sends a final result on subscriptions.
+/// Returns the response for an event stream. During a graceful shutdown, the HTTP server waits for the end of
+/// a finite stream. A subscription gets a final result instead.
 fn response_of(mut events: Events) -> Response {
     let is_finite = events.is_finite();
     if let Some(close_message) = events.take_close_message() {
@@ -48,8 +49,8 @@ fn response_of(mut events: Events) -> Response {
     }
 }
 
-/// Returns the response for a subscription. A draining server sends the final result only if it has sent
-/// the acknowledgment.
+/// Returns the response for a subscription. During a graceful shutdown, the HTTP server sends the final
+/// result, but only after the acknowledgment.
 fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
     let is_acknowledged = Rc::new(Cell::new(false));
     let result = {

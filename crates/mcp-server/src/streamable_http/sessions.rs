@@ -103,15 +103,15 @@ fn session_id<'a>(incoming: &Incoming<'a>) -> Result<&'a str, WholeResponse> {
         ));
     };
     if ids.next().is_some() {
-        // The server would use the first of two ids, but an intermediary might route the request by the
+        // Reject two ids: the server would use the first id, but a proxy might route the request by the
         // second id.
         return Err(json_error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is present twice"));
     }
     Ok(id)
 }
 
-/// Answers GET with an event stream. The stream contains the messages that do not belong to a request, or
-/// the events that the client has missed.
+/// Answers GET with an event stream. After a reconnect with `Last-Event-ID`, the stream contains the events
+/// that the client has missed. Otherwise, the stream contains the messages that do not belong to a request.
 pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
         return Answer::now(method_not_allowed());
@@ -128,8 +128,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
-            // The server stores no events of the standalone stream, so a client that reconnects
-            // receives only later messages.
+            // The server stores no events of the standalone stream, so the client receives only new messages.
             Some(EventId { stream: 0, .. }) => {}
             Some(id) => return take_up(session, id),
             None => return Answer::now(no_such_event()),

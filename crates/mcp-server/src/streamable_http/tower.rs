@@ -46,8 +46,8 @@ struct EventBody {
 type NextEvent = Pin<Box<dyn Future<Output = (Option<Event>, Events)> + Send>>;
 
 impl McpEndpoint {
-    /// Returns this endpoint as a tower service, for an application on another HTTP engine. The application
-    /// needs a tokio runtime with enabled timers.
+    /// Returns this endpoint as a tower service, for applications with another HTTP server, such as axum. The
+    /// application needs a tokio runtime with enabled timers.
     ///
     /// ```
     /// # use thruway_mcp_server::McpServer;
@@ -56,7 +56,7 @@ impl McpEndpoint {
     /// ```
     ///
     /// [Session limits per address](crate::McpServerOptions::sessions_per_address_max) work only if each
-    /// request has a [`ClientAddr`] among its extensions. A middleware of axum can add the address:
+    /// request has the extension [`ClientAddr`]. In axum, a middleware can add this extension:
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -118,8 +118,8 @@ where
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
     let answer = handle(&incoming, &content);
-    // The handler may run for a long time, and has copied the data that it needs. So the body is freed
-    // here.
+    // Free the body before the wait, because a handler may run for a long time. The handler has copied the
+    // data that it needs.
     drop(content);
     match answer {
         Answer::Now(answered) => Ok(answered),

@@ -1,8 +1,8 @@
 //! Tasks: tool calls that continue after the server has answered with a task id. Tasks are the extension
 //! `io.modelcontextprotocol/tasks` of revision 2026-07-28 (SEP-2663).
 //!
-//! A task polls the future of a handler independently of the request that started the handler. This module
-//! does not answer requests. The module `dispatch::tasks` answers requests about tasks.
+//! A task continues to poll the future of a handler after the request has been answered. This module does not
+//! answer requests. The module `dispatch::tasks` answers requests about tasks.
 //!
 //! ```text
 //!   Called ──▶ Beginning         the call is still a request, and may end without a task
@@ -12,8 +12,7 @@
 //!     │            │
 //!     ▼            ▼             the task has ended: the handler is dropped
 //!   Completed | Failed | Cancelled
-//! ```
-//! The store removes a task at the end of its time to live, in any state.
+//! ``` The store removes a task when its time to live is over, no matter which state the task is in.
 
 // settings
 mod options;

@@ -62,21 +62,22 @@ impl TaskSupport {
 /// so all tasks end with the process.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// Time for which the server keeps a task after its start. Default: 1 hour. With a longer time, clients
-    /// can reconnect later, but tasks count against [`tasks_max`](Self::tasks_max) for longer.
+    /// Time from the start of a task until the server removes it. Default: 1 hour. With a longer time,
+    /// clients can fetch results later, but each task counts toward [`tasks_max`](Self::tasks_max) for a
+    /// longer time.
     pub ttl: Duration,
     /// Maximum duration of a task, including the time that the client takes to answer questions. Default:
     /// 30 minutes, and never longer than [`ttl`](Self::ttl). A task that takes longer fails.
     pub timeout: Duration,
-    /// The time between two polls that the server suggests to clients. Default: 1 second. A shorter time
-    /// causes more requests, and a longer time delays results.
+    /// The interval at which clients should poll the state of a task. Default: 1 second. A shorter interval
+    /// causes more requests, and a longer interval delays results.
     pub poll_interval: Duration,
     /// Maximum number of tasks, including tasks that have ended. Default: 1000. If the maximum is reached,
     /// calls that would become tasks get an error. The server never removes a task before the end of
     /// [`ttl`](Self::ttl).
     ///
-    /// A caller on another machine may have at most half of the tasks that other callers leave free. So a
-    /// single caller may have half of the maximum.
+    /// Each caller on another machine may have at most half of the tasks that other callers leave free. For
+    /// example, a single caller may have half of the maximum.
     pub tasks_max: usize,
     /// Maximum number of tasks of one caller, if the endpoint [requires
     /// tokens](crate::McpEndpoint::authorize). Default: 100.

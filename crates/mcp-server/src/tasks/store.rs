@@ -36,13 +36,13 @@ impl Tasks {
         }))
     }
 
-    /// Returns a task for a call that may become a task. The store does not contain the task yet.
+    /// Prepares a task for a call that may become a task. The store does not contain the task yet.
     pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
         Arc::new(Task::new(caller, self.0.options.clone(), self.0.changes.clone()))
     }
 
-    /// Turns a call into a task: stores the task and spawns its handler. `bytes` counts the bytes of the
-    /// call's request until the handler is dropped.
+    /// Turns a call into a task: stores the task and spawns its handler. `bytes` is the call's share of
+    /// `in_flight_bytes_max`, which is kept until the handler is dropped.
     ///
     /// # Errors
     /// Returns an error if the server or this caller has too many tasks.
@@ -88,14 +88,13 @@ impl Tasks {
         task.ok_or_else(|| Error::invalid_params("there is no such task"))
     }
 
-    /// Returns the task `id` without a check of its owner. The caller of this method must have checked the
-    /// owner before.
+    /// Returns the task `id`, and does not check its owner. Call this method only after a check of the owner.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().get(id).cloned()
     }
 
-    /// Keeps only the ids of the caller's tasks in `ids`. Returns a subscription to the remaining tasks.
-    /// The first notifications report the current states of these tasks.
+    /// Removes from `ids` all ids that do not belong to tasks of `caller`. Returns a subscription to the
+    /// remaining tasks. The first notifications report the current states of these tasks.
     pub(crate) fn subscribe(&self, ids: &mut Vec<String>, caller: &Caller) -> Option<Subscription<Arc<str>>> {
         ids.retain(|id| self.find(id, caller).is_ok());
         let subscription = self.0.changes.subscribe(ids.iter().map(|id| id.as_str().into()))?;
@@ -112,7 +111,7 @@ impl Tasks {
     }
 }
 
-/// Runs a task to its end, and keeps the task in the store until the time to live is over.
+/// Runs a task until it ends. Then waits until its time to live is over, and removes the task from the store.
 async fn run(task: Arc<Task>, later: Later<CallToolResult>, kept: RemoveOnDrop, bytes: Option<Share>) {
     let rest = sleep(task.options.ttl);
     if let Some(outcome) = drive(&task, later).await {

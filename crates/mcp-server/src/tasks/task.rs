@@ -41,10 +41,11 @@ pub(crate) struct Task {
 #[derive(Debug)]
 pub(super) struct TaskDetails {
     pub(super) state: State,
-    /// A text for users, which describes the progress or the error.
+    /// A text that describes the progress or the error to users.
     pub(super) message: Option<String>,
     pub(super) updated: SystemTime,
-    /// The names of all questions that the handler has asked. A task uses each name only once.
+    /// The names of all questions that the handler has asked so far. Each question of a task has a different
+    /// name.
     names: BTreeSet<String>,
 }
 
@@ -94,8 +95,8 @@ impl Task {
         &self.holder
     }
 
-    /// Asks the server to turn the call into a task, and waits until the call is a task. The handler calls
-    /// this method.
+    /// Asks the server to turn the call into a task, and waits until the call is a task. Called by the
+    /// handler.
     pub(crate) async fn wait_to_begin(&self) {
         self.change(|details| {
             let is_asked = matches!(details.state, State::Called);
@@ -107,8 +108,8 @@ impl Task {
         self.until(State::has_begun).await;
     }
 
-    /// Waits until the handler asks the server to turn the call into a task. The server calls this method
-    /// while it polls the handler.
+    /// Waits until the handler asks the server to turn the call into a task. Called by the server while it
+    /// polls the handler.
     pub(crate) async fn beginning(&self) {
         self.until(|state| matches!(state, State::Beginning)).await;
     }
@@ -155,8 +156,8 @@ impl Task {
         answered.await.map_err(|_| over())
     }
 
-    /// Delivers answers to the handler. The key of each answer is the name of its question. Ignores an
-    /// answer if no question with this name is open.
+    /// Delivers answers to the handler. Each key in `answers` is the name of a question. Ignores answers to
+    /// unknown or already answered questions.
     pub(crate) fn answer(&self, answers: BTreeMap<String, Value>) {
         self.change(|details| {
             let taken = answers.into_iter().filter_map(|(name, answer)| {
@@ -172,8 +173,8 @@ impl Task {
         self.end(|| (State::Cancelled, None));
     }
 
-    /// Stores the outcome of the handler, unless the task has already ended. So a canceled task stays
-    /// canceled.
+    /// Stores the outcome of the handler. Does nothing if the task has already ended, so a canceled task
+    /// stays canceled.
     pub(super) fn settle(&self, outcome: Result<CallToolResult, HandlerError>) {
         self.end(|| {
             let kept = outcome.map_err(Error::from).and_then(|result| self.keep(&result));
@@ -253,7 +254,7 @@ impl TaskDetails {
         Ok(name)
     }
 
-    /// Returns a name for a new question. No earlier question of this task has this name.
+    /// Returns a name that no earlier question of this task has.
     fn unused_name(&mut self, key: &str) -> String {
         let mut name = key.to_owned();
         let mut n = 2_u32;
@@ -327,7 +328,7 @@ fn bounded(message: &str) -> String {
     message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)].to_owned()
 }
 
-/// Length of a task id before the Base64 encoding, in bytes. Ids of this length are unguessable.
+/// Number of random bytes in a task id, so that the id is unguessable.
 const ID_BYTES: usize = 24;
 
 /// Maximum number of questions that the handler of a task may ask.

@@ -1,4 +1,4 @@
-//! The representation of a task that clients get.
+//! The JSON representation of tasks that clients get.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,8 +14,8 @@ use super::Task;
 use super::task::{State, TaskDetails};
 use crate::ask::Question;
 
-/// The type `DetailedTask` of the schema. This value borrows from the task, so the server does not copy
-/// the result each time a client polls.
+/// The type `DetailedTask` of the MCP schema. This value borrows from the task, so that a poll of a client
+/// does not copy the result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskView<'a> {
@@ -55,8 +55,8 @@ impl Task {
         show(&view)
     }
 
-    /// Calls `show` with the task, but without the details of its state. The answer to a call that has
-    /// become a task has this short form.
+    /// Calls `show` with the short form of the task, without the details of its state. The server uses this
+    /// form to answer a call that has become a task.
     pub(crate) fn show_short<R>(&self, show: impl FnOnce(&TaskView<'_>) -> R) -> R {
         let details = self.details.borrow();
         show(&self.view(&details))
@@ -80,7 +80,7 @@ impl Task {
 }
 
 fn iso_8601(time: SystemTime) -> String {
-    // The format needs a year of four digits, and the current year has four digits.
+    // Formatting fails only for years with more than four digits.
     OffsetDateTime::from(time).truncate_to_millisecond().format(&Rfc3339).unwrap_or_default()
 }
 

@@ -102,7 +102,7 @@ impl TasksOfSession {
 }
 
 impl Drop for TasksOfSession {
-    /// Cancels the tasks, because only this guard is dropped at the end of the session.
+    /// Cancels the tasks, because no other session can fetch their results.
     fn drop(&mut self) {
         let working = self.tasks.remove_all_of(&self.owner).into_iter().filter(|_| self.can_cancel);
         working.for_each(|task| task.upstream.client.cancel_task_in_background(task.id));
