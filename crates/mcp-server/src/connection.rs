@@ -78,7 +78,7 @@ impl Connection {
             Ok(_) => {
                 let error = Error::new(
                     ErrorCode::INVALID_REQUEST,
-                    "batches are supported only in revision 2025-03-26",
+                    "batches are supported only in MCP revision 2025-03-26",
                 );
                 return write_error(answers, None, &error);
             }
@@ -249,8 +249,8 @@ async fn forward_notifications(session: Arc<Session>, outbox: mpsc::WeakSender<V
 /// Sends answers to [`complete_batch`], which collects all answers of one batch.
 type BatchSender = mpsc::UnboundedSender<Vec<u8>>;
 
-/// Waits until all requests of a batch have ended, and sends their answers as one array (JSON-RPC 2.0 §6,
-/// to which revision 2025-03-26 refers). Canceled requests have no answer.
+/// Waits until all requests of a batch have ended, and sends their answers as one array (JSON-RPC 2.0 §6).
+/// Canceled requests have no answer.
 async fn complete_batch(
     mut answers: Vec<Vec<u8>>,
     mut later_answers: mpsc::UnboundedReceiver<Vec<u8>>,

@@ -1,6 +1,6 @@
-//! MCP servers that offer tools, resources and prompts over stdio and Streamable HTTP. A server supports
-//! both eras of the protocol. The legacy era (revisions up to 2025-11-25) has sessions. In the modern era
-//! (from revision 2026-07-28 on), each request is independent.
+//! MCP servers that offer tools, resources and prompts over stdio and Streamable HTTP. A server supports both
+//! eras of the protocol. The legacy era (MCP revisions up to 2025-11-25) has sessions. In the modern era
+//! (since MCP revision 2026-07-28), each request is independent.
 //!
 //! The crate `thruway-mcp` parses and writes messages, and `thruway-server` provides the HTTP server. This
 //! crate contains no MCP client. A gateway that forwards requests to other MCP servers implements a

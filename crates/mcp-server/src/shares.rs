@@ -180,7 +180,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// Returns the key for the caller `principal`, or for a client at `address` if there is no principal.
+    /// Returns the caller `principal`, or the client at `address` if there is no principal.
     pub fn new(principal: Option<String>, address: Option<IpAddr>) -> Self {
         match (principal, address.map(|address| address.to_canonical())) {
             (Some(principal), _) => Self::Principal(principal),

@@ -67,8 +67,8 @@ impl CallerBound {
         Ok(())
     }
 
-    /// Signs the task id and the `requestState` in an answer. `process_id` must be the result of
-    /// [`Upstream::process_id`] from before the bridge sent the request.
+    /// Signs the task id and the `requestState` in an answer. Call [`Upstream::process_id`] before the
+    /// request is sent, and pass its result as `process_id`.
     ///
     /// # Errors
     /// The answer is malformed, or the server process that ran the task has exited.

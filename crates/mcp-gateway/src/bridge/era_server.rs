@@ -150,15 +150,15 @@ impl LegacyEraServer {
             }
             Err(error) if is_refusal(&error, is_on_stream) => {
                 tracing::debug!(
-                    "the server does not support a legacy revision, the bridge uses 2026-07-28 for all \
-                     requests: {error}"
+                    "the server does not support a legacy revision, the bridge uses MCP revision \
+                     2026-07-28 for all requests: {error}"
                 );
                 true
             }
             Err(error) => {
                 tracing::warn!(
-                    "cannot detect whether the server supports a legacy revision, the bridge uses 2026-07-28 \
-                     for all requests until a later attempt succeeds: {error}"
+                    "cannot detect whether the server supports a legacy revision, the bridge uses MCP \
+                     revision 2026-07-28 for all requests until a later attempt succeeds: {error}"
                 );
                 false
             }

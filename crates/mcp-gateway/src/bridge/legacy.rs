@@ -146,7 +146,7 @@ impl SessionClient {
         (Self { session: session.clone(), outbox, progress_token, wait }, messages)
     }
 
-    /// Returns the caller whose per-caller limits apply to the session.
+    /// Returns the caller to whose limits the session counts.
     pub(super) fn holder(&self) -> &Holder {
         self.session.holder()
     }

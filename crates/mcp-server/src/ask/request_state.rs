@@ -180,9 +180,8 @@ impl StateKey {
         Ok(state)
     }
 
-    /// Seals a text, without an expiry time. Returns `base64(text).base64(mac)`. In `binding`, use a text
-    /// that is not the method of any request. Otherwise, a client could present the sealed text as a
-    /// [`State`].
+    /// Seals a text, without an expiry time. Returns `base64(text).base64(mac)`. `binding` must not contain
+    /// the method of a real request. Otherwise, a client could present the sealed text as a [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
         let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))

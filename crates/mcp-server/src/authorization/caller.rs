@@ -35,7 +35,7 @@ impl Caller {
         self.identity().map(|identity| identity.principal())
     }
 
-    /// Returns the key for counting the sessions, requests and tasks of this caller against limits.
+    /// Returns this caller in the form that is used for limits on sessions, requests and tasks.
     pub fn holder(&self) -> Holder {
         match self {
             Self::Local => Holder::Unknown,

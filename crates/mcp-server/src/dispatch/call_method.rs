@@ -15,8 +15,8 @@ use crate::handlers::{Call, HandlerError, Outcome};
 use crate::registry::{CompletionInput, List, Named, Registry};
 
 impl Answering {
-    /// Answers a request with the tools, resources and prompts in `registry`. Returns `None` unless the
-    /// method exists in both eras.
+    /// Answers a request with the tools, resources and prompts in `registry`. Returns `None` if the method
+    /// does not exist in both eras.
     pub(crate) fn handle(
         self,
         registry: &Registry,

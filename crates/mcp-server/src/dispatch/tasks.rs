@@ -55,8 +55,8 @@ impl Answering {
         }
     }
 
-    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not:
-    /// revision 2025-11-25 defines a different kind of tasks.
+    /// Returns `true` if the client supports the tasks of SEP-2663. Clients of the legacy era do not support
+    /// them: MCP revision 2025-11-25 defines a different kind of tasks.
     fn knows_tasks(&self, call: &Call<'_>) -> Result<bool, Error> {
         match self {
             Self::Modern { .. } => Ok(call.client_capabilities()?.has_tasks()),
@@ -69,7 +69,7 @@ impl Answering {
             Self::Modern { .. } => tasks_required(),
             Self::Legacy { .. } => Error::new(
                 ErrorCode::INVALID_REQUEST,
-                "the tool requires a client of revision 2026-07-28 that supports tasks",
+                "the tool requires a client that uses MCP revision 2026-07-28 and supports tasks",
             ),
         }
     }

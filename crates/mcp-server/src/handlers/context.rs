@@ -305,7 +305,7 @@ impl Context {
     /// connection stays open in the meantime. The server asks the client to reconnect after the time `retry`,
     /// which is rounded to whole milliseconds. Until then, the server stores all messages and the answer.
     ///
-    /// This method affects only clients of revision 2025-11-25 over Streamable HTTP (SEP-1699).
+    /// This method affects only clients of MCP revision 2025-11-25 over Streamable HTTP (SEP-1699).
     pub async fn disconnect(&self, retry: Duration) {
         if matches!(self.0.client_requests, ClientRequests::Legacy(_))
             && self.0.revision.primes_event_streams()

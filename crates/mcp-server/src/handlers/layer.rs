@@ -23,7 +23,8 @@ use super::{Call, HandlerError, Later, Outcome};
 /// Code before [`Next::run`] must not block. If a layer has to wait, it must return [`Outcome::Later`] and
 /// wait in the future. An `async` handler begins when the layer polls the outcome of [`Next::run`].
 ///
-/// If a tool fails or gets invalid arguments, [`Next::run`] returns `Ok` with a result that has `is_error`.
+/// If a tool fails or gets invalid arguments, the outcome of [`Next::run`] is `Ok` with a result that has
+/// `is_error`.
 ///
 /// ```
 /// use thruway_mcp_server::{Call, McpServer, Next, ServerResult, schema::Tool};

@@ -27,8 +27,8 @@ use crate::streamable_http::{
 };
 use streams::{OpenStream, Received, Refused, Sender, Streams};
 
-/// The two HTTP endpoints for clients that support only the transport of revision 2024-11-05. One endpoint
-/// opens event streams, and the other endpoint accepts messages. Clones refer to the same endpoints.
+/// The two HTTP endpoints for clients that support only the transport of MCP revision 2024-11-05. One
+/// endpoint opens event streams, and the other endpoint accepts messages. Clones refer to the same endpoints.
 ///
 /// Each stream has its own session, which ends together with the stream. A stream accepts messages only from
 /// the caller that opened it.

@@ -55,8 +55,8 @@ impl ServerCore {
         &self.results
     }
 
-    /// Returns the key that authenticates values that clients store for the server between requests. Clients
-    /// can read these values, but the server detects changes.
+    /// Returns the key for the signatures of values that clients store for the server between requests.
+    /// Clients can read these values, but the server detects changes.
     pub const fn state_key(&self) -> &StateKey {
         &self.state_key
     }

@@ -41,7 +41,7 @@ pub struct Session {
     /// The unique name of the caller that owns the session, if callers are authenticated. Other callers
     /// cannot use the session.
     owner: Option<String>,
-    /// The key for counting the session and its memory against limits.
+    /// The caller to whose limits the session and its memory count.
     holder: Holder,
     /// The client's name and version as JSON text, which needs less memory than parsed values.
     client_info: Box<str>,
@@ -170,7 +170,7 @@ impl Session {
         self
     }
 
-    /// Returns the key for counting the session and its memory against limits.
+    /// Returns the caller to whose limits the session and its memory count.
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }

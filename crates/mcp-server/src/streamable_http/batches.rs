@@ -1,4 +1,4 @@
-//! Batches: several messages in one POST (revision 2025-03-26 only).
+//! Batches: several messages in one POST (MCP revision 2025-03-26 only).
 
 use std::sync::Arc;
 
@@ -158,7 +158,7 @@ fn unexpected_batch() -> WholeResponse {
     write_error(
         &mut output,
         None,
-        &Error::new(ErrorCode::INVALID_REQUEST, "batches are supported only in revision 2025-03-26"),
+        &Error::new(ErrorCode::INVALID_REQUEST, "batches are supported only in MCP revision 2025-03-26"),
     );
     json(Status::BadRequest, output)
 }

@@ -172,6 +172,6 @@ pub(super) fn no_such_event() -> WholeResponse {
 /// Maximum number of requests in progress in one session.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// Maximum total time that a handler waits for a client that reads its stream slowly. Then the stream
-/// discards events that the client has not read.
+/// Maximum total time that a handler waits for a client that reads its stream slowly. After this time, the
+/// stream discards events that the client has not read.
 const WAIT_MAX: Duration = Duration::from_mins(5);

@@ -78,7 +78,7 @@ pub(super) fn session_of(
         Some(Err(_)) => return Err(json_error(StatusCode::BAD_REQUEST, "unsupported protocol version")),
     };
     if incoming.server.core.options.legacy_sessions == LegacySessions::Stateless {
-        // Clients of revision 2025-03-26 do not send the header `MCP-Protocol-Version`.
+        // Clients of MCP revision 2025-03-26 do not send the header `MCP-Protocol-Version`.
         return Ok((None, version.unwrap_or(Revision::R20250326)));
     }
     let id = session_id(incoming)?;

@@ -1,5 +1,5 @@
 //! Tasks: tool calls that continue after the server has answered with a task id. Tasks are the extension
-//! `io.modelcontextprotocol/tasks` of revision 2026-07-28 (SEP-2663).
+//! `io.modelcontextprotocol/tasks` of MCP revision 2026-07-28 (SEP-2663).
 //!
 //! A task continues to poll the future of a handler after the request has been answered. This module does not
 //! answer requests. The module `dispatch::tasks` answers requests about tasks.

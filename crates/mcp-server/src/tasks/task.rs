@@ -28,7 +28,7 @@ pub(crate) struct Task {
     /// The unique name of the caller that owns the task, if callers are authenticated. Other callers cannot
     /// find the task.
     pub(super) owner: Option<String>,
-    /// The key for counting the task against limits.
+    /// The caller to whose limits the task counts.
     pub(super) holder: Holder,
     pub(super) options: Arc<TaskOptions>,
     pub(super) created: SystemTime,
@@ -90,7 +90,7 @@ impl Task {
         }
     }
 
-    /// Returns the key for counting the task against limits.
+    /// Returns the caller to whose limits the task counts.
     pub(crate) const fn holder(&self) -> &Holder {
         &self.holder
     }
