@@ -295,7 +295,7 @@ async fn in_flight_bytes_are_limited_per_caller() {
         let refused = site.send(&by("ada", message)).await;
         assert_eq!((refused.status, refused.error_code()), (503, -32603), "{}", refused.text());
         assert_eq!(refused.field("retry-after"), Some("10"));
-        assert!(refused.text().contains("of this caller"), "{}", refused.text());
+        assert!(refused.text().contains("this caller's requests"), "{}", refused.text());
     }
     // Small requests and other callers are not affected.
     let small = site.send(&by("ada", first.request(3, "tools/call", &tool("progress")))).await;

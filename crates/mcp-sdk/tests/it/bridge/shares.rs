@@ -119,7 +119,7 @@ async fn one_caller_cannot_use_up_questions_max() {
         if waiting.len() == 2 {
             let refused = call(&site, "ada", &tool("ask")).await.message();
             let message = refused["error"]["message"].as_str().unwrap();
-            assert!(message.contains("calls of this caller are waiting for answers"), "{refused}");
+            assert!(message.contains("calls of this caller wait for answers"), "{refused}");
         }
     }
     let mut again = tool("ask");
