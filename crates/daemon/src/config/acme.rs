@@ -21,24 +21,25 @@ use super::{ListenerConfig, Span};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAcme {
-    /// `true` states that you accept the terms of service of the ACME server. Thruway refuses a config with
-    /// `[acme]` if this key is false. Default: false.
+    /// `true` means that you accept the terms of service of the ACME server. Thruway refuses a config with
+    /// `[acme]` without this acceptance. Default: false.
     #[serde(default)]
     pub(super) terms_of_service_agreed: bool,
     /// HTTPS URL of the ACME server's directory. Default: the directory of Let's Encrypt.
     pub(super) directory: Option<Spanned<String>>,
-    /// Method that proves control of a name: `tls-alpn-01`, which needs port 443, or `http-01`, which needs
-    /// port 80. Default: `tls-alpn-01`.
+    /// Method by which the ACME server checks that you control a name: `tls-alpn-01` (the ACME server
+    /// connects to port 443) or `http-01` (the ACME server connects to port 80). Default: `tls-alpn-01`.
     #[serde(default)]
     pub(super) challenge: RawChallenge,
-    /// URLs with which the operator of the ACME server can contact you, such as `mailto:admin@example.com`.
-    /// Thruway sends these URLs when it creates the account. Default: none.
+    /// Addresses at which the operator of the ACME server can contact you, as URLs such as
+    /// `mailto:admin@example.com`. Thruway sends these URLs when it creates the account. Default: none.
     #[serde(default)]
     pub(super) contacts: Vec<Spanned<String>>,
-    /// Directory for the account, keys and certificates. A relative path starts at the directory of the
-    /// config. Default: `acme`.
+    /// Directory for the account, keys and certificates. Thruway creates the directory if it is missing. A
+    /// relative path starts at the directory of the config. Each process needs its own directory. Default:
+    /// `acme`.
     pub(super) store: Option<PathBuf>,
-    /// PEM files with root certificates. Thruway verifies the ACME server with these certificates. Default:
+    /// PEM files with the root certificates that Thruway trusts when it connects to the ACME server. Default:
     /// the roots of the system.
     pub(super) roots: Option<Spanned<Vec<PathBuf>>>,
     /// An account that the operator of the ACME server gave you, if the server requires such an account.

@@ -21,8 +21,8 @@ pub(in crate::config) struct RawAnswer {
     pub(in crate::config) content_type: Option<Spanned<String>>,
     /// Body of the response. Default: none.
     pub(in crate::config) body: Option<Spanned<String>>,
-    /// Additional headers, each as `{ name = "…", value = "…" }`. Thruway refuses headers that the server
-    /// sets, such as `Date`. Default: none.
+    /// Additional headers, each as `{ name = "…", value = "…" }`. Headers that the server sets, such as
+    /// `Date`, are not allowed here. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: Vec<RawField>,
 }

@@ -17,9 +17,8 @@ pub(in crate::config) struct RawConnect {
     pub(in crate::config) hosts: Spanned<Vec<Spanned<String>>>,
     /// Ports to which clients may open tunnels. Default: 443.
     pub(in crate::config) ports: Option<Spanned<Vec<Spanned<u16>>>>,
-    /// Private networks that tunnels may reach, such as `10.1.0.0/16`. A request for a private address, or
-    /// for an address of this machine, gets 403 unless one of these networks contains the address. Default:
-    /// none.
+    /// Private networks that tunnels may reach, such as `10.1.0.0/16`. Requests for all other private
+    /// addresses get 403. All addresses of this machine count as private. Default: none.
     #[serde(default)]
     pub(in crate::config) private: Vec<Spanned<String>>,
     /// `true` allows tunnels to listeners of this server, if `private` includes their addresses. Risk:
@@ -28,7 +27,7 @@ pub(in crate::config) struct RawConnect {
     pub(in crate::config) own_listeners: bool,
     /// Maximum time to resolve the host name and to connect. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
-    /// Maximum time without a byte in either direction. After this time, Thruway closes the tunnel.
+    /// Maximum time in which no byte passes through the tunnel. After this time, Thruway closes the tunnel.
     /// Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }

@@ -33,27 +33,28 @@ pub(in crate::config) struct RawListener {
     /// Address of the listener: `IP:PORT`, with IPv6 in brackets, or `unix:PATH`. With port 0, the system
     /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
-    /// `true` expects a PROXY protocol header (version 1 or 2) at the start of each connection. The header
-    /// contains the client address. A table accepts the header only from the networks in `from`. Thruway
+    /// With `true`, each connection must start with a PROXY protocol header (version 1 or 2), which contains
+    /// the client address. With a table, Thruway accepts the header only from the networks in `from`. Thruway
     /// closes connections without the header. Risk of `true`: any machine that can connect to the listener
     /// can pretend to be any client. Default: false.
     #[serde(default)]
     pub(in crate::config) proxy_protocol: RawProxyProtocol,
-    /// `true` accepts HTTP/2 and HTTP/1.1, `"only"` accepts only HTTP/2. With `tls`, clients negotiate the
-    /// version. Without `tls`, clients must know that the server supports HTTP/2, and Thruway recognizes
-    /// HTTP/2 by the first bytes of a connection. Default: true with `tls`, otherwise false.
+    /// With `true`, the listener accepts HTTP/2 and HTTP/1.1. With `"only"`, it accepts only HTTP/2. On a
+    /// listener with `tls`, clients negotiate the version. On a listener without `tls`, Thruway recognizes
+    /// HTTP/2 by the first bytes of a connection, so clients must use HTTP/2 without negotiation. Default:
+    /// true with `tls`, otherwise false.
     pub(in crate::config) http2: Option<Spanned<RawHttp2>>,
-    /// Upstream to which the listener forwards TCP connections: a name, or a table. Such a listener does
-    /// not parse HTTP requests. Default: none, the listener serves HTTP.
+    /// Upstream to which the listener forwards TCP connections: a name, or a table. A listener with this key
+    /// does not parse HTTP requests. Default: none, the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
     /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
-    /// HTTPS port to which Thruway redirects all requests of this listener with status 308. Host, path and
-    /// query stay the same. Thruway does not redirect ACME challenges. Another listener must serve the
-    /// routes. Default: no redirect.
+    /// HTTPS port. Thruway redirects all requests of this listener to the same URL with `https` and this port
+    /// (status 308), except for ACME challenges. Another listener must serve the routes. Default: no
+    /// redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
-    /// Compression on routes that do not set `compression`: `true`, `false`, or a table. Default: the
-    /// top-level key `compression`.
+    /// Compression of responses on this listener: `true`, `false`, or a table. A route can have a different
+    /// value. Default: the top-level key `compression`.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
 }
 
@@ -71,13 +72,14 @@ pub(in crate::config) enum RawHttp2 {
 pub(in crate::config) struct RawTcp {
     /// Name of the upstream.
     pub(in crate::config) upstream: String,
-    /// Other upstreams, selected by the server name in the client's TLS handshake (SNI): `"a.example" =
-    /// "UPSTREAM"`, or `"*.a.example"` for all subdomains. Thruway does not decrypt these connections, and
-    /// closes connections without TLS. Default: none, Thruway does not read the handshake.
+    /// Upstreams for server names (SNI): `"a.example" = "UPSTREAM"`, or `"*.a.example"` for all subdomains.
+    /// Thruway reads the server name from the TLS handshake of the client, and forwards the connection
+    /// without decrypting it. Connections with other server names go to `upstream`. Thruway closes
+    /// connections without TLS. Default: none, Thruway does not read the handshake.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
-    /// Maximum time without a byte in either direction. After this time, Thruway closes the connection.
-    /// Default: 10m.
+    /// Maximum time in which no byte passes through the connection. After this time, Thruway closes the
+    /// connection. Default: 10m.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 

@@ -21,7 +21,7 @@ pub(in crate::config) struct RawAdmin {
     /// addresses in `listeners`.
     pub(in crate::config) address: Spanned<String>,
     /// `true` allows an address that other machines can reach. Risk: the listener has no authentication, so
-    /// anyone with access to it controls the server. Default: false.
+    /// every client that can connect to it controls the server. Default: false.
     #[serde(default)]
     pub(in crate::config) allow_remote: bool,
 }

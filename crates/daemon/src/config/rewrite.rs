@@ -20,8 +20,8 @@ pub(in crate::config) struct RawRewrite {
     /// this path after the `path` of the route. `{NAME}` is a parameter of `path_pattern`. Default: the
     /// path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
-    /// `true` changes a path in the response header `Location` back to the path that clients use. This
-    /// applies if `path` replaces only a prefix. Default: true.
+    /// With `true`, Thruway changes the path in the response header `Location` back to the path that clients
+    /// use. The key has an effect only if `path` replaces a prefix of the path. Default: true.
     pub(in crate::config) location: Option<bool>,
     /// Changes to headers of requests.
     #[serde(default)]
@@ -39,14 +39,15 @@ pub(in crate::config) struct RawRewrite {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {
-    /// Headers to set: `{ NAME = "value" }`. The new value replaces all previous values of the header.
-    /// Default: none.
+    /// Headers to set: `{ NAME = "value" }`. The new value replaces all previous values of the header, as
+    /// described for `remove`. Default: none.
     #[serde(default)]
     pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Headers to add: `{ NAME = "value" }`. Previous values of the header stay. Default: none.
+    /// Headers to add: `{ NAME = "value" }`. Thruway keeps the previous values of the header. Default: none.
     #[serde(default)]
     pub(in crate::config) add: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Names of headers to remove. Default: none.
+    /// Names of headers to remove. Thruway treats `_` and `-` in names as equal: `X-User` also removes
+    /// `X_User`. From requests, Thruway also removes trailers with these names. Default: none.
     #[serde(default)]
     pub(in crate::config) remove: Vec<Spanned<String>>,
 }

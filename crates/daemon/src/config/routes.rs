@@ -44,8 +44,8 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` if any value matches.
-    /// Default: none.
+    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` for any value. Default:
+    /// none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
     /// Query parameters that the request must have, written as in `headers`. Default: none.
@@ -55,8 +55,8 @@ pub(in crate::config) struct RawRoute {
     /// the route. Default: none.
     #[serde(default)]
     pub(in crate::config) policies: Vec<Spanned<String>>,
-    /// Compression of responses: `true`, `false`, or a table. Default: `compression` of the listener,
-    /// otherwise the top-level key `compression`.
+    /// Compression of responses: `true`, `false`, or a table. Default: the key `compression` of the listener,
+    /// or else the top-level key `compression`.
     pub(in crate::config) compression: Option<RawCompression>,
     /// Action: sends a fixed response.
     pub(in crate::config) respond: Option<RawAnswer>,
@@ -79,17 +79,17 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
     /// Upstream that gets copies of the requests. This key requires `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
-    /// Overrides `response_header_timeout` of the upstream. This key requires `split` or `upstream`.
-    /// Default: the value of the upstream.
+    /// Same effect as `response_header_timeout` of the upstream, for requests of this route. This key
+    /// requires `split` or `upstream`. Default: the value of the upstream.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
-    /// Overrides `body_idle_timeout` of the upstream. This key requires `split` or `upstream`. Default: the
-    /// value of the upstream.
+    /// Same effect as `body_idle_timeout` of the upstream, for requests of this route. This key requires
+    /// `split` or `upstream`. Default: the value of the upstream.
     pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
-    /// Overrides `event_stream_idle_timeout` of the upstream. This key requires `split` or `upstream`.
-    /// Default: the value of the upstream.
+    /// Same effect as `event_stream_idle_timeout` of the upstream, for requests of this route. This key
+    /// requires `split` or `upstream`. Default: the value of the upstream.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Overrides `total_timeout` of the upstream. This key requires `split` or `upstream`. Default: the
-    /// value of the upstream.
+    /// Same effect as `total_timeout` of the upstream, for requests of this route. This key requires `split`
+    /// or `upstream`. Default: the value of the upstream.
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 
@@ -105,8 +105,8 @@ pub(in crate::config) enum RawExpected {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRedirect {
-    /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` are parts
-    /// of the request. `{rest}` is the part of the request's path after the `path` of the route.
+    /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` insert parts
+    /// of the request. `{rest}` inserts the part of the request's path after the `path` of the route.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -120,8 +120,8 @@ pub(in crate::config) struct RawFiles {
     pub(in crate::config) root: PathBuf,
     /// Name of the file that Thruway sends for requests to a directory. Default: `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
-    /// `true` sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` to clients that accept the coding.
-    /// Default: true.
+    /// With `true`, Thruway sends the file `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` if it exists
+    /// and the client accepts this compression. Default: true.
     pub(in crate::config) precompressed: Option<bool>,
     /// `true` serves files and directories with names that begin with a dot. Risk: `.git`, `.env` and similar
     /// files become public. Default: false.

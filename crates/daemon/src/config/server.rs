@@ -19,8 +19,8 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) request_target_bytes: Option<Spanned<u32>>,
     /// Maximum size of the request headers in bytes, 64 to 1048576. Larger headers get 431. Default: 32768.
     pub(in crate::config) header_bytes: Option<Spanned<u32>>,
-    /// Maximum number of header or trailer lines, 1 to 10000. Requests with more lines get 431. Default:
-    /// 128.
+    /// Maximum number of header lines of a request, 1 to 10000. Requests with more lines get 431. The same
+    /// limit applies to trailers. Default: 128.
     pub(in crate::config) headers: Option<Spanned<u32>>,
     /// Maximum size of a request body in bytes. Larger bodies get 413. Default: 1073741824.
     pub(in crate::config) body_bytes: Option<u64>,
@@ -33,21 +33,22 @@ pub(in crate::config) struct RawLimits {
     pub(in crate::config) requests_per_connection: Option<u64>,
     /// Maximum number of pipelined requests in progress on one connection, 1 to 10000. Default: 64.
     pub(in crate::config) pipelined_requests: Option<Spanned<usize>>,
-    /// Maximum number of response bytes that wait in memory for a client, 1024 to 1073741824. Larger values
-    /// need more memory for slow clients. Smaller values need more system calls. Default: 65536.
+    /// Maximum number of response bytes that Thruway keeps in memory for a client that has not read them yet,
+    /// 1024 to 1073741824. A larger value needs more memory for slow clients. A smaller value needs more
+    /// system calls. Default: 65536.
     pub(in crate::config) output_bytes: Option<Spanned<usize>>,
-    /// Maximum number of request body bytes that wait in memory for the handler, 1024 to 1073741824.
-    /// Default: 65536.
+    /// Maximum number of bytes of a request body that wait in memory until the upstream server, or another
+    /// receiver of the body, accepts them, 1024 to 1073741824. Default: 65536.
     pub(in crate::config) body_buffer_bytes: Option<Spanned<usize>>,
-    /// Maximum size of the unread rest of a request body, in bytes. The server reads and discards such a
-    /// rest to reuse the connection. If the rest is larger, the server closes the connection. Default:
-    /// 262144.
+    /// Maximum number of body bytes that the server reads and discards if it responds before the end of a
+    /// request body. The connection can then serve further requests. If more bytes remain, the server closes
+    /// the connection. Default: 262144.
     pub(in crate::config) discard_bytes: Option<u64>,
     /// Maximum number of concurrent streams of an HTTP/2 connection, 1 to 10000. The server refuses further
-    /// streams, and clients may repeat their requests. Default: 100.
+    /// streams. Clients may send such refused requests again. Default: 100.
     pub(in crate::config) concurrent_streams: Option<Spanned<u32>>,
-    /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes: the amount of data that a client
-    /// may send before the handler reads. Default: 65536.
+    /// Flow-control window of an HTTP/2 stream, 1024 to 1073741824 bytes. A client may send this many bytes
+    /// of a request body that Thruway has not processed yet. Default: 65536.
     pub(in crate::config) stream_window_bytes: Option<Spanned<u32>>,
 }
 
@@ -59,23 +60,26 @@ pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. After this time, the client
     /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
-    /// Maximum delay of a request body. At the rate `body_bytes_per_second_min`, the delay is zero. A client
-    /// with a longer delay gets 408. Raise the value if clients pause for longer. Risk: for this time, a
-    /// slow client occupies memory with the part of the body that has arrived. Default: 20s.
+    /// Maximum time in which no byte of a request body arrives, and maximum delay of the body in comparison
+    /// with the rate `body_bytes_per_second_min`. Requests above this limit get 408. Raise the value if
+    /// clients make longer pauses. Risk: a slow client occupies memory for this time. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
-    /// Minimum rate of a request body, in bytes per second. The delay of a body is the time by which it
-    /// arrives later than at this rate. The body fails when the delay reaches `body`. Default: 500.
+    /// Minimum rate of a request body, in bytes per second. If a body arrives more slowly, its delay grows.
+    /// When the delay reaches the value of `body`, the request gets 408. A faster body reduces the delay.
+    /// Default: 500.
     pub(in crate::config) body_bytes_per_second_min: Option<NonZeroU64>,
     /// Maximum time until the next request on an open connection (keep-alive). After this time, the server
     /// closes the connection. Default: 60s.
     pub(in crate::config) idle: Option<Spanned<Period>>,
-    /// Maximum time to respond to a client that has closed its sending side. After this time, the server
-    /// cancels the request. Default: 1s.
+    /// Maximum time without progress on a response to a client that has closed its sending direction (TCP
+    /// FIN). After this time, the server cancels the request, because most such clients have left. Default:
+    /// 1s.
     pub(in crate::config) half_closed: Option<Spanned<Period>>,
-    /// Maximum time in which a client neither reads its response nor sends request data. After this time,
-    /// the server resets the connection. Default: 30s.
+    /// Maximum time in which a client reads nothing of its response and sends no request body. After this
+    /// time, the server resets the connection. Default: 30s.
     pub(in crate::config) write_stall: Option<Spanned<Period>>,
-    /// Maximum time for a client to read the last response and close the connection. Default: 2s.
+    /// Maximum time that the server waits after the last response, until the client has read this response
+    /// and closed the connection. Default: 2s.
     pub(in crate::config) linger: Option<Spanned<Period>>,
     /// Maximum time for connections to end after SIGTERM or SIGINT. After this time, the server cuts off
     /// the remaining connections. Default: 30s.

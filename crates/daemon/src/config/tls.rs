@@ -27,9 +27,9 @@ use crate::config::{Http2, ListenerTlsConfig};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerTls {
-    /// Certificates, at least one. Thruway selects a certificate by the server name in the client's
-    /// handshake. First choice is a certificate with exactly this name, second choice is a certificate with
-    /// a matching wildcard. If no certificate matches, Thruway uses the first certificate in the list.
+    /// Certificates, at least one. A client gets a certificate for the server name in its handshake, or else
+    /// a certificate with a matching wildcard. If there is no such certificate, the client gets the first
+    /// certificate in the list.
     pub(in crate::config) certificates: Spanned<Vec<Spanned<RawListenerCertificate>>>,
     /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]
@@ -41,8 +41,9 @@ pub(in crate::config) struct RawListenerTls {
     /// `true` lets clients resume TLS sessions with session tickets. The ticket keys change every six
     /// hours. Default: true.
     pub(in crate::config) tickets: Option<bool>,
-    /// Maximum number of TLS sessions in the memory of the server, 0 to 10000000. The server stores
-    /// sessions only for clients without tickets. With 0, the server stores no sessions. Default: 10000.
+    /// Maximum number of TLS sessions in the memory of the server, 0 to 10000000. The server stores a session
+    /// only if the client gets no session ticket for it: because the client does not support tickets, or
+    /// because `tickets` is `false`. With 0, the server stores no sessions. Default: 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
     /// Rules for client certificates. Default: none, Thruway asks clients for no certificate.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
@@ -56,8 +57,8 @@ pub(in crate::config) struct RawListenerTls {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
-    /// PEM file with the certificate and then its intermediate certificates. Thruway reads all certificate
-    /// files again when one of them changes.
+    /// PEM file with the certificate and then its intermediate certificates. When one of the certificate
+    /// files of the config changes, Thruway reads all of them again.
     pub(in crate::config) chain: Option<PathBuf>,
     /// PEM file with the private key.
     pub(in crate::config) key: Option<PathBuf>,
@@ -94,7 +95,8 @@ pub(in crate::config) enum RawTlsVersion {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawClientCertificates {
-    /// PEM files with root certificates. Thruway verifies client certificates with these certificates.
+    /// PEM files with root certificates. Thruway accepts only client certificates that these roots have
+    /// signed, directly or through intermediate certificates.
     pub(in crate::config) roots: Spanned<Vec<PathBuf>>,
     /// `true` refuses clients without a certificate. Risk of `false`: only routes with a
     /// `client_certificate` policy require a client certificate. Default: true.
@@ -105,15 +107,15 @@ pub(in crate::config) struct RawClientCertificates {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawUpstreamTls {
-    /// PEM files with root certificates. Thruway verifies the servers' certificates with these
-    /// certificates. Default: the roots of the system.
+    /// PEM files with the root certificates that Thruway trusts when it verifies the certificates of servers.
+    /// Default: the roots of the system.
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
-    /// Expected name in the servers' certificates. Default: the name of each server in `servers`.
+    /// Name that the certificate of each server must contain. Default: the host of the server in `servers`.
     pub(in crate::config) server_name: Option<Spanned<String>>,
-    /// Client certificate for servers that ask for a client certificate. Default: none.
+    /// Client certificate that Thruway sends to servers that request one. Default: none.
     pub(in crate::config) certificate: Option<RawCertificate>,
-    /// `true` verifies the servers' certificates. Risk of `false`: anyone on the network path can read and
-    /// change all traffic. Default: true.
+    /// With `true`, Thruway verifies the certificates of the servers. Risk of `false`: anyone on the network
+    /// path can read and change all traffic. Default: true.
     pub(in crate::config) verify: Option<bool>,
     /// Lowest accepted TLS version: `1.2` or `1.3`. Default: `1.2`.
     #[serde(default)]

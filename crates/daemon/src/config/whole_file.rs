@@ -37,8 +37,8 @@ pub(in crate::config) struct Raw {
     /// Maximum number of open connections of all workers, 1 to 10000000. Further connections get 503.
     /// Default: the file descriptor limit of the process, minus a reserve for files.
     pub(in crate::config) connections_max: Option<Spanned<u64>>,
-    /// `true` makes each worker collect its sends and pass them to the kernel in one system call
-    /// (`io_uring`). This key has no effect on kernels without `io_uring`. Default: true.
+    /// With `true`, each worker collects the sends of several connections and passes them to the kernel in
+    /// one system call (`io_uring`). The key has no effect on kernels without `io_uring`. Default: true.
     pub(in crate::config) batch_sends: Option<bool>,
     /// Addresses on which the server listens, at least one.
     #[serde(default)]
@@ -50,39 +50,41 @@ pub(in crate::config) struct Raw {
     /// machine in these networks can pretend to be any client. Default: none.
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
-    /// Headers in which the trusted proxies send the client address: `x-forwarded` or `forwarded`. Risk: if
-    /// the proxies do not write these headers, clients can write them and choose the client address.
-    /// Default: `x-forwarded`.
+    /// Headers from which Thruway reads the client address: `x-forwarded` (`X-Forwarded-For` and similar
+    /// headers) or `forwarded` (RFC 7239). Name the headers that the trusted proxies write. Risk: if the
+    /// proxies do not write these headers, clients can send them and thus choose the client address. Default:
+    /// `x-forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
     /// Routes. At least one route is required, unless every listener has `tcp` or `redirect_to_https`.
     #[serde(default)]
     pub(in crate::config) routes: Vec<Spanned<RawRoute>>,
-    /// Treatment of `%2F` and `%5C` in paths: `guard`, `reject` or `keep`. Some upstream servers decode
-    /// these characters to slashes. `guard` responds 400 if the decoded path would match a route with a
-    /// policy that the selected route does not have. `guard` also responds 400 if the decoded path would
-    /// match a route without an upstream. `reject` responds 400 to all paths with these characters. `keep`
-    /// forwards such paths. Paths with a hidden `..` segment, such as `..%2F`, always get 400. Risk of
-    /// `keep`: if an upstream server decodes these characters, clients can bypass policies. Default:
-    /// `guard`.
+    /// Treatment of requests with `%2F` or `%5C` in the path: `guard`, `reject` or `keep`. Some upstream
+    /// servers decode these characters to slashes, and may then treat the path as a path of another route.
+    /// With `guard`, the request gets 400 if this other route has a policy that the selected route does not
+    /// have, or if this other route has no upstream. Thruway forwards all other such requests. With `reject`,
+    /// all such requests get 400. With `keep`, Thruway forwards them. With each value, requests for paths
+    /// such as `/x/..%2Fadmin` get 400. Risk of `keep`: if an upstream server decodes these characters,
+    /// clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) encoded_slashes: RawAmbiguousPath,
-    /// Treatment of `;` in paths: `guard`, `reject` or `keep`, as for `encoded_slashes`. Some upstream
-    /// servers ignore `;` and the rest of the path segment. Risk of `keep`: if an upstream server ignores
+    /// Treatment of requests with `;` in the path: `guard`, `reject` or `keep`. The values have the same
+    /// meaning as in `encoded_slashes`. Some upstream servers ignore `;` and the text up to the next slash,
+    /// and may then treat the path as a path of another route. Risk of `keep`: if an upstream server ignores
     /// this part of the path, clients can bypass policies. Default: `guard`.
     #[serde(default)]
     pub(in crate::config) path_parameters: RawAmbiguousPath,
     /// Upstreams by name: groups of servers to which routes forward requests.
     #[serde(default)]
     pub(in crate::config) upstreams: BTreeMap<String, Spanned<RawUpstream>>,
-    /// Policies by name: conditions that a request must meet before a route handles the request. Routes
-    /// list the names of their policies.
+    /// Policies by name. A policy is a condition that a request must meet before a route handles the request.
+    /// Each route lists the names of its policies.
     #[serde(default)]
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
     /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
-    /// Compression of responses: `true`, `false`, or a table. Listeners and routes can override this key.
-    /// Risk: if a response contains a secret and also text that an attacker can choose, the compressed
+    /// Compression of responses: `true`, `false`, or a table. A listener or a route can have a different
+    /// value. Risk: if a response contains a secret and also text that an attacker can choose, the compressed
     /// length of the response reveals the secret (BREACH). Default: false.
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.

@@ -21,8 +21,8 @@ pub(in crate::config) enum RawClientCertificate {
     OneOf(Box<RawCertificates>),
 }
 
-/// Accepted client certificates. Thruway accepts a certificate if at least one value in one of these lists
-/// matches.
+/// Accepted client certificates. The policy accepts a certificate if it matches at least one value in one of
+/// these lists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCertificates {

@@ -29,10 +29,10 @@ pub(in crate::config) struct RawJwt {
     /// Time after which Thruway fetches the keys at `keys_url` again. The server at `keys_url` can shorten
     /// this time with `Cache-Control`, but cannot extend it. Default: 10m.
     pub(in crate::config) keys_refresh_interval: Option<Spanned<Period>>,
-    /// Maximum age of fetched keys: at least `keys_refresh_interval`, at most 168h. Until this age, the
-    /// keys stay valid even if Thruway cannot fetch `keys_url` again. After this age, requests get 503. Set
-    /// a lower value if withdrawn keys must become invalid sooner. Risk: if Thruway cannot fetch
-    /// `keys_url`, withdrawn keys stay valid for up to this time. Default: 24h.
+    /// Maximum age of fetched keys: at least `keys_refresh_interval`, at most 168h. If Thruway cannot fetch
+    /// `keys_url` again, the keys stay valid until this age. After that, requests get 503. Set a lower value
+    /// if withdrawn keys must become invalid sooner. Risk: if Thruway cannot fetch `keys_url`, withdrawn keys
+    /// stay valid for up to this time. Default: 24h.
     pub(in crate::config) keys_age_max: Option<Spanned<Period>>,
     /// Secret of at least 32 bytes that the issuer also has. Thruway hides the secret in error messages.
     /// Default: none.
@@ -53,18 +53,18 @@ pub(in crate::config) struct RawJwt {
     #[serde(default)]
     pub(in crate::config) required_claims: Vec<String>,
     /// Accepted token types (`typ` in the header of the token), with or without `application/`. Set
-    /// `["at+jwt"]` if the issuer writes this type into access tokens (RFC 9068). Risk of types other than
-    /// `at+jwt`: tokens that are not access tokens may give access. Default: `JWT`, `JOSE`, `at+jwt`, and
-    /// tokens without a type.
+    /// `["at+jwt"]` if the issuer writes this type into access tokens (RFC 9068). Risk of other types: a
+    /// token that is not an access token may give access. Default: `JWT`, `JOSE`, `at+jwt`, and tokens
+    /// without a type.
     pub(in crate::config) types: Option<Spanned<Vec<Spanned<String>>>>,
     /// `true` accepts ID tokens (OpenID Connect). Set `false` if clients send access tokens. Risk of `true`
     /// without `audience`: an ID token that the issuer made for any application gives access. Default:
     /// true.
     pub(in crate::config) id_tokens: Option<bool>,
-    /// Headers in which Thruway sends claims to the upstream: `{ X-User = "sub" }`. If a claim is a list of
-    /// strings, Thruway joins the strings with commas. If one of these strings contains a comma, the
-    /// request gets 401. Risk: if a claim is a single string, Thruway does not check this string for
-    /// commas. An upstream that expects a list then reads several values. Default: none.
+    /// Headers in which Thruway sends claims of the token to the upstream: `{ X-User = "sub" }`. If a claim
+    /// is a list of strings, Thruway joins the strings with commas. If a string in the list contains a comma,
+    /// the request gets 401. Risk: a claim that is a single string may contain commas. An upstream server
+    /// that splits the header at commas then reads several values. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, String>,
     /// Realm in the challenge of 401 responses. Default: the name of the policy.

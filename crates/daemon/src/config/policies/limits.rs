@@ -17,20 +17,20 @@ use crate::config::values::{FromText, Period, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRateLimit {
-    /// Average number of allowed requests in each period. `per` sets the length of the period.
+    /// Average number of allowed requests in each period of the length `per`.
     pub(in crate::config) requests: Spanned<u32>,
-    /// Period to which `requests` applies. Default: 1s.
+    /// Length of the period for `requests`. Default: 1s.
     pub(in crate::config) per: Option<Spanned<Period>>,
     /// Maximum number of requests that may arrive at once. Default: the value of `requests`.
     pub(in crate::config) burst: Option<Spanned<u32>>,
-    /// Property by which Thruway counts requests: `address` (of the client), `route`, or `{ header = "NAME"
-    /// }`. Requests with the same value count together. Risk of `header`: clients can choose the value,
-    /// unless an earlier policy of the route sets the header. Default: `address`.
+    /// Property that selects the counter of a request: `address` (of the client), `route`, or `{ header =
+    /// "NAME" }`. Requests with the same value share a counter. Risk of `header`: clients can choose the
+    /// value, unless an earlier policy of the route sets the header. Default: `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
-    /// Maximum number of addresses or header values in memory, 8 to 100000000. Each of them takes
-    /// 17 bytes of memory. Default: 65536.
+    /// Maximum number of counters in memory, 8 to 100000000. There is one counter for each client address, or
+    /// for each value of the header. A counter takes 17 bytes of memory. Default: 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::config) struct RawRateLimit {
 pub(in crate::config) struct RawConcurrency {
     /// Maximum number of requests in flight.
     pub(in crate::config) requests_max: Spanned<u32>,
-    /// Property by which Thruway counts requests, as in `rate_limit`. Default: `route`.
+    /// Property that selects the counter of a request, as in `rate_limit`. Default: `route`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 503.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -61,7 +61,7 @@ pub(in crate::config) enum RawCountByName {
     Route,
 }
 
-/// Requests with the same value of a header are counted together.
+/// Requests with the same value of a header share a counter.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCountByHeader {

@@ -23,15 +23,15 @@ use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
 use crate::config::values::{Span, Spanned};
 
-/// A policy. The key determines the kind of the policy. A policy has exactly one of these keys, except that
-/// `allow` and `deny` may occur together.
+/// A policy. Each policy has exactly one of these keys, which determines its kind. Only `allow` and `deny`
+/// may occur together.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPolicy {
-    /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix`.
-    /// Requests from other addresses get 403.
+    /// Client addresses that may send requests: `10.0.0.0/8`, `2001:db8::/32`, `127.0.0.1`, or `unix` for
+    /// clients of Unix sockets. Requests from other addresses get 403.
     pub(in crate::config) allow: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Client addresses that Thruway refuses with 403. `deny` overrides `allow`.
+    /// Client addresses whose requests get 403, even if `allow` contains the address.
     pub(in crate::config) deny: Option<Spanned<Vec<Spanned<String>>>>,
     /// Users with a password (HTTP Basic). Requests without a valid password get 401.
     pub(in crate::config) basic_auth: Option<RawBasicAuth>,
@@ -39,9 +39,9 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
     /// JSON Web Tokens in `Authorization: Bearer`. Requests without a valid token get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
-    /// Client certificates, on listeners with `client_certificates`. `true` accepts any certificate that the
-    /// listener trusts. With a table, the policy accepts only the certificates that match the table. Clients
-    /// without an accepted certificate get 403.
+    /// Client certificates, on listeners with `client_certificates`. With `true`, the policy accepts all
+    /// certificates that the listener trusts. With a table, it accepts only the certificates that match the
+    /// table. Clients without an accepted certificate get 403.
     pub(in crate::config) client_certificate: Option<RawClientCertificate>,
     /// Limit for the rate of requests. Requests above the limit get 429.
     pub(in crate::config) rate_limit: Option<RawRateLimit>,

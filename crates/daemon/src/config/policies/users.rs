@@ -29,8 +29,8 @@ pub(in crate::config) struct RawBasicAuth {
     /// File with lines `NAME:HASH`, in the format of `htpasswd -B`. A relative path starts at the directory
     /// of the config. Default: none.
     pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
-    /// Header in which Thruway sends the user name to the upstream. Routes with this policy remove a header
-    /// with this name from client requests. Default: none.
+    /// Header in which Thruway sends the user name to the upstream. On routes with this policy, Thruway
+    /// removes a header with this name from client requests. Default: none.
     pub(in crate::config) user_header: Option<Spanned<String>>,
 }
 
@@ -46,17 +46,17 @@ pub(in crate::config) struct RawApiKeys {
     /// `true` reads the API key from `Authorization: Bearer`. Default: false.
     #[serde(default)]
     pub(in crate::config) bearer: bool,
-    /// Names of API keys, each with the digest of the key: `sha256:` and 64 hexadecimal digits. Thruway
-    /// hides the digests in error messages. Risk: an attacker who knows the digest can guess a key that is
-    /// not random. Default: none.
+    /// API keys: for each name, the digest of the key, as `sha256:` and 64 hexadecimal digits. Thruway hides
+    /// the digests in error messages. Risk: an attacker who knows the digest can guess a key that is not
+    /// random. Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) keys: BTreeMap<Spanned<String>, Spanned<String>>,
     /// File with lines `NAME:sha256:DIGEST`. A relative path starts at the directory of the config. Default:
     /// none.
     pub(in crate::config) keys_file: Option<Spanned<PathBuf>>,
-    /// Header in which Thruway sends the name of the key to the upstream. Routes with this policy remove a
-    /// header with this name from client requests. Default: none.
+    /// Header in which Thruway sends the name of the key to the upstream. On routes with this policy, Thruway
+    /// removes a header with this name from client requests. Default: none.
     pub(in crate::config) user_header: Option<Spanned<String>>,
 }
 

@@ -44,9 +44,10 @@ pub(in crate::config) struct RawHash {
 pub(in crate::config) struct RawSticky {
     /// Name of the cookie.
     pub(in crate::config) cookie: Spanned<String>,
-    /// Secret that protects the values of the cookie. Gateways with the same secret accept each other's
-    /// cookies. Thruway hides the secret in error messages. Default: a random secret, so cookies are valid
-    /// only until the process ends.
+    /// Secret with which Thruway computes the values of the cookie. It must not be empty. Gateways with the
+    /// same secret accept each other's cookies. A new secret makes all previous cookies invalid. Thruway
+    /// hides the secret in error messages. Default: a random secret, so cookies are valid only until the
+    /// process ends.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) secret: Option<Spanned<String>>,
 }

@@ -12,7 +12,8 @@ use crate::config::values::{Period, Spanned};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawCheck {
-    /// Path that a check requests with `GET`. Default: none, an accepted connection is enough.
+    /// Path that a check requests with `GET`. Default: none, so a check succeeds if the server accepts a
+    /// connection.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Value of the header `Host` in checks. Default: the address of the server.
     pub(in crate::config) host: Option<Spanned<String>>,
@@ -38,13 +39,15 @@ pub(in crate::config) struct RawEjection {
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
-    /// Duration of the first ejection. Each further ejection lasts twice as long as the previous ejection.
-    /// Default: 10s.
+    /// Duration of the first ejection. Each further ejection lasts twice as long as the previous ejection, up
+    /// to `time_max`. After the server was healthy for `time_max`, the next ejection counts as the first
+    /// again. Default: 10s.
     pub(in crate::config) time: Option<Spanned<Period>>,
     /// Maximum duration of an ejection. Default: 1m.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// Maximum share of ejected servers in percent, 0 to 100. Even with 0, Thruway may eject one server.
-    /// Even with 100, Thruway never ejects all servers. Default: 70.
+    /// Maximum share of servers that are ejected or down, in percent, 0 to 100. Thruway ejects no further
+    /// server if this share is reached. Even with 0, Thruway may eject one server. Even with 100, Thruway
+    /// never ejects all servers. Default: 70.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 

@@ -37,8 +37,8 @@ pub(in crate::config) struct RawUpstream {
     /// Resolver for the names of servers: `system`, `dns`, or `{ nameservers = ["IP:PORT"] }`. Default:
     /// `system`.
     pub(in crate::config) resolver: Option<TextOrTable<RawResolver>>,
-    /// Time after which Thruway resolves the names of servers again. This key applies if the resolver
-    /// reports no time to live (TTL). Default: 30s.
+    /// Time after which Thruway resolves the names of servers again. If the resolver reports a time to live
+    /// (TTL) for a name, Thruway uses the TTL instead. Default: 30s.
     pub(in crate::config) resolve_interval: Option<Spanned<Period>>,
     /// Balancing method: `round_robin`, `least_connections`, `random_of_two`, `peak_ewma`, or `{ hash = "…"
     /// }`. Default: `round_robin`.
@@ -49,13 +49,14 @@ pub(in crate::config) struct RawUpstream {
     pub(in crate::config) server_requests_max: Option<usize>,
     /// Maximum number of requests in flight for the upstream. 0 means no limit. Default: 0.
     pub(in crate::config) requests_max: Option<usize>,
-    /// Maximum number of connections to all servers, including idle connections. Each worker may open a
-    /// share of this number, but at least one connection. 0 means no limit. Default: 0.
+    /// Maximum number of connections to all servers of the upstream, including idle connections. Thruway
+    /// divides this number among the workers, but each worker may open at least one connection. 0 means no
+    /// limit. Default: 0.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
     /// Queue for requests that wait because the upstream has reached a limit.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
-    /// Maximum number of retries in relation to the number of requests.
+    /// Limit for the number of retries in relation to the number of requests.
     #[serde(default)]
     pub(in crate::config) retry_budget: RawRetryBudget,
     /// Health checks of the servers. Default: none.
@@ -63,37 +64,38 @@ pub(in crate::config) struct RawUpstream {
     /// Ejection of servers that fail.
     #[serde(default)]
     pub(in crate::config) ejection: RawEjection,
-    /// `true` makes `/ready` of the admin listener respond 503 while no server of this upstream is healthy.
-    /// Risk: all gateways may use the same upstream. If that upstream fails, a load balancer in front of the
-    /// gateways stops using all gateways at once. Default: false.
+    /// With `true`, `/ready` of the admin listener responds 503 while no server of this upstream is healthy.
+    /// Risk: if several gateways use the same upstream and it fails, a load balancer in front of the gateways
+    /// stops using all gateways at once. Default: false.
     pub(in crate::config) required_for_ready: Option<bool>,
-    /// Time in which a recovered server gets a growing share of requests, until the share is normal again.
-    /// `0s` disables slow start. Default: 0s.
+    /// Time in which the share of requests to a recovered server grows to its normal value. `0s` disables
+    /// slow start. Default: 0s.
     pub(in crate::config) slow_start: Option<Spanned<Period>>,
-    /// Version of the PROXY protocol header: `v1` or `v2`. Thruway sends this header at the start of each
-    /// connection to a server. The header contains the client address. Thruway reuses such a connection
-    /// only for requests of the same client connection. Default: none.
+    /// Version of the PROXY protocol: `v1` or `v2`. Thruway sends a PROXY header with the client address at
+    /// the start of each connection to a server. Thruway reuses the connection only for requests of the same
+    /// client connection. Default: none.
     pub(in crate::config) proxy_protocol: Option<RawProxyVersion>,
-    /// `true` uses only HTTP/2 with the servers. With `tls`, Thruway negotiates HTTP/2; without `tls`, the
-    /// servers must accept HTTP/2 without negotiation. `"auto"` requires `tls`, and lets each server choose
-    /// between HTTP/2 and HTTP/1.1. Default: false.
+    /// With `true`, Thruway uses only HTTP/2 with the servers. If the upstream has no `tls`, its servers must
+    /// accept HTTP/2 without negotiation. With `"auto"`, each server chooses between HTTP/2 and HTTP/1.1;
+    /// this value requires `tls`. Default: false.
     pub(in crate::config) http2: Option<Spanned<RawUpstreamHttp2>>,
     /// TLS to the servers: `true`, or a table. Risk of the default: anyone on the network path can read and
     /// change all traffic. Default: false.
     pub(in crate::config) tls: Option<Spanned<RawUpstreamTlsOrNot>>,
-    /// Maximum time to connect to a server. The TLS handshake after that may take the same time again.
-    /// Default: 5s.
+    /// Maximum time to connect to a server. The TLS handshake after that has a separate time limit with the
+    /// same value. Default: 5s.
     pub(in crate::config) connect_timeout: Option<Spanned<Period>>,
     /// Maximum time from the end of a request to the headers of its response. After this time, another
     /// server gets the request if a retry is safe. Otherwise, the client gets 504. Default: 1m.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
-    /// Maximum pause within a response body. After a longer pause, Thruway cuts off the response, and
-    /// counts a failure of the server. Default: 1m.
+    /// Maximum pause within a response body. After a longer pause, Thruway cuts off the response. The timeout
+    /// counts as a failure of the server, which can lead to its ejection. Default: 1m.
     pub(in crate::config) body_idle_timeout: Option<Spanned<Period>>,
     /// Maximum pause within a `text/event-stream` response. After a longer pause, Thruway cuts off the
-    /// response, but counts no failure of the server. Default: 1h.
+    /// response. The timeout does not count as a failure of the server. Default: 1h.
     pub(in crate::config) event_stream_idle_timeout: Option<Spanned<Period>>,
-    /// Maximum time for which a server may stop reading a request. Default: 30s.
+    /// Maximum time in which a server does not read the request. After this time, another server gets the
+    /// request if a retry is safe. Otherwise, the client gets 504. Default: 30s.
     pub(in crate::config) write_stall_timeout: Option<Spanned<Period>>,
     /// Maximum time of a whole request, including queue, connect, retries and response body. After this
     /// time, Thruway cuts off a response that has begun. If no response has begun, the client gets 504.
@@ -102,14 +104,14 @@ pub(in crate::config) struct RawUpstream {
     /// Maximum size of the response headers in bytes, 64 to 1048576. If the headers are larger, the client
     /// gets 502. Default: 32768.
     pub(in crate::config) response_header_bytes: Option<Spanned<u32>>,
-    /// Maximum number of header or trailer lines of a response, 1 to 10000. If the response has more lines,
-    /// the client gets 502. Default: 128.
+    /// Maximum number of header lines of a response, 1 to 10000. If the response has more lines, the client
+    /// gets 502. The same limit applies to trailers. Default: 128.
     pub(in crate::config) response_headers: Option<Spanned<u32>>,
     /// Idle connections that each worker keeps.
     #[serde(default)]
     pub(in crate::config) pool: RawPool,
-    /// Maximum time without a byte in either direction of a tunnel, such as a WebSocket. After this time,
-    /// Thruway closes the tunnel. Default: 1h.
+    /// Maximum time in which no byte passes through a tunnel, such as a WebSocket. After this time, Thruway
+    /// closes the tunnel. Default: 1h.
     pub(in crate::config) tunnel_idle_timeout: Option<Spanned<Period>>,
     /// `Host` of forwarded requests: `preserve` (the host of the client's request), `server` (the name in
     /// `servers`), or `{ fixed = "…" }`. Default: `preserve`.
@@ -118,17 +120,19 @@ pub(in crate::config) struct RawUpstream {
     /// of `none`: Thruway does not remove such headers from client requests, so clients can send a false
     /// address. Default: `x-forwarded`.
     pub(in crate::config) forwarded: Option<RawForwarded>,
-    /// `true` adds the header `X-Forwarded-Port` with the port that the client used. Default: false.
+    /// With `true`, Thruway adds the header `X-Forwarded-Port` with the port that the client used. Default:
+    /// false.
     pub(in crate::config) forwarded_port: Option<Spanned<bool>>,
-    /// `true` adds the header `Via`, which tells servers that the request came through a gateway. Thruway
-    /// detects a loop over several gateways only if at least one of these gateways adds `Via`. Default:
-    /// true.
+    /// With `true`, Thruway adds the header `Via` to requests, which shows that a request came through a
+    /// gateway. If requests travel in a loop through several gateways, Thruway detects this only if one of
+    /// the gateways adds `Via`. Default: true.
     pub(in crate::config) via: Option<bool>,
-    /// Maximum number of retries for a failed request, 0 to 100. Each of these retries goes to another
-    /// server. Thruway retries a request only if a retry is safe. Default: 2.
+    /// Maximum number of retries with other servers for a failed request, 0 to 100. If the request has failed
+    /// at all servers, Thruway tries a server again. Thruway retries a request only if a retry is safe. A
+    /// retry after a failure on a reused connection goes to the same server and does not count. Default: 2.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
-    /// Maximum number of bytes that Thruway keeps of each request body, 0 to 16777216. Thruway keeps these
-    /// bytes for a retry until the response begins. Default: 65536.
+    /// Maximum number of bytes of a request body that Thruway keeps for a retry, 0 to 16777216. Thruway frees
+    /// these bytes when the response begins. Default: 65536.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
 }
 
@@ -155,7 +159,7 @@ pub(in crate::config) enum RawResolverName {
     System,
 }
 
-/// DNS servers. Thruway asks the DNS servers in this order until one of them responds.
+/// DNS servers. Thruway queries the DNS servers in the order of the list until one of them responds.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawNameservers {
@@ -180,8 +184,8 @@ pub(in crate::config) struct RawServer {
     /// Relative share of requests, 0 to 256. With 0, a server gets only requests with a sticky cookie for
     /// this server. Default: 1.
     pub(in crate::config) weight: Option<Spanned<u32>>,
-    /// `true` makes this server a backup server. It gets requests only if no other server can take
-    /// requests. Default: false.
+    /// With `true`, the server gets a request only if all other servers are unavailable, or if the request
+    /// has failed at all other servers. Default: false.
     #[serde(default)]
     pub(in crate::config) backup: bool,
     /// Maximum number of requests in flight for this server. Default: `server_requests_max` of the upstream.
@@ -202,13 +206,13 @@ pub(in crate::config) struct RawQueue {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawPool {
-    /// Maximum number of idle connections to each server, 0 to 1000000. With 0, each request opens a new
-    /// connection, even with HTTP/2. Default: 1024.
+    /// Maximum number of idle connections to each server, 0 to 1000000. With 0, Thruway opens a new
+    /// connection for each request, even with HTTP/2. Default: 1024.
     pub(in crate::config) per_server_max: Option<Spanned<usize>>,
     /// Maximum number of idle connections to all servers, 0 to 1000000. Default: 4096.
     pub(in crate::config) connections_max: Option<Spanned<usize>>,
-    /// Maximum idle time of a connection. Set a shorter time than the keep-alive timeout of the servers.
-    /// Default: 30s.
+    /// Maximum idle time of a connection. Set a time that is shorter than the keep-alive timeout of the
+    /// servers. Default: 30s.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
 }
 
