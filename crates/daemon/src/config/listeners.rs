@@ -74,7 +74,7 @@ pub(in crate::config) struct RawTcp {
     pub(in crate::config) upstream: String,
     /// Upstreams for server names (SNI): `"a.example" = "UPSTREAM"`, or `"*.a.example"` for all subdomains.
     /// Thruway reads the server name from the TLS handshake of the client, and forwards the connection
-    /// without decrypting it. Connections with other server names go to `upstream`. Thruway closes
+    /// without decrypting it. Connections without one of these names go to `upstream`. Thruway closes
     /// connections without TLS. Default: none, Thruway does not read the handshake.
     #[serde(default)]
     pub(in crate::config) server_names: BTreeMap<String, Spanned<String>>,
