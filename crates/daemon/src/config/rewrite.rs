@@ -39,8 +39,8 @@ pub(in crate::config) struct RawRewrite {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {
-    /// Headers to set: `{ NAME = "value" }`. The new value replaces all previous values of the header, as
-    /// described for `remove`. Default: none.
+    /// Headers to set: `{ NAME = "value" }`. The new value replaces all previous values of the header. As for
+    /// `remove`, `_` and `-` in names are equal. Default: none.
     #[serde(default)]
     pub(in crate::config) set: BTreeMap<Spanned<String>, Spanned<String>>,
     /// Headers to add: `{ NAME = "value" }`. Thruway keeps the previous values of the header. Default: none.

@@ -67,7 +67,7 @@ pub(in crate::config) struct RawJwt {
     /// that splits the header at commas then reads several values. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, String>,
-    /// Realm in the challenge of 401 responses. Default: the name of the policy.
+    /// Realm in the header `WWW-Authenticate` of 401 responses. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
 }
 

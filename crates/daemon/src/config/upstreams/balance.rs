@@ -34,7 +34,7 @@ pub(in crate::config) struct RawHash {
     /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`.
     pub(in crate::config) hash: Spanned<String>,
     /// Maximum load of a server, in percent of the average load. The value must be from 100 to 100000. If a
-    /// server has reached this load, the next server gets the request. Default: 125.
+    /// server has reached this load, another server gets the request. Default: 125.
     pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
 }
 
