@@ -12,9 +12,9 @@ use crate::trusted::TrustedProxies;
 pub struct Config {
     /// Limits of a request, such as the maximum size of its header section.
     pub limits: Limits,
-    /// Maximum number of pipelined requests of an HTTP/1.1 connection that are in progress at the same time.
-    /// Default 64. The server reads further requests later. Only requests with safe methods, such as GET, run
-    /// at the same time (RFC 9112 §9.3.2).
+    /// Maximum number of pipelined requests that one HTTP/1.1 connection handles at the same time. Default
+    /// 64. Further requests wait until a response is complete. Only requests with safe methods, such as GET,
+    /// run at the same time (RFC 9112 §9.3.2).
     pub pipelined_requests: usize,
     /// Maximum number of response bytes that an HTTP/1.1 connection buffers for its client. Default 64 KiB.
     /// While the buffer is full, the connection handles no further requests, and fetches no more data of a
@@ -29,10 +29,10 @@ pub struct Config {
     pub discard_bytes: u64,
     /// Limits for HTTP/2 connections.
     pub http2: Http2Limits,
-    /// Proxies from which the server accepts forwarding headers, such as `X-Forwarded-For`. Default: none.
-    /// Then the other end of the connection counts as the client.
+    /// Proxies from which the server accepts forwarding headers, such as `X-Forwarded-For`. Default: none, so
+    /// that the server takes the client address from the connection.
     pub trusted_proxies: TrustedProxies,
-    /// Timeouts of connections and of a drain.
+    /// Timeouts of connections and of a graceful shutdown.
     pub timeouts: Timeouts,
 }
 
@@ -42,32 +42,32 @@ pub struct Timeouts {
     /// Maximum time from the first byte of a request to the end of its header section. The server responds
     /// 408 to a slower request. Default 10 s.
     pub header_section: Duration,
-    /// Maximum delay of a request body compared with the rate [`content_rate_min`](Self::content_rate_min).
-    /// If the delay is longer, the request gets 408. If no part of the body arrives for this time, the
-    /// request also gets 408, however fast the body was before. Time in which the handler does not read the
-    /// body does not count. Default 20 s.
+    /// Maximum time by which a request body may lag behind the rate
+    /// [`content_rate_min`](Self::content_rate_min). If the body lags further behind, the request gets 408.
+    /// The request also gets 408 if no part of the body arrives for this time, even if earlier parts arrived
+    /// fast. Time in which the handler does not read the body does not count. Default 20 s.
     pub content: Duration,
-    /// Minimum rate of a request body, in bytes per second. If the client sends a body more slowly, the body
-    /// falls behind this rate. If the delay reaches [`content`](Self::content), the request gets 408. A
-    /// faster body reduces the delay to zero, but gains no time for a later pause. Default 500.
+    /// Minimum rate of a request body, in bytes per second. A slower body lags behind this rate. If it lags
+    /// behind by more than the time [`content`](Self::content), the request gets 408. A client can catch up
+    /// by sending faster, but cannot gain time for a later pause. Default 500.
     pub content_rate_min: u64,
     /// Maximum time without a request on an open connection. After this time, the server closes the
     /// connection. Default 60 s.
     pub idle: Duration,
-    /// Maximum time without progress on a response to a client that has closed its sending side. After this
-    /// time, the server cancels the request, because most such clients have left. Default 1 s. Increase it
-    /// for clients that close their sending side and still wait for the response, such as `nc -N`. Decrease
-    /// it to save work of upstream servers.
+    /// Maximum time without progress on a response after the client has closed its sending side. Then the
+    /// server cancels the request, because most clients that close their sending side have left. Default 1 s.
+    /// Increase it for clients that close their sending side and still wait for the response, such as `nc
+    /// -N`. Decrease it to spare upstream servers work for clients that have left.
     pub half_closed: Duration,
-    /// Maximum time for which a client may accept no response bytes, unless it is sending a request body.
-    /// After this time, the server cuts the connection off. Default 30 s.
+    /// Maximum time for which a client may accept no response bytes. Then the server closes the connection
+    /// and discards the unsent bytes. Received parts of a request body restart this time. Default 30 s.
     pub write_stall: Duration,
-    /// Maximum time for which the server waits after the last response, so that the client can read the
-    /// response and close the connection. The server does not wait if the client has asked to close and sends
-    /// nothing more. Default 2 s.
+    /// Maximum time for which the server waits after the last response before it closes the connection. In
+    /// this time, the client can read the response and close the connection. The server does not wait if the
+    /// client has asked to close and sends nothing more. Default 2 s.
     pub linger: Duration,
-    /// Maximum duration of a drain. Connections that are still open after this time are cut off. Default 30
-    /// s.
+    /// Maximum duration of a graceful shutdown. After this time, the server closes all connections that are
+    /// still open. Default 30 s.
     pub drain: Duration,
 }
 

@@ -5,8 +5,8 @@ use std::io::Write as _;
 /// Maximum number of bytes of one logged value. Most real values are shorter.
 const VALUE_BYTES_MAX: usize = 2 << 10;
 
-/// Writes `bytes` as the text between the quotes of a column. Like Apache, escapes characters that could end
-/// the quoted text or the line, or that could control a terminal.
+/// Writes `bytes` as text for a quoted column, without the quotes. Like Apache, escapes quotes, line breaks
+/// and other control characters, so that the text cannot end the column or control a terminal.
 pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     for byte in shortened(bytes) {
         match byte {
@@ -20,8 +20,8 @@ pub(super) fn write_escaped(line: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Writes `bytes` as the content of a JSON string (RFC 8259, section 7). U+FFFD replaces invalid UTF-8 and each
-/// character that could mislead a reader of the log.
+/// Writes `bytes` as the content of a JSON string (RFC 8259, section 7). Replaces invalid UTF-8 and
+/// misleading characters with U+FFFD.
 pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
     let bytes = shortened(bytes);
     // Nearly all values take this path, which copies the whole value in one step.
@@ -44,7 +44,7 @@ pub(super) fn write_json_text(line: &mut Vec<u8>, bytes: &[u8]) {
 fn is_plain(bytes: &[u8]) -> bool {
     let is_plain_word = |chunk: &[u8; 8]| is_plain_word(u64::from_ne_bytes(*chunk));
     match bytes.last_chunk() {
-        // The last chunk may overlap the chunk before it.
+        // The last eight bytes may overlap the chunk before them.
         Some(last) => is_plain_word(last) && bytes.as_chunks().0.iter().all(is_plain_word),
         None => bytes.iter().all(|byte| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\')),
     }
@@ -54,7 +54,8 @@ fn is_plain(bytes: &[u8]) -> bool {
 const fn is_plain_word(word: u64) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH_BITS: u64 = ONES << 7;
-    /// Sets at least one high bit if a byte of `word` is less than `limit`, which may be at most 128.
+    /// Returns a word with at least one high bit set if any byte of `word` is less than `limit`. The maximum
+    /// `limit` is 128.
     const fn less(word: u64, limit: u8) -> u64 {
         word.wrapping_sub(ONES * limit as u64) & !word
     }

@@ -27,15 +27,15 @@ pub enum AccessLogFormat {
     Json,
 }
 
-/// Settings for the lines of an access log. No format masks secrets without further settings: see
-/// `masked_parameters`.
+/// Settings for the lines of an access log. The log contains the secrets in URLs unless `masked_parameters`
+/// names their query parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessLogLines {
     /// Format of the lines.
     pub format: AccessLogFormat,
     /// Names of query parameters with secret values, such as API keys. The log contains `***` in place of
-    /// these values, both in request targets and in `Referer`. Names are compared after percent-decoding, and
-    /// upper and lower case are equal. Default: none.
+    /// these values, both in request targets and in `Referer`. Names are compared after percent-decoding and
+    /// without regard to case. Default: none.
     pub masked_parameters: Arc<[String]>,
 }
 
@@ -107,7 +107,7 @@ impl AccessLogLines {
     }
 }
 
-/// Writes the name of a user, or `-` without a user. Escapes spaces too, because a space would end the
+/// Writes the user name, or `-` if it is unknown. Escapes spaces in the name, because a space would end the
 /// column.
 fn write_user(line: &mut Vec<u8>, user: Option<&str>) {
     let name = user.filter(|name| !name.is_empty()).unwrap_or("-");

@@ -16,8 +16,8 @@ use super::masking::masked;
 use crate::record::{Record, StreamRecord};
 use crate::response::{Forwarded, Refused};
 
-/// Returns the name of a JSON member with its quotes, comma and colon, so that a single copy writes all of
-/// them.
+/// Expands to a constant with a comma, the quoted name of a JSON member, and a colon. So one copy writes all
+/// of them.
 macro_rules! member {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
@@ -151,8 +151,8 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes a JSON object (RFC 8259, section 4) and a line break. The macro [`member!`] creates the names of
-/// the members.
+/// Writes a JSON object (RFC 8259, section 4) and a line break. Each `name` argument is a result of the macro
+/// [`member!`].
 struct JsonObject<'l> {
     line: &'l mut Vec<u8>,
 }
@@ -188,7 +188,7 @@ impl<'l> JsonObject<'l> {
         self.line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Writes a string that contains no characters that JSON escapes.
+    /// Writes a string that needs no escaping.
     #[inline]
     fn literal(&mut self, name: &'static str, text: &str) {
         self.line.extend_from_slice(name.as_bytes());

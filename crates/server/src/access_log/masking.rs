@@ -33,9 +33,9 @@ pub(super) fn masked<'u>(url: &'u [u8], names: &[String]) -> Cow<'u, [u8]> {
     masked.into()
 }
 
-/// Returns `true` if the query parameter name `encoded` means `name` after percent-decoding. `+` means a
-/// space. Upper and lower case are equal, because a client that writes the name in another case still sends
-/// the secret value.
+/// Returns `true` if `encoded`, the name of a query parameter in a URL, equals `name` after decoding. Decodes
+/// percent-encoded bytes and replaces `+` by a space. Ignores case, because a client may write the name of a
+/// secret parameter in another case.
 fn is_name(encoded: &[u8], name: &[u8]) -> bool {
     let decoded =
         percent_decode(encoded).map(|byte| if byte == b'+' { b' ' } else { byte.to_ascii_lowercase() });

@@ -1,7 +1,7 @@
 //! Access logs: one line per request, written to the log by a separate thread.
 //!
-//! Each worker copies its lines into a separate buffer. One thread for all workers writes the buffers about
-//! ten times per second. If the target is too slow or blocked, the log drops lines and counts them. Requests
+//! Each worker has a buffer for its lines. One thread writes the buffers of all workers to the log about ten
+//! times per second. If the target is too slow or blocked, the log drops lines and counts them. Requests
 //! never wait for a log.
 
 mod client_text;
@@ -49,19 +49,19 @@ impl AccessLog {
         Ok(Self { writer: Arc::new(LogWriter::start(WRITER, lines.into(), target.open()?)?) })
     }
 
-    /// Writes further lines to `target` with the settings `lines`, also for open connections. Lines that are
-    /// already buffered go to the previous target. The thread of the log makes this change later, after the
-    /// call has returned. Only the names of the masked parameters change at once.
+    /// Switches the log to `target` and to the settings `lines`, also for requests on open connections. Lines
+    /// that are already buffered go to the previous target. The thread of the log switches shortly after this
+    /// call has returned. Only the list of masked parameters changes at once.
     pub fn replace(&self, lines: impl Into<AccessLogLines>, target: OpenTarget) {
         let lines = lines.into();
         let masked = lines.masked_parameters.clone();
         // A request with a newly masked parameter may arrive before the thread has switched to the new
-        // target.
+        // settings.
         self.writer.replace(lines, target, |lines| lines.masked_parameters.clone_from(&masked));
     }
 
-    /// Creates a new log file if the current file was moved away. The thread of the log does this later,
-    /// after the call has returned.
+    /// Creates a new log file if the current file was moved away. The thread of the log does this shortly
+    /// after this call has returned.
     pub fn reopen(&self) {
         self.writer.reopen();
     }

@@ -37,7 +37,8 @@ impl<T: Transport> Connection<T> {
         step
     }
 
-    /// Starts the next response in the order of the requests, or continues the current response.
+    /// Continues the current response. If no response is in progress, starts the response to the oldest
+    /// request in the queue.
     #[inline]
     fn poll_answer(&mut self, cx: &mut Context<'_>, now: Duration) -> Step {
         if self.ending.is_due() {
@@ -53,8 +54,8 @@ impl<T: Transport> Connection<T> {
         if self.write_interim() == Step::Moved {
             return Step::Moved;
         }
-        // A future response stays in the queue until it is available, because moving it out and back would
-        // copy it.
+        // A response that is not available yet stays in the queue, because moving it out and back would copy
+        // it.
         if let Some(Exchange { answer: Answer::Later(_), .. }) = self.exchanges.front() {
             return self.write_continue(now);
         }
@@ -66,8 +67,8 @@ impl<T: Transport> Connection<T> {
         Step::Moved
     }
 
-    /// Writes the pending interim responses of the handler of the oldest request in the queue. HTTP/1.0
-    /// clients get no interim responses (RFC 9110 §15.2).
+    /// Writes the interim responses that the handler of the oldest queued request has sent. HTTP/1.0 clients
+    /// get no interim responses (RFC 9110 §15.2).
     #[inline]
     fn write_interim(&mut self) -> Step {
         let Some(exchange) = self.exchanges.front_mut().filter(|exchange| !exchange.interim.is_empty())
@@ -94,8 +95,8 @@ impl<T: Transport> Connection<T> {
         Step::Waits
     }
 
-    /// Writes the head of `response`, and also the body if the whole body is available. Takes the body and
-    /// the metadata out of `response`, so the caller must not use `response` afterwards.
+    /// Writes the head of `response`. If the whole body is available, also writes the body. Takes the body
+    /// and the metadata out of `response`, so the caller must not use `response` afterwards.
     #[inline]
     pub(super) fn start_answer(
         &mut self,
@@ -112,7 +113,8 @@ impl<T: Transport> Connection<T> {
             && !self.is_last_answer()
             && self.can_content_be_finished();
         self.write_head(response, facts, body, is_persistent);
-        // A connection over the connection limit closes without waiting for the client.
+        // If the connection limit is exceeded, the server does not wait for the client before it closes the
+        // connection.
         let has_asked_for_end = !facts.is_persistent && !self.is_request_limit_reached();
         let may_be_followed = !self.guard.is_over_limit() && !self.is_input_ended() && !has_asked_for_end;
         let mut after = AfterAnswer { is_persistent, may_be_followed, tunnel: None };
@@ -208,15 +210,16 @@ impl<T: Transport> Connection<T> {
         self.http1.request_count() == self.service.config.limits.requests_per_connection
     }
 
-    /// Returns `true` if the next response is the last one on this connection, because no further request can
-    /// be parsed or the server drains.
+    /// Returns `true` if the current response is the last one on this connection. Either no further request
+    /// can be parsed, or the server is shutting down.
     #[inline]
     fn is_last_answer(&self) -> bool {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Returns `true` if the body of the current request is complete, or the handler is still reading it, or
-    /// its rest is small enough to discard. Otherwise, the connection must close after the response.
+    /// Returns `true` if the body of the current request does not prevent another request on the connection.
+    /// Either the body is complete, or the handler is still reading it, or the unread bytes are few enough to
+    /// discard.
     #[inline]
     fn can_content_be_finished(&mut self) -> bool {
         match &mut self.incoming {
@@ -226,8 +229,8 @@ impl<T: Transport> Connection<T> {
                     return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
                 }
                 if std::mem::take(&mut incoming.owes_continue) {
-                    // The response begins before the handler has read the body. So the client must no longer
-                    // wait for `100 (Continue)`.
+                    // The client still waits for `100 (Continue)` and has not sent the body. It must send the
+                    // body, because the handler may read it after the start of the response.
                     write_continue(self.output.bytes());
                 }
                 true
@@ -291,7 +294,8 @@ impl<T: Transport> Connection<T> {
         Some(streaming)
     }
 
-    /// Records the response with the large body at the end of the output, either as complete or as cut off.
+    /// Records the response whose large body is the tail of the output. The response is incomplete if bytes
+    /// of this body are unwritten.
     #[inline]
     pub(super) fn record_tail(&mut self) {
         if let Some(record) = self.tail_record.take() {

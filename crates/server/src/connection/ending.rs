@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Tunnel, TunnelHandler, TunnelTrace};
 
-/// The way in which a connection ends after its last response, if the end is already decided.
+/// The kind of end that a connection has after its last response. `No` while the connection continues.
 #[derive(Default)]
 pub(super) enum Ending {
     /// The connection continues.
@@ -21,20 +21,19 @@ pub(super) enum Ending {
     No,
     /// The connection closes at once and drops unwritten data.
     Abort,
-    /// The connection closes. If the client has sent data that the server has not read, `Linger` replaces
-    /// this state.
+    /// The connection closes. If the client has sent unread data, the connection changes to `Linger` instead.
     Close,
     /// The connection becomes a tunnel.
     PendingTunnel(Box<PendingTunnel>),
-    /// The connection closes after the client has had time to read the response. If the server closes a
-    /// connection with unread bytes, the kernel sends a reset, which can destroy the response (RFC 9112
-    /// §9.6).
+    /// The connection gives the client time to read the response, and then closes. If the server closed a
+    /// connection with unread bytes, the kernel would send a reset. The reset could destroy the response (RFC
+    /// 9112 §9.6).
     Linger,
-    /// The connection is reset, so that an incomplete response does not look complete. Needed if the end of
-    /// the connection marks the end of the response.
+    /// The connection is reset, so that an incomplete response does not look complete. Used if the end of the
+    /// connection marks the end of the response.
     Reset,
-    /// The client has time to read the response, until the time `until`. The server discards at most
-    /// `left_bytes` further bytes from the client.
+    /// The server waits until the time `until`, so that the client can read the response. Meanwhile, it
+    /// discards at most `left_bytes` further bytes from the client.
     Lingering { until: Duration, left_bytes: usize },
 }
 
@@ -43,7 +42,7 @@ pub(super) struct AfterAnswer {
     /// The connection continues.
     pub(super) is_persistent: bool,
     /// `true` if the client may still send data, because it has not asked to close the connection. If
-    /// `false`, the connection lingers only if the client has sent further bytes anyway.
+    /// `false`, the connection closes without `Linger`, unless the client has sent further bytes.
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<PendingTunnel>>,
@@ -77,7 +76,8 @@ pub(super) struct TunneledConnection {
 enum State {
     /// The handler of the tunnel runs.
     Runs(Pin<Box<dyn Future<Output = ()>>>),
-    /// Waits until the client has received the last bytes from the handler and the end of the stream.
+    /// The handler has ended. The server waits until the client has received all data and the end of the
+    /// stream.
     Closes { transport: Box<dyn Transport>, deadline: Deadline, until: Duration },
 }
 
@@ -104,7 +104,8 @@ impl TunneledConnection {
                 State::Runs(running) => {
                     ready!(running.as_mut().poll(cx));
                     let Some(transport) = self.trace.take_left() else {
-                        // Another task now owns the transport, so its further bytes are not counted.
+                        // The handler has passed the transport to another task. Bytes that this task sends or
+                        // receives later are not counted.
                         self.record(true);
                         return Poll::Ready(());
                     };
@@ -145,8 +146,8 @@ impl TunneledConnection {
     }
 }
 
-/// Records the request of a tunnel that is dropped before its end. Such a tunnel has two possible reasons:
-/// the drain has cut it off, or its handler has panicked. In both cases, no task polls the tunnel again.
+/// Records the request of a tunnel that is dropped before its end. Either the timeout of a graceful shutdown
+/// has expired, or the handler of the tunnel has panicked. In both cases, no task polls the tunnel again.
 impl Drop for TunneledConnection {
     fn drop(&mut self) {
         self.record(false);

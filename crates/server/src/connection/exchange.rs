@@ -23,7 +23,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Returns the queue entry for the error response to bytes that are not a valid request.
+    /// Returns a queue entry with the error `response`, for received bytes that are not a valid request.
     pub(super) fn refusal(response: Response, log: Option<Box<Log>>) -> Self {
         Self { facts: REFUSED, answer: Answer::Now(response), interim: Vec::new(), log, is_safe: false }
     }

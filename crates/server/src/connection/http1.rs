@@ -123,7 +123,7 @@ impl<T: Transport> Connection<T> {
         buffers: &mut Buffers,
         now: Duration,
     ) -> Poll<io::Result<Option<Box<PendingTunnel>>>> {
-        // The wakeup of the task may have been for any of the handlers.
+        // Any of the handlers may have caused the wakeup of the task.
         self.handlers_need_poll = true;
         for _ in 0..TURNS_MAX {
             let answered = self.poll_answers(cx, now);
@@ -201,8 +201,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Performs the steps to end the connection, after the output is written. Ready when the connection can
-    /// be dropped.
+    /// Ends the connection step by step. Called after the output is written. Ready when the connection can be
+    /// dropped.
     fn poll_ending(
         &mut self,
         cx: &mut Context<'_>,
@@ -264,7 +264,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Called when the connection is dropped, after its end or because the drain cuts it off.
+    /// Called when the connection is dropped, either after its end or because the timeout of a graceful
+    /// shutdown has expired.
     fn cut_off(&mut self) {
         if self.output.ends_with_connection && (self.streaming.is_some() || !self.output.is_empty()) {
             // A normal close would make the partial response look complete.
@@ -301,8 +302,8 @@ impl<T: Transport> Connection<T> {
                 self.ending = Ending::Reset;
             }
             Some((_, _)) => {
-                // If the client is still reading earlier data, the connection stays open until the write
-                // timeout.
+                // If the client has not received all earlier data, the connection stays open until then. The
+                // write timeout limits this time.
                 let is_sent = self.transport.poll_close(cx).is_ready();
                 self.ending = if is_sent { Ending::Abort } else { Ending::Close };
             }
@@ -408,8 +409,8 @@ impl<T: Transport> Driven<T> {
     }
 }
 
-/// If the connection is dropped before its end, the drain has cut it off. No task polls the connection again,
-/// so this function writes its records.
+/// A connection is dropped before its end if the timeout of a graceful shutdown has expired. No task polls
+/// the connection again, so this function writes its records.
 impl<T: Transport> Drop for Driven<T> {
     fn drop(&mut self) {
         if let State::Connection(connection) = &mut self.0 {
@@ -425,6 +426,6 @@ const TURNS_MAX: usize = 8;
 /// Maximum number of bytes that a client may still send while it reads the last response.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 
-/// Time after which a drain closes an idle connection. Long enough for the reactor to report data that has
-/// already arrived.
+/// Time after which a graceful shutdown closes an idle connection. Long enough for the reactor to report data
+/// that has already arrived.
 const DRAIN_IDLE: Duration = Duration::from_millis(150);

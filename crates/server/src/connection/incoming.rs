@@ -16,7 +16,7 @@ pub(crate) struct IncomingContent {
     /// Number of bytes in the last read.
     last_bytes: usize,
     /// Time at which the received bytes would have arrived if the client had sent them at the minimum rate.
-    /// Never in the future: see [`credit`](Self::pay).
+    /// Never in the future: see [`credit`](Self::credit).
     paid_until: Duration,
     /// Time at which the server paused reading, because the handler reads too slowly. `None` while the server
     /// reads.
@@ -78,8 +78,8 @@ impl IncomingContent {
     /// Counts received bytes. Each byte extends the deadline by the time that one byte takes at the minimum
     /// rate.
     ///
-    /// This is a token bucket that never holds more than the timeout. Without this bound, a client could send
-    /// a few megabytes at once, and the server would have to keep them in memory for hours.
+    /// The deadline is never later than the timeout after the current time. Without this bound, a client
+    /// could send a few megabytes at once and then pause for hours, while the server keeps them in memory.
     fn credit(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
         self.last_bytes = bytes;
         let nanoseconds =
@@ -102,7 +102,7 @@ impl IncomingContent {
         }
     }
 
-    /// Discards the rest of the body, at most `left` bytes.
+    /// Discards the remaining bytes of the body, at most `left`.
     pub(crate) fn discard(&mut self, left: u64) {
         self.target = Target::Discard { left };
         self.owes_continue = false;
@@ -141,7 +141,7 @@ impl IncomingContent {
                 self.paused_since.get_or_insert(now);
             }
             Poll::Ready(_) => {
-                // The time in which the server did not read does not count against the client.
+                // Time in which the server does not read does not count toward the timeout.
                 self.paid_until +=
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }
@@ -159,8 +159,8 @@ impl IncomingContent {
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Minimum size of the previous read for the use of a pipe. For less data, the system calls of a pipe cost
-/// more than a copy.
+/// Number of bytes that the previous read must have returned before the next read uses a pipe. For less data,
+/// the system calls of a pipe cost more than a copy.
 const BULK_BYTES: usize = 16 << 10;
 
 /// The error if an unread body exceeds the number of bytes to discard.

@@ -88,8 +88,8 @@ impl<T: Transport> Connection<T> {
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
             Poll::Pending => {
                 buffers.would_block = true;
-                // If the tokio budget of the task is used up, tokio wakes the task again instead of waiting
-                // for the socket.
+                // If the task has used up its tokio budget, the socket may still have data, and tokio wakes
+                // the task again.
                 if has_budget_remaining() {
                     self.input = Input::Awaited;
                 }
@@ -134,8 +134,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Returns the number of bytes to read, or `None` if nothing may be read now. If parsing must wait, a
-    /// small read still detects a failed connection.
+    /// Returns the maximum number of bytes to read, or `None` if nothing may be read now. While parsing must
+    /// wait, the connection still reads a few bytes, to detect that the client has left.
     fn read_limit(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,
@@ -156,7 +156,7 @@ impl<T: Transport> Connection<T> {
             if !self.may_parse(cx, buffers, now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
-            // The end of a body is an event that may need no further bytes.
+            // The parser can report the end of a body without further input bytes.
             let may_be_more = buffers.parsed != buffers.filled || self.incoming.is_some();
             if !may_be_more || !self.parse_one(cx, buffers, now) {
                 return outcome;
@@ -226,8 +226,8 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Calls the handler for a request, and responds with 500 if the handler panics. `after_head` contains
-    /// the bytes that arrived after the head. If they contain the complete body, returns its length, and
-    /// otherwise 0.
+    /// the bytes that arrived after the head. Returns the length of the body if they contain the complete
+    /// body, and otherwise 0.
     #[inline]
     fn handle_request(
         &mut self,
@@ -347,7 +347,7 @@ impl<T: Transport> Connection<T> {
         self.timers.stalled_since = None;
     }
 
-    /// Handles the end of the data from the client, after all data has been parsed.
+    /// Called when the client has closed its sending side and all its data has been parsed.
     fn handle_end_of_requests(&mut self, buffers: &mut Buffers) {
         let outcome = self.http1.handle_end_of_input(buffers.unparsed());
         buffers.parsed = buffers.filled;
@@ -378,8 +378,8 @@ impl<T: Transport> Connection<T> {
         }
         self.abandon();
         if self.exchanges.is_empty() && self.streaming.is_none() {
-            // The response to the request is already written, and the server was only discarding the rest of
-            // the body.
+            // The response to the request is already written, and the server was only discarding the
+            // remaining body bytes.
             self.end_after_output(Ending::Linger);
         }
     }
@@ -440,12 +440,12 @@ fn is_safe_or_unknown(unparsed: &[u8]) -> bool {
 /// Safe methods of RFC 9110 §9.2.1.
 const SAFE_METHODS: [&[u8]; 4] = [b"GET ", b"HEAD ", b"OPTIONS ", b"TRACE "];
 
-/// Minimum number of remaining body bytes for the use of a pipe. The connection reads a smaller rest into its
-/// buffer.
+/// Number of body bytes that must still be missing before the connection reads into a pipe. If fewer bytes
+/// are missing, it reads them into its buffer.
 const PIPED_BYTES_MIN: u64 = 64 << 10;
 
-/// Maximum number of unparsed bytes of a connection while parsing must wait. Large enough for the next
-/// request, and small enough for the memory of ten thousand clients.
+/// Maximum number of unparsed bytes that a connection buffers while parsing must wait. Large enough for the
+/// next request. Small enough to buffer data of ten thousand clients in memory.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ impl Outcome {
     }
 }
 
-/// Status in access logs if the client left before the response. The server never sends this status. nginx
-/// uses the same number.
+/// Status in access logs if the client left before the response. As in nginx, this status is only logged and
+/// never sent.
 pub(crate) const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::new(499) {
     Ok(status) => status,
     Err(_) => panic!("499 has three digits"),

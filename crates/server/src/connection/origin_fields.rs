@@ -17,8 +17,8 @@ pub(crate) struct OriginFields {
     lines: Vec<u8>,
     /// The value of `Date`, for HTTP/2.
     date: OnceCell<HeaderValue>,
-    /// Cache of HTTP/2 header sections with the current date. The key is the constant field lines from which
-    /// the section was made.
+    /// Cache of HTTP/2 header sections with the current date. The key of an entry is the constant HTTP/1.1
+    /// header section of a response, before `Server` and `Date` were added.
     sections: RefCell<Vec<(&'static str, HeaderMap)>>,
     renewed_at: Option<Duration>,
 }
@@ -53,8 +53,8 @@ impl OriginFields {
         (HeaderValue::from_static(SERVER), date.clone())
     }
 
-    /// Returns the HTTP/2 header section that was made from `lines`, `Server` and `Date`. Calls `make` only
-    /// if the section is not in the cache.
+    /// Returns the HTTP/2 header section with the fields `lines`, `Server` and `Date`. Calls `make` to create
+    /// the section if it is not in the cache.
     pub(crate) fn section(&self, lines: &'static str, make: impl FnOnce() -> HeaderMap) -> HeaderMap {
         let mut sections = self.sections.borrow_mut();
         if let Some((_, section)) = sections.iter().find(|(of, _)| ptr::eq(*of, lines)) {
@@ -67,8 +67,8 @@ impl OriginFields {
         section
     }
 
-    /// Returns the lines `Server` and `Date`, without a line that the handler has set in a response with
-    /// `marks`.
+    /// Returns the lines `Server` and `Date` for a response with `marks`. Leaves a line out if the handler
+    /// has set this header in the response.
     #[inline]
     pub(crate) fn lines_without(&self, marks: Marks) -> &[u8] {
         let (server, date) = self.lines.split_at(SERVER_LINE.len().min(self.lines.len()));

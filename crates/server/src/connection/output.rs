@@ -8,7 +8,8 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 
 use crate::response::FileRange;
 
-/// Bytes to write, followed by at most one large piece that is written without a copy.
+/// Bytes to write. After them, the output may contain one large piece of a body, which is written without a
+/// copy.
 #[derive(Default)]
 pub(super) struct Output {
     bytes: PooledBuffer,
@@ -50,13 +51,13 @@ impl Output {
         self.bytes.len() == self.written && !self.has_tail()
     }
 
-    /// Returns `true` if more may be added: there is no tail, and fewer than `bytes_max` bytes wait.
+    /// Returns `true` if more may be added: there is no tail, and fewer than `bytes_max` bytes are unwritten.
     #[inline]
     pub(super) fn has_capacity(&self, bytes_max: usize) -> bool {
         !self.has_tail() && self.bytes.len() - self.written < bytes_max
     }
 
-    /// Returns `true` if a large piece waits after the bytes.
+    /// Returns `true` if the output contains an unwritten large piece.
     pub(super) const fn has_tail(&self) -> bool {
         !matches!(self.tail, Tail::None)
     }
@@ -83,7 +84,7 @@ impl Output {
     #[inline]
     pub(super) fn give_buffer_back(&mut self, shared: &mut PooledBuffer) {
         if shared.capacity() > 0 {
-            // The output has a separate buffer, because bytes were pending after an earlier poll.
+            // The output did not take the shared buffer, because bytes were pending after an earlier poll.
             if self.bytes.len() == self.written {
                 self.bytes = PooledBuffer::default();
                 self.written = 0;
@@ -160,8 +161,8 @@ impl Output {
     }
 }
 
-/// Sends a part of a file. Fails if the file has become shorter, because then the response cannot be
-/// completed.
+/// Sends a part of a file. Fails if another process has shortened the file, because then the response cannot
+/// be completed.
 fn poll_send_file<T: Transport>(
     cx: &mut Context<'_>,
     transport: &mut T,

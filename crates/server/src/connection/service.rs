@@ -99,8 +99,8 @@ impl Service {
         self.record.as_ref().map(|_| self.worker.clock().now_exact())
     }
 
-    /// Returns the status for the record of a request that got no response: 503 if the drain has cut the
-    /// connection off, and otherwise 499, because the client has left.
+    /// Returns the status to record for a request that got no response. The status is 503 if the timeout of a
+    /// graceful shutdown has expired, and otherwise 499, because the client has left.
     pub(crate) fn unanswered(&self) -> StatusCode {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }

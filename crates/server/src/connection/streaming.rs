@@ -24,7 +24,7 @@ pub(super) struct Streaming {
     pub(super) status: StatusCode,
     /// Number of body bytes that were added to the output so far.
     pub(super) sent_bytes: u64,
-    /// `true` if a drain has ended the body early.
+    /// `true` if the stream has ended the body early, because of a graceful shutdown.
     pub(super) is_cut_short: bool,
     pub(super) after: AfterAnswer,
     pub(super) record: StreamRecord,
@@ -37,12 +37,13 @@ pub(super) struct StreamRecord {
 }
 
 enum Framing {
-    /// The body has a known length, and `remaining` bytes are still missing.
+    /// The body has a known length, and the stream must still supply `remaining` bytes.
     Bytes {
         remaining: u64,
     },
-    /// The body is sent in chunks. `owes_end` is `true` if the line end after the latest chunk is still
-    /// missing, because no bytes can be added to the output until a large piece is written.
+    /// The body is sent in chunks. If `owes_end` is `true`, the line end after the latest chunk is still
+    /// missing. The chunk is a large piece at the end of the output, so the line end can be added only after
+    /// the chunk is written.
     Chunked {
         owes_end: bool,
     },
@@ -108,8 +109,8 @@ impl Streaming {
             .unwrap_or_else(|_| Some(Poll::Ready(Err(PANICKED.into()))))
     }
 
-    /// Returns the next item of the stream. During a drain, returns the last bytes of the stream if the
-    /// stream ends early.
+    /// Returns the next item of the stream. During a graceful shutdown, a stream may end early. Then this
+    /// function returns the last bytes of the stream, and later `None`.
     pub(super) fn poll_next_or_drain(
         &mut self,
         is_draining: bool,

@@ -22,13 +22,13 @@ pub(super) struct Timers {
     pub(super) stalled_since: Option<Duration>,
 }
 
-/// Reason for a read timer.
+/// The timeout for which a read timer is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadTimer {
     /// Timeout of a request body.
     Content,
-    /// Close of a connection without requests during a drain. The delay is short, but long enough to handle
-    /// data that has already arrived.
+    /// Time until a graceful shutdown closes a connection without requests. It is short, but long enough to
+    /// handle data that has already arrived.
     DrainIdle,
     /// Timeout of a client that has closed its sending side and waits for a response. Such a client has
     /// probably left.
