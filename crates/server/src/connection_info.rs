@@ -11,7 +11,7 @@ use thruway_net::{ClientAddr, Peer};
 use crate::layers::ListenerCompression;
 use crate::response::Response;
 
-/// Properties of a connection, for the handlers of its requests.
+/// Properties of a connection. Handlers of its requests can read them.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
     /// Address of the client. If the listener uses the PROXY protocol, the address comes from its header.
@@ -55,17 +55,17 @@ impl ConnectionInfo {
         }
     }
 
-    /// Returns `true` if a request on this connection may name `scheme` in an absolute-form target or in
-    /// `:scheme` (RFC 9110 §4.2, §7.4). Only `http` and `https` name resources of this server. Without TLS,
-    /// `https` is allowed only if `may_have_ended_tls` is `true`: a proxy may have ended the TLS connection
-    /// of the client.
+    /// Returns `true` if the server accepts requests for `scheme` on this connection (RFC 9110 §4.2, §7.4). A
+    /// request names its scheme in an absolute-form target or in `:scheme`. The server accepts `http` on all
+    /// connections, and `https` on TLS connections. If `may_have_ended_tls` is `true`, the server also
+    /// accepts `https` on plain connections, because a proxy may decrypt TLS and forward plain HTTP.
     pub(crate) fn serves_scheme(&self, scheme: &str, may_have_ended_tls: bool) -> bool {
         scheme.eq_ignore_ascii_case("http")
             || (scheme.eq_ignore_ascii_case("https") && (self.tls.is_some() || may_have_ended_tls))
     }
 
-    /// Returns `true` if the requested host belongs to another listener, which requires other client
-    /// certificates.
+    /// Returns `true` if the requested host belongs to another listener, according to [`LiveOtherHosts`].
+    /// Such a listener requires other client certificates than this listener.
     #[inline]
     pub(crate) fn is_other_host(&self, head: &RequestHead<'_>) -> bool {
         let Some(tls) = &self.tls else { return false };
@@ -92,12 +92,12 @@ impl ConnectionInfo {
     }
 }
 
-/// Hosts that other listeners serve. All connections of a listener share this value, including connections
-/// that were accepted before a reload.
+/// Hosts that other listeners serve. All connections of a listener share this value. After a reload, the new
+/// value also applies to existing connections.
 pub(crate) type LiveOtherHosts = Arc<ArcSwapOption<OtherHosts>>;
 
-/// The TLS settings that determine if a host belongs to this listener or to another one. `others` are the
-/// listeners that require other client certificates than this listener.
+/// The TLS acceptors that decide if a host belongs to this listener or to another one. `own` belongs to this
+/// listener. `others` belong to the listeners that require other client certificates.
 #[derive(Debug)]
 pub(crate) struct OtherHosts {
     pub(crate) own: Arc<TlsAcceptor>,

@@ -48,16 +48,18 @@ impl ContentCoding {
     }
 }
 
-/// Returns the codings that the client accepts, best first. `None` means `identity`, the unencoded file.
-/// Codings of equal weight have the order br, zstd, gzip, identity.
+/// Returns the codings that the client accepts, in the order of their weights, highest first. `None` stands
+/// for `identity`, which is unencoded content. Codings of equal weight have the order br, zstd, gzip,
+/// identity.
 pub(crate) fn accepted(fields: FieldLines<'_>) -> impl Iterator<Item = Option<ContentCoding>> {
     let mut weighted = CANDIDATES.map(|coding| (coding, weight_of(coding, fields)));
     weighted.sort_by_key(|(_, weight)| Reverse(*weight));
     weighted.into_iter().filter_map(|(coding, weight)| weight.map(|_| coding))
 }
 
-/// Returns the coding of `candidates` that the client prefers. Among equally preferred codings, the first
-/// wins. `None` if the client accepts no candidate or prefers unencoded content.
+/// Returns the coding of `candidates` to which the client gives the highest weight. Of several such codings,
+/// returns the first one. Returns `None` if the client accepts no candidate, or gives a higher weight to
+/// unencoded content.
 pub(crate) fn choose(
     candidates: impl IntoIterator<Item = ContentCoding>,
     fields: FieldLines<'_>,
@@ -68,9 +70,10 @@ pub(crate) fn choose(
     (weight_of(None, fields) <= Some(weight)).then_some(coding)
 }
 
-/// Returns the weight that the client gives to `coding`. `None` if the client does not accept the coding.
-/// Without `Accept-Encoding`, the standard allows any coding, but this function returns `None` for all
-/// codings. `identity` is accepted unless the client excludes it, but only as the last choice.
+/// Returns the weight that the client gives to `coding`, or to `identity` if `coding` is `None`. Returns
+/// `None` if the client does not accept the coding. Without `Accept-Encoding`, the client accepts only
+/// `identity`, although the standard would allow any coding. `identity` has weight 0 if the client does not
+/// mention it, so all accepted codings take precedence.
 fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u16> {
     let is_named = |name: &[u8]| match coding {
         Some(coding) => coding.is_named(name),
@@ -83,8 +86,8 @@ fn weight_of(coding: Option<ContentCoding>, fields: FieldLines<'_>) -> Option<u1
     }
 }
 
-/// Returns the weight of the first list member with a name for which `is_named` returns `true`. Skips members
-/// with invalid syntax.
+/// Returns the weight of the first list member whose name satisfies `is_named`. Skips members with invalid
+/// syntax.
 fn find_weight(fields: FieldLines<'_>, is_named: impl Fn(&[u8]) -> bool) -> Option<u16> {
     fields
         .all("accept-encoding")

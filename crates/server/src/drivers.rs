@@ -1,4 +1,4 @@
-//! Passes the accepted connections of a worker to their drivers.
+//! Selects a driver for each connection that a worker accepts, and starts it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub(crate) struct Drivers {
     serving: Arc<Serving>,
     http: ConnectionDriver,
     /// Drivers for listeners with pre-handlers.
-    treated: Vec<(PreHandlers, ConnectionDriver)>,
+    pre_handler_drivers: Vec<(PreHandlers, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
 
@@ -36,7 +36,7 @@ impl Drivers {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
         let http = ConnectionDriver::live(handler.clone(), serving.config.clone(), worker.clone(), record);
         let stream_records = stream_records(&serving);
-        Self { handler, worker, serving, http, treated: Vec::new(), stream_records }
+        Self { handler, worker, serving, http, pre_handler_drivers: Vec::new(), stream_records }
     }
 
     /// Drives a connection in a separate task, with the current settings from `live`.
@@ -58,9 +58,9 @@ impl Drivers {
 
     /// Creates a driver with the pre-handlers of `listener`, unless such a driver exists.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
-        if self.treated.iter().all(|(of, _)| !of.is_of(listener)) {
+        if self.pre_handler_drivers.iter().all(|(of, _)| !of.is_of(listener)) {
             let http = self.http.with_pre_handlers(pre_handlers.clone());
-            self.treated.push((pre_handlers, http));
+            self.pre_handler_drivers.push((pre_handlers, http));
         }
     }
 
@@ -70,11 +70,14 @@ impl Drivers {
         if listener.redirect_to_https.is_none() && listener.first.is_none() {
             return &self.http;
         }
-        self.treated.iter().find(|(of, _)| of.is_of(listener)).map_or(&self.http, |(_, http)| http)
+        self.pre_handler_drivers
+            .iter()
+            .find(|(of, _)| of.is_of(listener))
+            .map_or(&self.http, |(_, http)| http)
     }
 
-    /// Uses the settings `now` for new connections. Open connections keep their settings and buffers, because
-    /// the size of a buffer depends on the limits.
+    /// Applies the settings `now` to new connections. Open connections keep their previous settings and
+    /// buffers, because the limits determine the sizes of the buffers.
     #[cold]
     fn renew(&mut self, now: Arc<Serving>) {
         let before = &self.serving;
@@ -88,7 +91,7 @@ impl Drivers {
         }
         if !Arc::ptr_eq(&before.config, &now.config) {
             self.http = self.http.with_config(now.config.clone());
-            self.treated.clear();
+            self.pre_handler_drivers.clear();
         }
         if self.stream_records.is_none() {
             self.stream_records = stream_records(&now);
@@ -151,7 +154,8 @@ fn serve_behind_proxy(
                 info.apply_proxy_header(header);
                 early
             }
-            // Port scans end the connection without a header, and some of them reset it.
+            // Port scanners close or reset the connection without sending a header, so this is logged only at
+            // debug level.
             Err(ReceiveError::Ended | ReceiveError::Io(_)) => {
                 return tracing::debug!(%proxy, "connection ended without a PROXY header");
             }

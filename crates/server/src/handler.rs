@@ -116,8 +116,8 @@ where
     }
 }
 
-/// Returns a handler that calls `answer` when the complete request body has arrived. A request with a larger
-/// body than `limit_bytes` gets 413.
+/// Returns a handler that calls `answer` when the complete request body has arrived. If the body exceeds
+/// `limit_bytes`, the request gets 413.
 pub fn with_whole_content<F, R>(limit_bytes: usize, answer: F) -> impl Handler
 where
     F: Fn(&Request<'_>) -> R + Send + Sync + 'static,
@@ -126,8 +126,8 @@ where
     WithWholeContent { limit_bytes, answer: Arc::new(answer) }
 }
 
-/// Returns a handler that calls `answer` with `state` and the request. Use it for state that several handlers
-/// share, such as a store or keys.
+/// Returns a handler that calls `answer` with `state` and the request. Use it if several handlers share
+/// state, such as a store or keys.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -236,15 +236,16 @@ impl Request<'_> {
     }
 
     /// Lets `handler` answer the request with another head. `handler` need not live longer than this call.
-    /// Use it in handlers that add or remove headers. Headers that frame the body must not change.
+    /// Use it in handlers that add or remove headers. It must not change headers that frame the body, such as
+    /// `Content-Length`.
     pub fn forward_with_head(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
     }
 }
 
 impl OwnedRequest {
-    /// Lets `handler` answer the request as if it had just arrived. Use it in handlers that wait before they
-    /// pass the request to another handler.
+    /// Lets `handler` answer the request. Use it in handlers that wait before they pass an owned request to
+    /// another handler.
     pub fn forward_to(mut self, handler: &dyn Handler) -> Answer {
         let content = self.take_content();
         let whole = content.as_whole().cloned();

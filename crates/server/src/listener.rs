@@ -26,7 +26,7 @@ pub struct Listener {
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
 }
 
-/// HTTP versions that a listener accepts on connections without negotiation of the version.
+/// HTTP versions that a listener accepts if a connection has not negotiated the version in its TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum ListenerProtocols {
     #[default]
@@ -44,21 +44,22 @@ pub(crate) struct ListenerTls {
     pub(crate) other_hosts: LiveOtherHosts,
 }
 
-/// Answers some requests of a listener before redirects and routes apply. Use it for resources that must be
-/// reachable on every listener.
+/// A handler that can answer requests of a listener before redirects and routes apply. Use it for resources
+/// that must be reachable on every listener.
 pub trait AnswerFirst: Send + Sync + 'static {
-    /// Returns a response, or `None` to leave the request to the other handlers.
+    /// Returns a response, or `None` to pass the request on to the redirect and the handler of the server.
     fn answer(&self, request: &Request<'_>) -> Option<Response>;
 }
 
-/// Settings of the PROXY protocol. Each connection begins with a header of version 1 or 2, which names the
-/// client. The header must arrive within [`header_section`](crate::Timeouts::header_section). Connections
-/// without this header are closed.
+/// Settings of the PROXY protocol. Each connection must begin with a PROXY header of version 1 or 2, which
+/// contains the client address. The header must arrive within
+/// [`header_section`](crate::Timeouts::header_section). Connections without this header are closed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ProxyProtocol {
     /// Networks from which PROXY headers are accepted. Connections from other networks are closed before any
     /// byte is read. Default: empty, so that headers are accepted from all networks. With this default, make
-    /// sure that only proxies can reach the listener. Connections over a Unix socket are always accepted.
+    /// sure that only proxies can reach the listener, because any other client can forge its address. Headers
+    /// over a Unix socket are always accepted.
     pub from: Networks,
 }
 
@@ -77,24 +78,24 @@ impl Listener {
         }
     }
 
-    /// Expects a PROXY protocol header at the start of each connection. The header names the
-    /// [client](crate::ConnectionInfo::client).
+    /// Expects a PROXY protocol header at the start of each connection. The header contains the address of
+    /// the [client](crate::ConnectionInfo::client).
     #[must_use]
     pub fn proxy_protocol(self, proxy_protocol: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(proxy_protocol), ..self }
     }
 
     /// Accepts only TLS connections. If the listener uses the PROXY protocol, TLS begins after the PROXY
-    /// header. The handshake must end within [`header_section`](crate::Timeouts::header_section). Connections
-    /// that are passed to [`streams`](Self::streams) are not decrypted.
+    /// header. The handshake must end within [`header_section`](crate::Timeouts::header_section). The server
+    /// does not decrypt connections that it passes to [`streams`](Self::streams).
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
         let other_hosts = LiveOtherHosts::default();
         Self { tls: Some(ListenerTls { acceptor, strict_transport_security: None, other_hosts }), ..self }
     }
 
-    /// Adds the header `Strict-Transport-Security` (RFC 6797) with this value, such as `max-age=31536000`, to
-    /// responses over TLS, unless a response already contains it.
+    /// Adds the header `Strict-Transport-Security` (RFC 6797) to responses over TLS, unless a response
+    /// already contains it. `value` is the value of the header, such as `max-age=31536000`.
     #[must_use]
     pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
         if let Some(tls) = &mut self.tls {
@@ -103,11 +104,11 @@ impl Listener {
         self
     }
 
-    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts that belong to `others`, the TLS acceptors of
-    /// other listeners. A host belongs to another listener if that listener has a certificate for the host,
-    /// and this listener has no such certificate. A certificate with the exact name takes precedence over a
-    /// wildcard. Pass the acceptors of all listeners that require other client certificates, because a client
-    /// of this listener has not presented such a certificate.
+    /// Responds 421 (RFC 9110 §15.5.20) to requests for hosts that belong to other listeners. `others` are
+    /// the TLS acceptors of those listeners. A host belongs to another listener if that listener has a
+    /// certificate for the host, and this listener has none. If both have a certificate, one with the exact
+    /// name takes precedence over a wildcard. Pass the acceptors of all listeners that require other client
+    /// certificates. Otherwise, clients of this listener could reach those hosts without such a certificate.
     #[must_use]
     pub fn with_other_hosts(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -118,8 +119,8 @@ impl Listener {
         self
     }
 
-    /// Accepts HTTP/2 also without negotiation (RFC 9113 §3.3). The first bytes of a connection determine the
-    /// HTTP version.
+    /// Also accepts HTTP/2 on connections without TLS (RFC 9113 §3.3). The first bytes of a connection
+    /// determine the HTTP version.
     #[must_use]
     pub fn http2(self) -> Self {
         Self { protocols: ListenerProtocols::Both, ..self }
@@ -157,8 +158,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Returns this listener as the replacement of `before`. Connections that `before` has accepted also use
-    /// the new list of other hosts.
+    /// Returns this listener as the replacement of the listener `before`. From now on, connections that
+    /// `before` has accepted also use the other hosts of this listener.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.other_hosts.store(tls.other_hosts.load_full());
@@ -171,7 +172,7 @@ impl Listener {
         self.streams.is_some()
     }
 
-    /// Returns the listener with the address that the system has chosen.
+    /// Returns the listener with the actual address, in which the system has replaced port 0.
     pub(crate) fn at(self, address: &ListenAddr) -> Self {
         Self { address: address.clone(), ..self }
     }

@@ -1,7 +1,7 @@
 //! The parts of a server that can be replaced while it runs.
 //!
-//! Open connections keep their limits, timeouts and trusted proxies. Workers check for new settings once for
-//! each new connection. They check for a new handler before each request, which costs one comparison.
+//! Open connections keep their limits, timeouts and trusted proxies. A worker checks for new settings when it
+//! accepts a connection. It checks for a new handler before each request, which costs one comparison.
 
 use std::cell::{Ref, RefCell};
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::record::Recorder;
 pub struct LiveServer {
     handler: LiveHandler,
     serving: LiveServing,
-    places: Arc<Mutex<Vec<ListenerEntry>>>,
+    entries: Arc<Mutex<Vec<ListenerEntry>>>,
     workers: LiveWorkers,
 }
 
@@ -30,7 +30,7 @@ pub struct LiveServer {
 #[derive(Debug)]
 pub struct BoundListeners(Vec<(Listener, Socket)>);
 
-/// Sends the handler of a server to all workers.
+/// Channel that sends the current handler of a server to all workers.
 pub(crate) type LiveHandler = watch::Sender<Arc<dyn Handler>>;
 
 /// The handler of a server, as one worker sees it.
@@ -53,8 +53,8 @@ pub(crate) struct Serving {
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// The slot of a listener, which all workers share. The slot is empty after the listener was removed and its
-/// last accepted connection has reached a driver.
+/// The slot of a listener, which all workers share. The slot becomes empty after the listener was removed and
+/// a driver has received its last accepted connection.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
 /// Empties the slot of a listener when no worker accepts connections for it anymore. Open connections of the
@@ -83,16 +83,16 @@ impl LiveServer {
     pub(crate) fn new(
         handler: LiveHandler,
         serving: LiveServing,
-        places: Vec<ListenerEntry>,
+        entries: Vec<ListenerEntry>,
         workers: LiveWorkers,
     ) -> Self {
-        Self { handler, serving, places: Arc::new(Mutex::new(places)), workers }
+        Self { handler, serving, entries: Arc::new(Mutex::new(entries)), workers }
     }
 
     /// Returns the addresses of the listeners in the order of the configuration. In place of port 0, an
     /// address contains the actual port.
     pub fn addresses(&self) -> Vec<ListenAddr> {
-        self.places().iter().map(|place| place.address.clone()).collect()
+        self.entries().iter().map(|entry| entry.address.clone()).collect()
     }
 
     /// Returns the limits and timeouts for new connections.
@@ -106,11 +106,11 @@ impl LiveServer {
     /// # Errors
     /// An address cannot be bound. In this case, the server continues unchanged.
     pub fn bind(&self, listeners: Vec<Listener>) -> Result<BoundListeners, BindError> {
-        let mut present = self.places().clone();
+        let mut present = self.entries().clone();
         let socket = |listener: Listener| {
-            let kept = present.iter().position(|place| place.wanted == listener.address);
+            let kept = present.iter().position(|entry| entry.wanted == listener.address);
             let socket = match kept {
-                Some(place) => Socket::Kept(present.remove(place)),
+                Some(entry) => Socket::Kept(present.remove(entry)),
                 None => Socket::New(bind(&listener.address, self.workers.count(), BACKLOG)?),
             };
             Ok((listener, socket))
@@ -121,33 +121,34 @@ impl LiveServer {
     /// Uses `config` and `listeners` for new connections. Listeners that are missing in `listeners` accept no
     /// more connections. Their open connections end after the accepted requests.
     pub fn replace(&self, config: Config, listeners: BoundListeners) {
-        let mut places = self.places();
+        let mut entries = self.entries();
         let before = self.serving.load_full();
         let mut serving = Serving {
             config: if *before.config == config { before.config.clone() } else { Arc::new(config) },
             recorder: before.recorder.clone(),
-            // Removed listeners stay until the workers have handled their accepted connections.
+            // A removed listener keeps its slot until the workers have passed its accepted connections to
+            // drivers.
             listeners: before.listeners.clone(),
         };
         let (mut wanted, mut new) = (Vec::new(), Vec::new());
         for (listener, socket) in listeners.0 {
-            wanted.push(serving.place(listener, socket, &mut new));
+            wanted.push(serving.assign_slot(listener, socket, &mut new));
         }
         self.serving.store(Arc::new(serving));
         for (number, bound) in new {
             tracing::info!(address = %bound.address(), "listening");
             self.workers.listen(number, bound);
         }
-        let is_gone = |place: &&ListenerEntry| wanted.iter().all(|wanted| wanted.listener != place.listener);
-        for ListenerEntry { listener, address, .. } in places.iter().filter(is_gone) {
+        let is_gone = |entry: &&ListenerEntry| wanted.iter().all(|wanted| wanted.listener != entry.listener);
+        for ListenerEntry { listener, address, .. } in entries.iter().filter(is_gone) {
             tracing::info!(%address, "no longer listening");
             self.workers.stop_listening(*listener);
         }
-        *places = wanted;
+        *entries = wanted;
     }
 
-    /// Lets `handler` answer all further requests, also on open connections. A request that the previous
-    /// handler has begun to answer stays with the previous handler.
+    /// Lets `handler` answer all further requests, also on open connections. The previous handler completes
+    /// the requests that it has begun to answer.
     pub fn replace_handler<M>(&self, handler: impl IntoHandler<M>) {
         self.handler.send_replace(handler.into_handler());
     }
@@ -164,18 +165,19 @@ impl LiveServer {
         self.workers.set_connections_max(connections.unwrap_or_else(default));
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<ListenerEntry>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Vec<ListenerEntry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WorkerHandler {
-    /// Returns the handler for a worker. A task of the worker replaces it when `live` changes.
+    /// Returns a handler for a worker, which follows the changes of `live`.
     pub(crate) fn following(live: &LiveHandler) -> Rc<Self> {
         let mut changes = live.subscribe();
         let handler = Rc::new(Self::new(live.subscribe()));
         let followed = handler.clone();
-        // Without this task, a worker without requests would keep the previous handler and its upstreams.
+        // Without this task, a worker that gets no requests would keep the previous handler and its upstreams
+        // in memory.
         spawn(async move {
             while changes.changed().await.is_ok() {
                 drop(followed.latest());
@@ -213,32 +215,37 @@ impl Latest {
 
 impl Serving {
     /// Assigns a slot to `listener`. If the socket is new, adds it to `new`.
-    fn place(&mut self, listener: Listener, socket: Socket, new: &mut Vec<(usize, Bound)>) -> ListenerEntry {
+    fn assign_slot(
+        &mut self,
+        listener: Listener,
+        socket: Socket,
+        new: &mut Vec<(usize, Bound)>,
+    ) -> ListenerEntry {
         match socket {
-            Socket::Kept(place) => {
-                let slot = &self.listeners[place.listener];
-                let listener = listener.at(&place.address);
+            Socket::Kept(entry) => {
+                let slot = &self.listeners[entry.listener];
+                let listener = listener.at(&entry.address);
                 let listener = match slot.load_full() {
                     Some(before) => listener.in_place_of(&before),
                     None => listener,
                 };
                 slot.store(Some(Arc::new(listener)));
-                place
+                entry
             }
             Socket::New(bound) => {
                 let number = self.listeners.len();
-                let place = ListenerEntry::new(number, &listener, &bound);
+                let entry = ListenerEntry::new(number, &listener, &bound);
                 let (slot, bound) = slot(listener, bound);
                 self.listeners.push(slot);
                 new.push((number, bound));
-                place
+                entry
             }
         }
     }
 }
 
-/// Creates the slot of a listener. Returns the slot and the bound socket. The slot is emptied when no worker
-/// uses the socket anymore.
+/// Creates the slot of a listener. Returns the slot and the bound socket. The slot becomes empty when no
+/// worker uses the socket anymore.
 pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
     let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
     let bound = bound.keeping(Arc::new(Release(slot.clone())));
@@ -259,10 +266,10 @@ impl ListenerEntry {
 
 impl fmt::Debug for LiveServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { serving, places, workers, .. } = self;
+        let Self { serving, entries, workers, .. } = self;
         f.debug_struct("LiveServer")
             .field("serving", serving)
-            .field("places", places)
+            .field("entries", entries)
             .field("workers", workers)
             .finish_non_exhaustive()
     }

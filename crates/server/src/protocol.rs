@@ -19,9 +19,9 @@ pub enum HttpProtocol {
 }
 
 /// Detects the protocol of a connection from its first bytes (RFC 9113 §3.3), and appends these bytes to
-/// `early`. No HTTP/1.1 request begins like the preface of HTTP/2. `None` if the connection fails or times
-/// out.
-pub(crate) async fn recognise<T: Transport>(
+/// `early`. The detection is reliable, because no HTTP/1.1 request begins like the preface of HTTP/2. Returns
+/// `None` if the connection fails or times out.
+pub(crate) async fn read_protocol<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,
     guard: &ConnectionGuard,
@@ -36,7 +36,8 @@ pub(crate) async fn recognise<T: Transport>(
             if let Some(protocol) = detect_protocol(early) {
                 return Poll::Ready(Some(protocol));
             }
-            // During a drain, a silent connection is treated like any other idle HTTP/1.1 connection.
+            // During a graceful shutdown, the server treats a connection without any bytes like an idle
+            // HTTP/1.1 connection.
             if early.is_empty() && guard.is_draining() {
                 return Poll::Ready(Some(HttpProtocol::Http1));
             }
@@ -72,8 +73,8 @@ fn detect_protocol(bytes: &[u8]) -> Option<HttpProtocol> {
     }
 }
 
-/// Reads bytes from the client and appends them to `early`. Returns the number of bytes, which is 0 at the
-/// end of the input, or `None` if the connection has failed.
+/// Reads bytes from the client and appends them to `early`. Returns the number of bytes, or `None` if the
+/// connection has failed. The number is 0 if the client has closed its sending side.
 fn poll_append<T: Transport>(
     transport: &mut T,
     early: &mut PooledBuffer,

@@ -15,8 +15,8 @@ use crate::response::{Forwarded, Refused};
 pub struct Record<'a> {
     /// The connection of the request.
     pub connection: &'a ConnectionInfo,
-    /// The client: the other end of the connection, or the client that a [trusted
-    /// proxy](crate::TrustedProxies) names.
+    /// The client. If a [trusted proxy](crate::TrustedProxies) has reported the client, this is the reported
+    /// address. Otherwise, it is the other end of the connection.
     pub client: ClientAddr,
     /// Head of the request. `None` for bytes that are not a valid request.
     pub head: Option<RequestHead<'a>>,
@@ -24,24 +24,25 @@ pub struct Record<'a> {
     pub time: SystemTime,
     /// Status of the response.
     pub status: StatusCode,
-    /// Number of response body bytes that were sent or passed to the kernel. For a tunnel, the number of all
-    /// bytes to the client.
+    /// Number of response body bytes that were sent or passed to the kernel. For a tunnel, the number of
+    /// bytes from the tunnel to the client.
     pub content_bytes: u64,
-    /// Number of bytes from the client through the tunnel that the request has opened. `None` without a
+    /// Number of bytes that the client has sent through the tunnel. `None` if the request has opened no
     /// tunnel.
     pub received_bytes: Option<u64>,
     /// Time from the arrival of the complete head to the end of the response or tunnel.
     pub duration: Duration,
-    /// Data about the forwarding of the request, if the handler has added such data.
+    /// The upstream, retries and timings of the request, if the handler has forwarded it and recorded this
+    /// data.
     pub forwarded: Option<&'a Forwarded>,
     /// The policy that rejected the request, if any.
     pub refused: Option<&'a Refused>,
     /// Name of the authenticated user, if a handler or layer has set it.
     pub user: Option<&'a str>,
-    /// `true` if the whole response was written. Otherwise, the client left, the body failed, or the drain
-    /// has cut the response off.
+    /// `true` if the whole response was written. `false` if the client left, the body failed, or the timeout
+    /// of a graceful shutdown expired.
     pub is_complete: bool,
-    /// `true` if the drain has cut the response off.
+    /// `true` if the response is incomplete because the timeout of a graceful shutdown expired.
     pub is_cut_off: bool,
 }
 
@@ -76,14 +77,14 @@ pub type TakeStreamRecord = Box<dyn FnMut(&StreamRecord<'_>)>;
 /// The function that receives the records of non-HTTP connections, shared by all listeners of a worker.
 pub(crate) type StreamRecords = Rc<RefCell<TakeStreamRecord>>;
 
-/// Creates the function that receives the records of a worker. The function runs on the worker's thread for
-/// each request and must not block.
+/// Receives the records of requests and connections. For each worker, it creates a function that the worker
+/// calls on its own thread after each request. This function must not block.
 pub trait Recorder: Send + Sync + 'static {
     /// Returns the function that receives the records of requests on one worker.
     fn start(&self) -> TakeRecord;
 
-    /// Returns the function that receives the records of non-HTTP connections on one worker. Default: a
-    /// function without effect.
+    /// Returns the function that receives the records of non-HTTP connections on one worker. The default
+    /// function ignores the records.
     fn start_streams(&self) -> TakeStreamRecord {
         Box::new(|_| {})
     }

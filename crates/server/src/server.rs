@@ -86,8 +86,9 @@ impl Server {
 
     /// Sets the maximum number of open connections. Default: the descriptor limit, less a reserve.
     ///
-    /// Further connections get 503, and are closed if they send nothing for two seconds. At most a twentieth
-    /// of the limit plus four such connections may be open. The server closes additional connections at once.
+    /// Above this number, the server responds 503 to the first request of a connection. It closes such a
+    /// connection if no request arrives within two seconds. At most `connections / 20 + 4` such connections
+    /// may be open. The server closes any further connections at once.
     #[must_use]
     pub const fn connections_max(mut self, connections: usize) -> Self {
         self.workers.connections_max = connections;
@@ -151,7 +152,8 @@ impl Server {
         Ok(RunningServer { workers, addresses, live })
     }
 
-    /// Starts the server, and drains it at SIGTERM or SIGINT. A second signal ends the process at once.
+    /// Starts the server. At SIGTERM or SIGINT, the server shuts down gracefully. A second signal ends the
+    /// process at once.
     ///
     /// # Errors
     /// Fails for the same reasons as [`start`](Self::start), and if the process cannot handle the signals.
@@ -183,26 +185,27 @@ impl RunningServer {
         self.live.clone()
     }
 
-    /// Returns a handle that can start the drain from another thread. It also reports the loads of the
-    /// workers while [`run_until`](Self::run_until) waits.
+    /// Returns a handle that can start a graceful shutdown from another thread. While
+    /// [`run_until`](Self::run_until) waits, the handle also reports the loads of the workers.
     pub fn drain_handle(&self) -> DrainHandle {
         self.workers.drain_handle()
     }
 
-    /// Begins the drain: the server accepts no more connections, completes the accepted requests, and then
-    /// closes the open connections.
+    /// Starts a graceful shutdown, also called a drain. The server accepts no more connections, completes the
+    /// accepted requests, and then closes the open connections.
     pub fn drain(&self) {
         self.workers.drain(self.live.config().timeouts.drain);
     }
 
-    /// Waits for the end of the server. Only a [`drain`](Self::drain) ends the server. In the returned load
-    /// of each worker, `connections` is the number of connections that the drain has cut off.
+    /// Waits until the server has ended, which requires a call of [`drain`](Self::drain). Returns the load of
+    /// each worker. In the load, `connections` is the number of connections that were still open at the
+    /// timeout of the shutdown.
     pub fn join(self) -> Vec<WorkerLoad> {
         self.workers.join().loads
     }
 
-    /// Waits for the end of the server. The first signal starts the drain, and the second signal ends the
-    /// process at once. At the end, logs and returns the load of each worker.
+    /// Waits until the server has ended. The first signal starts a graceful shutdown, and the second signal
+    /// ends the process at once. When the server has ended, logs and returns the load of each worker.
     pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
         let drain = self.workers.drain_handle();
         let live = self.live.clone();

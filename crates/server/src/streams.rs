@@ -16,7 +16,7 @@ use crate::record::{StreamRecord, StreamRecords};
 /// [`Listener::streams`](crate::Listener::streams).
 pub trait ServeStream: Send + Sync + 'static {
     /// Drives a connection to its end, on the thread of its worker. If the connection is still open at the
-    /// end of a drain, the future is dropped.
+    /// timeout of a graceful shutdown, the future is dropped.
     fn serve(&self, client: ClientStream) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 

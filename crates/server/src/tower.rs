@@ -29,9 +29,10 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 /// # }
 /// ```
 ///
-/// Below a mount prefix, the service sees the path without the prefix. The futures of the service run on the
-/// thread of the connection. The `OnUpgrade` extension of hyper, and so axum's `WebSocketUpgrade`, is not
-/// supported. For web sockets, add a route with [`Response::upgrade`] next to the application.
+/// If the route of the service has a mount prefix, the service sees the path without this prefix. The futures
+/// of the service run on the thread of the connection. The `OnUpgrade` extension of hyper is not supported,
+/// and therefore neither is axum's `WebSocketUpgrade`. For web sockets, add a route with
+/// [`Response::upgrade`] next to the application.
 #[derive(Clone)]
 pub struct Tower<S> {
     service: S,
@@ -100,8 +101,8 @@ fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
     }
 }
 
-/// Converts the request to the types of the `http` crate. `None` if the `http` crate rejects a part of the
-/// request, because its rules are stricter.
+/// Converts the request to the types of the `http` crate. Returns `None` if the `http` crate rejects a part
+/// of the request, because the rules of that crate are stricter.
 fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let head = *request.head();
     let uri = to_uri(request)?;
@@ -163,8 +164,8 @@ where
         }
     }
     if is_head {
-        // The service has left out the body, so only `Content-Length` from the service shows the length of
-        // the body.
+        // The service sends no body in response to HEAD. The length of the body is known only from
+        // `Content-Length`.
         return response.with_content(Content::left_out(announced_length(&parts.headers)));
     }
     response.with_content(to_content(body).await)
@@ -174,7 +175,8 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Converts `body`. Most bodies are complete and become bytes; others become a stream.
+/// Converts `body`. A body that is already complete, as most bodies are, becomes bytes. Any other body
+/// becomes a stream.
 async fn to_content<B>(body: B) -> Content
 where
     B: Body + 'static,

@@ -9,8 +9,9 @@ use thruway_net::{ClientAddr, Networks};
 
 /// Trusted proxies, and the headers that they write. Default: none.
 ///
-/// Clients can forge these headers, so the server uses only entries from trusted proxies. The server reads
-/// the addresses from right to left. The first address that is not a trusted proxy is the client.
+/// Clients can forge these headers, so the server uses only entries that trusted proxies have written. It
+/// reads the addresses from right to left. The first address that is not a trusted proxy counts as the
+/// client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrustedProxies {
     networks: Arc<Networks>,
@@ -18,7 +19,8 @@ pub struct TrustedProxies {
 }
 
 /// The headers in which proxies report the client. Choose the headers that your proxies write. Proxies
-/// forward all other headers unchanged, so clients can forge those headers.
+/// usually forward the other kind of headers unchanged, so clients could forge their address with those
+/// headers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ProxyFields {
     /// `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
@@ -69,14 +71,14 @@ impl TrustedProxies {
         self.networks.contains(address)
     }
 
-    /// Returns `self` if `address` is a trusted proxy.
+    /// Returns `self` if `address` is a trusted proxy, and otherwise `None`.
     #[inline]
     pub(crate) fn at(&self, address: ClientAddr) -> Option<&Self> {
         (!self.is_empty() && self.contains(address)).then_some(self)
     }
 
-    /// Returns the origin of a request that came from `proxy` with the headers `lines`. If an entry contains
-    /// no readable address, the proxy that has written the entry counts as the client.
+    /// Returns the client, scheme and host of a request that came from `proxy` with the headers `lines`. If
+    /// an entry contains no valid address, the proxy that has written the entry counts as the client.
     pub(crate) fn origin<'a>(&self, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
         match self.fields {
             ProxyFields::XForwarded => x_forwarded(self, proxy, lines),
@@ -93,7 +95,8 @@ impl TrustedProxies {
     }
 }
 
-/// Reads `X-Forwarded-For`. Takes the scheme and the host that the nearest proxy reports.
+/// Reads `X-Forwarded-For`. Takes the scheme and the host from the last entries of `X-Forwarded-Proto` and
+/// `X-Forwarded-Host`.
 fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
     let client = walk(proxies, proxy, lines, |_| {});
     let nearest = |name| members_from_right(lines, name, Quotes::None).next();
@@ -106,14 +109,14 @@ fn x_forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLine
 
 /// Reads `Forwarded` (RFC 7239). Takes the scheme and the host from the entry that names the client.
 fn forwarded<'a>(proxies: &TrustedProxies, proxy: ClientAddr, lines: FieldLines<'a>) -> Origin<'a> {
-    let mut said = None;
-    let client = walk(proxies, proxy, lines, |element| said = Some(element));
-    let parameter = |name| said.and_then(|element| parameter(element, name));
+    let mut entry = None;
+    let client = walk(proxies, proxy, lines, |element| entry = Some(element));
+    let parameter = |name| entry.and_then(|element| parameter(element, name));
     Origin { client, scheme: parameter("proto").and_then(scheme), host: parameter("host").and_then(host) }
 }
 
-/// Returns the client behind `proxy`. Calls `visit` for each entry that a trusted proxy has written, the
-/// entry of the nearest proxy first.
+/// Returns the client for which `proxy` has forwarded the request. Calls `visit` for each entry that a
+/// trusted proxy has written. The first call gets the entry of the proxy that is nearest to this server.
 fn walk<'a>(
     proxies: &TrustedProxies,
     proxy: ClientAddr,
@@ -142,15 +145,16 @@ fn walk<'a>(
     client
 }
 
-/// Specifies if a header can contain quoted strings, in which a separator has no effect.
+/// Tells if a header can contain quoted strings. A comma or semicolon in a quoted string does not separate
+/// entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     None,
     Some,
 }
 
-/// Returns the members of all headers `name` as one list, the last member first. Reading from left to right
-/// would be unsafe, because a quotation mark from the client could hide the entries of a proxy.
+/// Returns the members of all headers `name` as one list, in reverse order. Reading from left to right would
+/// be unsafe: a quotation mark from the client could hide the entries that proxies have appended.
 fn members_from_right<'a>(
     lines: FieldLines<'a>,
     name: &'static str,

@@ -16,7 +16,7 @@ use crate::handler::Handler;
 use crate::http2;
 use crate::live::WorkerHandler;
 use crate::pre_handler::PreHandlers;
-use crate::protocol::{HttpProtocol, recognise};
+use crate::protocol::{HttpProtocol, read_protocol};
 use crate::record::TakeRecord;
 
 /// Drives the accepted connections of one worker over any transport.
@@ -96,7 +96,7 @@ impl ConnectionDriver {
         guard: ConnectionGuard,
     ) {
         let timeouts = self.service.config.timeouts;
-        if let Some(protocol) = recognise(&mut transport, &mut early, &guard, timeouts).await {
+        if let Some(protocol) = read_protocol(&mut transport, &mut early, &guard, timeouts).await {
             self.drive_protocol(protocol, transport, early, info, guard).await;
         }
     }

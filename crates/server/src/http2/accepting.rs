@@ -1,4 +1,4 @@
-//! Accepts all requests that the HTTP/2 library has received, before the connection handles any of them.
+//! Accepts all requests that the HTTP/2 library has received. Only then, the connection handles them.
 //!
 //! Whenever the connection asks the library for a request, the library first writes pending output. So it is
 //! cheaper to accept requests in a batch and write their responses together.
@@ -27,7 +27,7 @@ pub(super) enum Accepting {
     Done,
     /// More requests may be available.
     Continues,
-    /// The connection has ended, with an error if there was one.
+    /// The connection has ended. Contains the error that has ended it, if any.
     Ended(Option<h2::Error>),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn accept<T: Transport>(
     (accepted, Accepting::Continues)
 }
 
-/// Keeps the empty vector `batch` for the next batch, which may belong to any connection of the worker.
+/// Keeps the empty vector `batch` for later requests, of any connection of the worker.
 pub(super) fn give_back(worker: &Worker, batch: Vec<Accepted>) {
     debug_assert!(
         batch.is_empty(),

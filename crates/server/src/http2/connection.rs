@@ -46,7 +46,8 @@ pub(super) struct Connection<T: Transport> {
     pub(super) phase: Phase<T>,
     pub(super) streams: FuturesUnordered<Stream>,
     pub(super) requests: u64,
-    /// Last time at which a request was in progress, or the start of the connection.
+    /// Last time at which a request was in progress. Before the first request, the time at which the
+    /// connection was accepted.
     pub(super) busy_at: Duration,
     /// Time of the GOAWAY frame that asks the client to open no further streams. `None` before this frame.
     pub(super) leaving_since: Option<Duration>,
@@ -74,7 +75,7 @@ pub(super) enum PollOutcome {
     Moved,
     /// No progress was made. The task is woken when progress is possible.
     Waits,
-    /// The connection is over: the client has left, or has had the time to read the last data.
+    /// The connection is over. Either the client has left, or it has had enough time to read the last data.
     IsOver,
 }
 
@@ -125,7 +126,7 @@ impl<T: Transport> Connection<T> {
         if self.write(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Lets the other connections of the worker run first.
+        // Yields, so that the other connections of the worker can run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -185,12 +186,13 @@ impl<T: Transport> Connection<T> {
             self.connected.note_moved(true);
         }
         let has_moved = self.connected.has_moved.replace(false);
-        // The final GOAWAY frame may have to wait until the client accepts bytes. Then the task is woken.
+        // If the final GOAWAY frame must wait until the client accepts bytes, the task is woken at that time.
         let is_to_be_aborted = self.wire.is_out_of_points() && !self.is_aborted;
         if has_moved || is_to_be_aborted { PollOutcome::Moved } else { PollOutcome::Waits }
     }
 
-    /// Calls the handler and sends its response if the response is available at once.
+    /// Calls the handler for a request with a valid head. Returns the stream and the handler's answer. If the
+    /// response is available at once, also starts to send it.
     fn handle_request(
         &mut self,
         request: http::Request<RecvStream>,
@@ -235,7 +237,7 @@ impl<T: Transport> Connection<T> {
             to_tunnel = Some(from);
         } else if facts.body_length != BodyLength::NONE {
             let (mut arriving, to_handler) = Incoming::new(from, &facts, now);
-            // The part of the body that arrived with the head is immediately available to the handler.
+            // Makes the part of the body that arrived with the head available to the handler at once.
             let reading = arriving.poll(cx, service, now);
             incoming = (reading == Reading::Continues).then_some(arriving);
             content = Some(to_handler);
@@ -256,8 +258,9 @@ impl<T: Transport> Connection<T> {
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
-    /// Returns the handler's answer. In these cases, returns an error response: 500 if the handler panics,
-    /// 503 if there are too many connections, and 421 if the connection does not serve the host or `scheme`.
+    /// Returns the handler's answer, or an error response. The status of the error is 500 if the handler
+    /// panics, and 503 if there are too many connections. It is 421 if the connection does not serve the
+    /// requested host or `scheme`.
     fn call_handler<'a>(
         &self,
         handler: &'a dyn Handler,
@@ -268,8 +271,8 @@ impl<T: Transport> Connection<T> {
         if guard.is_over_limit() {
             return Answer::Now(too_many_connections());
         }
-        // A proxy may end the TLS connection and forward the HTTP/2 bytes unchanged. So `https` is valid here
-        // on a connection without TLS, from any address. Only this check depends on `:scheme`.
+        // A proxy may decrypt TLS and forward the HTTP/2 bytes unchanged. So `https` is valid on a connection
+        // without TLS, whatever its address. The server uses `:scheme` only for this check.
         let is_scheme_served = scheme.is_none_or(|scheme| info.serves_scheme(scheme, true));
         if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());
@@ -314,15 +317,15 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// If the connection is dropped before its end, the drain has cut it off. No task polls the connection again,
-/// so this function records its requests.
+/// A connection is dropped before its end if the timeout of a graceful shutdown has expired. No task polls
+/// the connection again, so this function records its requests.
 impl<T: Transport> Drop for Connection<T> {
     fn drop(&mut self) {
         self.break_off_streams();
     }
 }
 
-/// Facts that the server assumes for a refused request: it is framed like a request without a body.
+/// Facts that the server assumes for a refused request, which it treats like a request without a body.
 const REFUSED: RequestFacts = RequestFacts {
     version: Version::Http2,
     response_to: ResponseTo::Other,

@@ -1,9 +1,10 @@
-//! Flood guard: ends connections with behavior that only wastes the work of the server. One counter covers
-//! all such behavior.
+//! Flood guard: ends connections of clients that cause useless work, such as many canceled requests. One
+//! counter per connection covers all kinds of useless work.
 //!
-//! Each wasteful event costs points. Useful work and elapsed time return points. The connection ends when no
-//! points are left. A frame that violates the protocol is not counted if it ends the connection at once. A
-//! malformed request costs the points of the reset that it causes.
+//! A connection starts with the maximum number of points. Each wasteful event removes points. Useful work
+//! adds points, and points also come back over time, up to the maximum. The connection ends when no points
+//! are left. Frames that violate the protocol and end the connection at once are not counted. A malformed
+//! request causes a reset, and costs the points of a reset.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ impl FloodGuard {
         Self { left: max, max, refilled_at: now }
     }
 
-    /// Gives points back for the elapsed time. Ten seconds give all points back.
+    /// Adds points for the elapsed time. After ten seconds, the connection has the maximum number of points
+    /// again.
     pub(super) fn refill(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.refilled_at);
         if elapsed >= REFILL_EVERY {
@@ -58,7 +60,7 @@ impl FloodGuard {
     /// Counts a sent frame.
     pub(super) fn sent(&mut self, frame: Frame) {
         match frame.kind {
-            // Counts resets that the client has caused, but not resets that the server has decided to send.
+            // A reset costs points only if the client has caused it, for example by a malformed request.
             FrameKind::ResetStream(code) if !OUR_REASONS.contains(&code) => self.take(RESET),
             FrameKind::Data | FrameKind::Headers if frame.ends_stream() => self.give(ANSWER),
             // The client may respond to a DATA frame with two WINDOW_UPDATE frames, which cost one point
@@ -77,19 +79,19 @@ impl FloodGuard {
     }
 }
 
-/// Cost of a reset in points, because it wastes the work for a stream.
+/// Points that a reset costs, because the server has done the work for its stream in vain.
 const RESET: u32 = 10;
 
-/// Cost in points of a useless frame, or of a frame that requires a response.
+/// Points that a useless frame costs, or a frame that the server must acknowledge.
 const WASTE: u32 = 5;
 
-/// Points returned for a complete response: half of the cost of a reset.
+/// Points that a complete response adds. This is half of the cost of a reset.
 const ANSWER: u32 = 5;
 
 const FULL_AFTER: Duration = Duration::from_secs(10);
 const REFILL_EVERY: Duration = Duration::from_millis(100);
 
-/// Error codes of resets that the server decides to send: `NO_ERROR`, `INTERNAL_ERROR` and `CANCEL` (RFC 9113
+/// Error codes of resets that the client has not caused: `NO_ERROR`, `INTERNAL_ERROR` and `CANCEL` (RFC 9113
 /// §7).
 const OUR_REASONS: [u32; 3] = [0x0, 0x2, 0x8];
 

@@ -6,7 +6,8 @@
 pub(super) struct FrameScan {
     /// Number of remaining bytes before the first frame.
     preface_left: usize,
-    /// The received part of the next frame header. In a reset frame, the error code follows the header.
+    /// The received part of the next frame header. For an RST_STREAM frame, also contains the error code
+    /// after the header.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
     /// Remaining bytes of the current frame.
@@ -27,7 +28,7 @@ pub(super) enum FrameKind {
     Data,
     Headers,
     Priority,
-    /// A reset with its error code.
+    /// An RST_STREAM frame with its error code.
     ResetStream(u32),
     Settings,
     PushPromise,
@@ -61,13 +62,13 @@ impl Frame {
 }
 
 impl FrameScan {
-    /// Returns a scan for bytes that begin with a preface of this length.
+    /// Creates a scan of a byte stream in which a preface of `preface_bytes` bytes comes before the frames.
     pub(super) const fn behind(preface_bytes: usize) -> Self {
         Self { preface_left: preface_bytes, head: [0; HEAD_AND_CODE_BYTES], head_filled: 0, left: 0 }
     }
 
-    /// Scans `bytes`, the next bytes of the stream. Calls `found` for each frame header that ends in these
-    /// bytes.
+    /// Scans `bytes`, the next bytes of the stream. Calls `found` for each frame header that is complete with
+    /// these bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8], mut found: impl FnMut(Frame)) {
         bytes = &bytes[take(&mut self.preface_left, bytes.len())..];
         while !bytes.is_empty() {
@@ -90,8 +91,8 @@ impl FrameScan {
         self.left > 0 || self.head_filled > 0
     }
 
-    /// Returns the number of bytes to collect for a frame header. In a reset frame, the number includes the
-    /// error code if the frame is long enough.
+    /// Returns the number of bytes to collect in `head`: the frame header, and the error code of an
+    /// RST_STREAM frame if the frame is long enough for one.
     const fn head_bytes(&self) -> usize {
         let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
         if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }
@@ -120,7 +121,7 @@ impl FrameScan {
     }
 }
 
-/// Subtracts `bytes` from `left`, but not below 0. Returns the subtracted number.
+/// Reduces `left` by `bytes`, but to no less than 0. Returns the difference.
 fn take(left: &mut usize, bytes: usize) -> usize {
     let taken = (*left).min(bytes);
     *left -= taken;

@@ -14,8 +14,8 @@ use crate::config::{Config, Timeouts};
 use crate::connection::{IncomingContent, Service};
 use crate::request::{ContentError, RequestContent};
 
-/// An arriving body. The connection reads only as many bytes as the handler's window allows. Each read lets
-/// the client send the same number of further bytes.
+/// An arriving body. The connection reads only as many bytes as the handler's window allows. After each read,
+/// it allows the client to send the same number of further bytes.
 pub(super) struct Incoming {
     content: IncomingContent,
     from: RecvStream,
@@ -75,7 +75,7 @@ impl Incoming {
         }
         // Cannot fail, because exactly these bytes were received.
         let _ = self.from.flow_control().release_capacity(data.len());
-        // An error for too many unread bytes does not matter here, because flow control stops the client.
+        // The error for too many discarded bytes cannot occur here, because HTTP/2 discards no body bytes.
         let _ = self.content.receive(data, &config.timeouts, now);
         Ok(())
     }

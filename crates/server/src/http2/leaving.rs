@@ -10,8 +10,8 @@ use super::connection::{Connection, Phase, PollOutcome};
 use crate::connection::OVER_LIMIT_TIMEOUT_MAX;
 
 impl<T: Transport> Connection<T> {
-    /// If the connection must end, asks the client to open no further streams. Open streams are still
-    /// completed (RFC 9113 §6.8).
+    /// If the connection must end, sends a GOAWAY frame, so that the client opens no further streams. The
+    /// server still completes the open streams (RFC 9113 §6.8).
     pub(super) fn leave_if_due(&mut self, now: Duration) {
         let requests_max = self.connected.service.config.limits.requests_per_connection;
         let guard = &self.connected.guard;
@@ -37,7 +37,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Handles the end of the connection after the library has reported it, with an error if there was one.
+    /// Called when the library reports the end of the connection. `error` is the error that has ended it, if
+    /// any.
     pub(super) fn ended(&mut self, error: Option<&h2::Error>, now: Duration) -> PollOutcome {
         self.break_off_streams();
         if let Some(error) = error {
@@ -51,7 +52,7 @@ impl<T: Transport> Connection<T> {
         PollOutcome::Moved
     }
 
-    /// Breaks off all streams. An incomplete response stays incomplete.
+    /// Ends all streams. Responses that are not complete stay incomplete.
     pub(super) fn break_off_streams(&mut self) {
         self.streams.iter_mut().for_each(super::stream::Stream::break_off);
         self.streams.clear();
@@ -82,7 +83,7 @@ impl<T: Transport> Connection<T> {
             return None;
         }
         if let Some(since) = self.leaving_since {
-            // The library may have responses that the client has not read yet.
+            // The client may still be reading responses, because the library buffers their last bytes.
             return Some(since.max(self.busy_at).max(times.written_at) + timeouts.linger);
         }
         let is_over_limit = self.connected.guard.is_over_limit();

@@ -8,16 +8,15 @@
 /// section gets 431. The connection ends in these cases:
 ///
 /// - A header section is four times as large as this limit, or is split into more frames than necessary.
-/// - More than 20 streams that the client has reset still wait for the server to accept them.
-/// - The client has sent more than a hundred empty DATA frames that do not end a stream, counted from the
-///   start of the connection.
-/// - Too many small DATA frames are unread. Each frame below 256 bytes costs the difference to 256 bytes, and
-///   the total may not exceed half of the connection window.
+/// - The client has reset more than 20 streams that the server has not accepted yet.
+/// - The client has sent more than a hundred empty DATA frames in total that do not end a stream.
+/// - Too many small DATA frames are unread. Each frame of less than 256 bytes counts with the number of bytes
+///   that it is short of 256. The sum may be at most half of the connection window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Limits {
-    /// Maximum number of concurrent streams. Default 100, the minimum that RFC 9113 §6.5.2 recommends.
-    /// Further streams are refused (`REFUSED_STREAM`), and the client may retry them. A stream may need as
-    /// much memory as an HTTP/1.1 connection.
+    /// Maximum number of concurrent streams. Default 100, the minimum that RFC 9113 §6.5.2 recommends. The
+    /// server refuses further streams with `REFUSED_STREAM`, and the client may retry them. A stream may need
+    /// as much memory as an HTTP/1.1 connection.
     pub concurrent_streams: u32,
     /// Number of body bytes that a client may send on one stream before the handler reads them. Default 64
     /// KiB, at most 2 GiB. Larger values speed up uploads over long distances. The window of the connection
@@ -30,11 +29,13 @@ pub struct Http2Limits {
     /// Maximum number of response bytes that the server buffers for one stream. Default 64 KiB. Smaller
     /// values cost CPU time for additional polls. Larger values cost memory for clients that do not read.
     pub send_buffer_bytes: usize,
-    /// Maximum number of points of a connection. The flood guard takes points away for frames that cause
-    /// work without a response. Default 2000. A connection without points ends with the error `ENHANCE_YOUR_CALM`. A reset that the
-    /// client sends or causes costs 10 points. An empty frame or a SETTINGS frame costs 5 points. Any other
-    /// frame that contains no part of a message costs 1 point. A complete response returns 5 points, a frame
-    /// with body data returns 1 or 2 points, and ten seconds return all points.
+    /// Maximum number of points in the flood guard of a connection. Default 2000. Each connection starts with
+    /// this number of points. Frames that cause useless work remove points. When no points are left, the
+    /// connection ends with the error `ENHANCE_YOUR_CALM`. A reset that the client sends or causes removes 10
+    /// points. A SETTINGS frame, or a useless empty frame, removes 5 points. A CONTINUATION, PING, PRIORITY,
+    /// WINDOW_UPDATE or unknown frame, or an acknowledgement, removes 1 point. A received DATA frame adds 1
+    /// point, a sent DATA frame adds 2 points, and a complete response adds 5 points. After ten seconds, the
+    /// connection has all points again.
     pub flood_guard: u32,
 }
 
@@ -51,7 +52,8 @@ impl Default for Http2Limits {
 }
 
 impl Http2Limits {
-    /// Returns a builder of the HTTP/2 library with these limits, and with `limits` for messages.
+    /// Returns a connection builder of the HTTP/2 library with these limits, and with `limits` as the limits
+    /// of messages.
     pub(super) fn builder(&self, limits: &crate::Limits) -> h2::server::Builder {
         let section_bytes = limits.request_target_bytes.saturating_add(limits.header_section_bytes);
         let list_bytes = section_bytes.saturating_add(limits.field_lines.saturating_mul(FIELD_LINE_BYTES));
@@ -66,16 +68,16 @@ impl Http2Limits {
             .max_header_list_size(list_bytes)
             .max_send_buffer_size(self.send_buffer_bytes)
             .enable_connect_protocol()
-            // The library forgets a reset after sending it. But while the client does not read, unsent resets
-            // accumulate.
+            // The library keeps a reset in memory until it has sent the reset. So unsent resets accumulate
+            // while the client does not read.
             .max_local_error_reset_streams(Some(RESETS_MAX));
         builder
     }
 }
 
 /// Maximum number of resets that the library sends over the lifetime of a connection. Until a reset is sent,
-/// the memory of its stream stays allocated. At the limit, the connection ends. A well-behaved client then
-/// only has to open a new connection.
+/// the memory of its stream stays allocated. At the limit, the connection ends. A well-behaved client can
+/// open a new connection.
 const RESETS_MAX: usize = 4096;
 
 /// Number of bytes that RFC 9113 §6.5.2 adds to the size of each field line.

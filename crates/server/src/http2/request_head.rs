@@ -1,9 +1,8 @@
 //! Converts the request heads of the HTTP/2 library to [`RequestHead`] (RFC 9113 §8.2, §8.3).
 //!
-//! The library has already reset streams with some kinds of invalid requests
-//! (`docs/decisions/0060-a-patched-h2.md`). The library checks names and values, pseudo-header fields,
-//! connection-specific fields, `#` in `:path`, and the length of the body. This module checks the other
-//! rules.
+//! The library checks header names and values, pseudo-header fields, connection-specific fields, `#` in
+//! `:path`, and the length of the body. It resets the streams of requests that violate these rules
+//! (`docs/decisions/0060-a-patched-h2.md`). This module checks the other rules.
 
 use std::cell::Cell;
 
@@ -19,7 +18,7 @@ use thruway_message::token::{is_field_value, is_token};
 use thruway_message::{Authority, FieldLineSpan, FieldLines, Method, RequestHead, RequestTarget, Version};
 use thruway_net::{Worker, random_bytes};
 
-/// A buffer for one request head. It contains field lines in the form of HTTP/1.1, and their positions.
+/// A buffer for one request head. It contains the field lines in HTTP/1.1 format, and their positions.
 #[derive(Default)]
 pub(super) struct HeadBuffer {
     bytes: Vec<u8>,
@@ -42,17 +41,18 @@ pub(super) enum Refusal {
 /// Reason why a request is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Malformed {
-    /// `:authority` is not a valid host with an optional port (RFC 9113 §8.3.1). CONNECT requires both.
+    /// `:authority` is not a valid host with an optional port (RFC 9113 §8.3.1). With CONNECT, the port is
+    /// required.
     AuthorityInvalid,
     /// The request has neither `:authority` nor `Host` (RFC 9113 §8.3.1).
     AuthorityMissing,
-    /// `Content-Length` is not a number, or is repeated (RFC 9110 §8.6).
+    /// `Content-Length` is not a number, or occurs more than once (RFC 9110 §8.6).
     ContentLengthInvalid,
     /// A value begins or ends with whitespace (RFC 9113 §8.2.1).
     FieldValueInvalid,
     /// `Host` differs from `:authority` (RFC 9113 §8.3.1).
     HostDiffers,
-    /// `Host` is not a valid host with an optional port, or is repeated (RFC 9110 §7.2).
+    /// `Host` is not a valid host with an optional port, or occurs more than once (RFC 9110 §7.2).
     HostInvalid,
     /// `:path` is not a path. With OPTIONS, `:path` may also be `*` (RFC 9113 §8.3.1).
     PathInvalid,
@@ -101,11 +101,12 @@ impl HeadBuffer {
         let method =
             Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| http1::Error::MethodInvalid)?;
         let protocol = parts.extensions.get::<Protocol>();
-        // An extended CONNECT is converted to an HTTP/1.1 upgrade, which has the same purpose (RFC 8441 §5).
+        // Handlers see an extended CONNECT request as an HTTP/1.1 upgrade, which has the same purpose (RFC
+        // 8441 §5).
         let method = if protocol.is_some() { Method::Get } else { method };
         let wants_tunnel = method == Method::Connect || protocol.is_some();
         let target = target(parts, method, limits)?;
-        // The bytes for a tunnel are not a request body.
+        // The bytes that the client sends through a tunnel are not a request body.
         let body_length = body_length(parts, has_ended || wants_tunnel, limits)?;
         let host = if method == Method::Connect { authority_of(parts)? } else { host(parts)? };
         self.write_field_lines(parts, host, limits)?;
@@ -124,8 +125,8 @@ impl HeadBuffer {
         Ok((RequestHead { method, target, version: Version::Http2, field_lines }, facts))
     }
 
-    /// Writes the header section. As in HTTP/1.1, `Host` comes first, and cookies are in one line (RFC 9113
-    /// §8.2.3).
+    /// Writes the header section. Writes `Host` first, and joins all cookies in one line, as in HTTP/1.1 (RFC
+    /// 9113 §8.2.3).
     fn write_field_lines(&mut self, parts: &Parts, host: &[u8], limits: &Limits) -> Result<(), Refusal> {
         self.write_line(b"host", &[host], limits)?;
         let mut has_cookies = false;
@@ -144,8 +145,9 @@ impl HeadBuffer {
         Ok(())
     }
 
-    /// Writes the lines of an HTTP/1.1 upgrade to `protocol`. A WebSocket over HTTP/2 has no key (RFC 8441
-    /// §5), but the handler or the upstream server needs a random key (RFC 6455 §4.1).
+    /// Writes the lines of an HTTP/1.1 upgrade to `protocol`. A WebSocket handshake over HTTP/2 has no key
+    /// (RFC 8441 §5). The handler or the upstream server needs one (RFC 6455 §4.1), so this function adds a
+    /// random key.
     fn write_upgrade(&mut self, protocol: &str, limits: &Limits) -> Result<(), Refusal> {
         if !is_token(protocol.as_bytes()) {
             return Err(Malformed::ProtocolInvalid.into());
@@ -233,7 +235,8 @@ fn host(parts: &Parts) -> Result<&[u8], Malformed> {
     }
 }
 
-/// Returns the framing of the body: no body, a known length, or the end of the stream.
+/// Returns the framing of the body. Either there is no body, or its length is known, or the end of the stream
+/// marks its end.
 fn body_length(parts: &Parts, has_ended: bool, limits: &Limits) -> Result<BodyLength, Refusal> {
     let mut fields = parts.headers.get_all(CONTENT_LENGTH).iter();
     let length = fields.next().map(|value| parse_content_length(value.as_bytes()));

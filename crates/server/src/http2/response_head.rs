@@ -7,7 +7,7 @@ use thruway_message::{FieldLinesBuf, StatusCode};
 use crate::connection::OriginFields;
 use crate::response::Response;
 
-/// Returns the head of a final response, with the body length from `body`.
+/// Returns the head of a final response. Takes `Content-Length` from `body`.
 pub(super) fn response_head(
     response: &Response,
     body: ResponseBody,
@@ -22,7 +22,8 @@ pub(super) fn response_head(
     let mut fields = match written_out.filter(|_| length.is_some() && !marks.has_server && !marks.has_date) {
         Some(lines) => origin.section(lines, || {
             let mut fields = fields_of(response, origin);
-            // A placeholder at the end of the section. Each response replaces the value.
+            // Reserves the last field of the cached section. Each response replaces the value 0 by its own
+            // length.
             fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
             fields
         }),
@@ -90,10 +91,10 @@ pub(super) fn field_map(lines: &FieldLinesBuf) -> HeaderMap {
 /// Number of fields that the server adds: `Server`, `Date` and `Content-Length`.
 const OWN_FIELDS: usize = 3;
 
-/// Typical minimum length of a field line, to estimate the number of lines. An exact count would cost more
-/// than an occasional reallocation.
+/// Typical minimum length of a field line. The capacity of a map is the size of the field lines, divided by
+/// this length. Counting the lines would cost more than an occasional reallocation.
 const LINE_BYTES: usize = 16;
 
-/// Maximum initial capacity of a header map, in lines. Very long lines make the estimate so large that it
-/// would exceed the maximum capacity of a map.
+/// Maximum initial capacity of a header map, in lines. For very long lines, the estimate would exceed the
+/// maximum capacity of a map.
 const LINES_MAX: usize = 100;

@@ -17,17 +17,17 @@ use super::response_head::field_map;
 use crate::connection::{log_failure, poll_meanwhile, poll_piece};
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, ResponseMetadata, Source};
 
-/// A response body that is being sent, as far as the flow-control windows of the client allow. The next piece
-/// is fetched only after the previous piece was sent.
+/// A response body that is being sent. Each piece is sent as far as the flow-control windows of the client
+/// allow. The next piece is fetched only after the previous piece was sent.
 pub(super) struct Sending {
     to: SendStream<Bytes>,
     from: From,
     /// Data that was fetched from the source but is not sent yet.
     piece: Bytes,
-    /// Number of body bytes that are not fetched yet, if the response announces its length.
+    /// Number of body bytes that are not fetched yet. `None` if the length is unknown or need not be checked.
     remaining: Option<u64>,
     trailers: Option<FieldLinesBuf>,
-    /// `true` if a drain has ended the body early.
+    /// `true` if the stream has ended the body early, because of a graceful shutdown.
     is_cut_short: bool,
     /// Start of the current write stall, in which the client accepts no bytes of this stream. `None` without
     /// a stall.
@@ -54,7 +54,7 @@ pub(super) enum Sent {
 }
 
 impl Sending {
-    /// Creates the sending state for the body `source`. `length` is the announced length, if any.
+    /// Creates the state of sending the body `source`. `length` is the length in the response head, if any.
     pub(super) fn new(
         to: SendStream<Bytes>,
         source: Source,
@@ -206,7 +206,7 @@ impl Sending {
         })
     }
 
-    /// Stores `data` as the next piece to send. Fails if the body then exceeds its announced length.
+    /// Stores `data` as the next piece to send. Fails if the body becomes longer than its announced length.
     fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
         if let Some(remaining) = &mut self.remaining {
             *remaining =
@@ -227,13 +227,13 @@ impl Sending {
     }
 }
 
-/// Returns the behavior of `stream` during a drain. Without a drain, the stream continues to its end.
+/// During a graceful shutdown, asks `stream` if it ends early. Otherwise, the stream continues to its end.
 fn at_drain(stream: &mut Pin<Box<dyn ContentStream>>, is_draining: bool) -> AtDrain {
     if is_draining { stream.as_mut().at_drain() } else { AtDrain::Finishes }
 }
 
-/// Reads the next piece of a file. Fails if the file has become shorter, because then the response cannot be
-/// completed.
+/// Reads the next piece of a file. Fails if another process has shortened the file, because then the response
+/// cannot be completed.
 fn read_file(range: &mut FileRange) -> Result<Option<Bytes>, BoxError> {
     if range.length == 0 {
         return Ok(None);

@@ -44,7 +44,7 @@ pub(super) struct Stream {
     connected: Rc<Connected>,
     facts: RequestFacts,
     incoming: Option<Incoming>,
-    /// Source of the bytes from the client, if the client requests a tunnel.
+    /// If the client requests a tunnel, the bytes that it sends through the tunnel.
     to_tunnel: Option<RecvStream>,
     state: State,
     /// Data for the record. `None` if the server records no requests, or if the request was already recorded.
@@ -163,7 +163,8 @@ impl Stream {
             return self.hand_over(respond, response);
         }
         if self.to_tunnel.is_some() && response.status().is_success() {
-            // The client would treat the body as data from the tunnel (RFC 8441 §5).
+            // The handler has returned a success response to CONNECT without a tunnel. The client would treat
+            // its body as data from the tunnel (RFC 8441 §5).
             response = Response::new(StatusCode::NOT_IMPLEMENTED);
         }
         let status = response.status();
@@ -234,7 +235,8 @@ impl Stream {
         false
     }
 
-    /// Arranges that the stream is woken at its next deadline and at the start of a drain.
+    /// Sets the timer that wakes the stream at its next deadline. Also wakes the stream when a graceful
+    /// shutdown starts.
     fn wait(&mut self, cx: &Context<'_>) {
         let Service { config, worker, .. } = &*self.connected.service;
         let stalled = match &self.state {
@@ -260,7 +262,7 @@ impl Stream {
         }
     }
 
-    /// Ends the stream because the connection ends. Incomplete messages stay incomplete.
+    /// Ends the stream because its connection ends. If the response is not complete, it stays incomplete.
     pub(super) fn break_off(&mut self) {
         self.end(false);
     }

@@ -44,8 +44,8 @@ impl TunneledStream {
         if let Some(mut bytes) = self.trace.take_left()
             && !self.trace.is_broken_off()
         {
-            // Without this call, unsent data would be discarded when the stream is dropped. The call fails if
-            // the handler has already closed the stream.
+            // Without this call, the library would discard unsent data when the stream is dropped. The call
+            // fails if the handler has already closed the stream.
             let _ = bytes.poll_shutdown(cx);
         }
         Poll::Ready(())
@@ -61,7 +61,7 @@ impl TunneledStream {
         self.trace.received_bytes()
     }
 
-    /// Returns `true` if the client or the handler has broken the stream off.
+    /// Returns `true` if the client or the handler has ended the stream early.
     pub(super) fn is_broken_off(&self) -> bool {
         self.trace.is_broken_off()
     }

@@ -1,5 +1,5 @@
-//! The bytes between the transport and the HTTP/2 library. The library reads and writes these bytes, and the
-//! connection observes the frames in them.
+//! The bytes between the transport and the HTTP/2 library. The library reads and writes these bytes. The
+//! connection counts the frames in them and records the times of reads and writes.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -28,19 +28,19 @@ struct State<T> {
     early: PooledBuffer,
     early_used: usize,
     received: FrameScan,
-    /// `true` if the last received frame leaves a header section open.
+    /// `true` if a header section has begun but the last received frame does not end it.
     is_section_open: bool,
     /// `true` if the last received frame is data.
     is_content: bool,
     has_input_ended: bool,
     /// `true` if the transport has no data to read until the task is woken.
     would_block: bool,
-    /// Number of bytes that the current poll may still read.
+    /// Number of bytes that the current poll may since read.
     poll_bytes_left: usize,
 
     // output
     output: Gathered,
-    /// `true` if flushes of the library wait for the end of the poll.
+    /// `true` if flushes of the library are delayed until the end of the poll.
     is_gathering: bool,
     sent: FrameScan,
     is_shut_down: bool,
@@ -90,7 +90,8 @@ impl<T: Transport> Wire<T> {
         Self(self.0.clone())
     }
 
-    /// Starts a poll: allows further reads, and gives points of the flood guard back.
+    /// Starts a poll of the connection: allows further reads, and adds points to the flood guard for the
+    /// elapsed time.
     pub(super) fn begin_poll(&self, now: Duration) {
         let state = &mut *self.0.borrow_mut();
         state.poll_bytes_left = POLL_READ_BYTES;
@@ -126,17 +127,17 @@ impl<T: Transport> Wire<T> {
         self.0.borrow_mut().transport.discard_unsent();
     }
 
-    /// Closes the write side, unless the library has already closed it. Then discards up to `left` bytes from
-    /// the client, until the client closes the connection. If the server closed a socket with unread bytes,
-    /// the client could lose the last response.
+    /// Closes the write side, unless the library has already closed it. Then discards bytes from the client,
+    /// until the client closes the connection or `left` bytes were discarded. Without this step, the last
+    /// response could be lost: the kernel sends a reset if a socket is closed with unread bytes.
     pub(super) fn poll_linger(&self, cx: &mut Context<'_>, left: &mut usize) -> Poll<()> {
         let state = &mut *self.0.borrow_mut();
         if ready!(state.poll_shutdown(cx)).is_err() {
             return Poll::Ready(());
         }
-        let mut thrown_away = [0; LINGER_READ_BYTES];
+        let mut discarded = [0; LINGER_READ_BYTES];
         while *left > 0 && !state.has_input_ended {
-            match ready!(state.transport.poll_read(cx, &mut thrown_away)) {
+            match ready!(state.transport.poll_read(cx, &mut discarded)) {
                 Ok(read @ 1..) => *left = left.saturating_sub(read),
                 Ok(0) | Err(_) => state.has_input_ended = true,
             }
@@ -148,7 +149,7 @@ impl<T: Transport> Wire<T> {
 impl<T: Transport> State<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.flood_guard.is_too_many() {
-            // Next, the connection checks the flood guard and ends.
+            // The connection checks the flood guard in its next poll iteration, and then ends.
             return Poll::Pending;
         }
         if self.poll_bytes_left == 0 {
@@ -204,8 +205,8 @@ impl<T: Transport> State<T> {
             *is_content = frame.is_content();
         });
         let is_open = *is_section_open || (received.is_within_frame() && !*is_content);
-        let still = times.section_since.or(Some(times.now));
-        times.section_since = still.filter(|_| is_open);
+        let since = times.section_since.or(Some(times.now));
+        times.section_since = since.filter(|_| is_open);
     }
 
     fn keep(&mut self, bytes: &[u8]) {
