@@ -1,8 +1,8 @@
 //! Conditional requests (RFC 9110 §13): compares the precondition headers of a GET or HEAD, such as
 //! `If-None-Match`, with the validators of a representation.
 //!
-//! The functions only compare values, and read no files. The caller must check that the representation
-//! exists, and that the response without preconditions would be 200 (§13.2.1).
+//! The functions only compare values, and read no files. Before a call, the caller must check that the server
+//! would respond 200 to the request without its preconditions (§13.2.1).
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ use super::entity_tag::{EntityTag, members};
 pub(super) struct Validators {
     /// A strong entity tag, with its quotes.
     pub(super) entity_tag: String,
-    /// Time of the last modification in whole seconds. `None` if an HTTP date cannot express this time.
+    /// Time of the last modification in whole seconds. `None` if the time is outside the range of HTTP dates.
     pub(super) last_modified: Option<SystemTime>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     Proceed,
     /// The response is 304, because the client already has this representation.
     NotModified,
-    /// The response is 412, because the client has requested another state of the representation.
+    /// The response is 412, because the representation is not in the state that the client requires.
     PreconditionFailed,
 }
 
@@ -43,8 +43,8 @@ pub(super) fn evaluate(fields: FieldLines<'_>, validators: &Validators) -> Verdi
     }
 }
 
-/// Evaluates `If-Match` (RFC 9110 §13.1.1) with strong comparison. Returns `None` if the request has no such
-/// header, like the functions below.
+/// Evaluates `If-Match` (RFC 9110 §13.1.1) with strong comparison. This function and the next three return
+/// `None` if the request does not contain their header.
 fn if_match(fields: FieldLines<'_>, validators: &Validators) -> Option<bool> {
     matches_any(fields, "if-match", |tag| tag.equals_strongly(validators.tag()))
 }
@@ -69,10 +69,11 @@ fn if_unmodified_since(fields: FieldLines<'_>, validators: &Validators) -> Optio
 /// Returns `true` if `If-Range` allows a partial response to `Range` (RFC 9110 §13.1.5, and step 5 in
 /// §13.2.2).
 ///
-/// A date matches only if it equals the `Last-Modified` that the server sends. A file can change twice within
-/// a second, and its date stays the same. This does no harm, because each response also has a strong entity
-/// tag, and a client with such a tag must not use the date. Compression makes the tag weak. If the client
-/// then uses the date, the compression layer hides `Range` from this function.
+/// A date matches only if it equals the `Last-Modified` that the server sends. If a file changes twice within
+/// a second, its date stays the same. This does no harm, because each response also has a strong entity tag,
+/// and a client that has such a tag must not use the date. But the compression layer makes the tags of
+/// compressed responses weak, so that clients use the date. For such a request, the compression layer removes
+/// `Range` before it calls the file handler.
 pub(super) fn allows_range(fields: FieldLines<'_>, validators: &Validators) -> bool {
     let Some(value) = fields.field("if-range") else { return true };
     match (only(fields, "if-range"), EntityTag::parse(value.as_bytes())) {
@@ -115,9 +116,9 @@ impl Validators {
     }
 }
 
-/// Returns the value of `Last-Modified` for a file with the modification time `modified` (RFC 9110 §8.8.2.1):
-/// whole seconds, and not later than `now`. `None` before 1970 and after 9999, because HTTP dates cannot
-/// express these years.
+/// Returns the value of `Last-Modified` for a file with the modification time `modified` (RFC 9110 §8.8.2.1).
+/// The value is in whole seconds and not later than `now`. Returns `None` for times before 1970 or after
+/// 9999, because HTTP dates cannot express them.
 pub(super) fn last_modified(modified: SystemTime, now: SystemTime) -> Option<SystemTime> {
     let since_epoch = modified.min(now).duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let seconds = Some(since_epoch.as_secs()).filter(|seconds| *seconds < YEAR_10000)?;

@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
     match mime_guess::from_path(OsStr::from_bytes(path)).first_raw() {
         None => UNKNOWN.into(),
-        // `application/javascript` is obsolete, and modules have the same type as scripts (RFC 9239 §6).
+        // JavaScript modules have the same type as scripts, and `application/javascript` is obsolete (RFC
+        // 9239 §6).
         Some("application/javascript" | "text/javascript") => SCRIPT.into(),
         // A charset here would take precedence over the declaration in the document (RFC 7303 §3.2).
         Some(xml @ "text/xml") => xml.into(),

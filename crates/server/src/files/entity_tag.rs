@@ -26,8 +26,8 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// Splits `bytes` into the tag at the start and the rest. Unlike in quoted strings, a backslash has no
-    /// special meaning.
+    /// Splits `bytes` into the tag at the start and the remaining bytes. A backslash has no special meaning
+    /// in a tag.
     fn take(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (is_weak, tag) = match bytes.strip_prefix(b"W/") {
             Some(tag) => (true, tag),
@@ -47,14 +47,14 @@ impl<'a> EntityTag<'a> {
         !self.is_weak && !other.is_weak && self.opaque_tag == other.opaque_tag
     }
 
-    /// Returns `true` if the tags are equal, even if a tag is weak. This is the weak comparison of RFC 9110
-    /// §8.8.3.2.
+    /// Returns `true` if the tags are equal. Each of them may be weak or strong. This is the weak comparison
+    /// of RFC 9110 §8.8.3.2.
     pub(super) fn equals_weakly(self, other: Self) -> bool {
         self.opaque_tag == other.opaque_tag
     }
 }
 
-/// Returns the tags of the list `value`. Skips members that are not tags, because they match nothing.
+/// Returns the tags of the list `value`. Skips members that are not valid tags, because they cannot match.
 pub(super) fn members(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     let mut rest = value;
     iter::from_fn(move || {

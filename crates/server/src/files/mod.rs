@@ -46,16 +46,16 @@ use respond::Policy;
 /// Serves the files of a directory to GET and HEAD requests. The [path below the mount
 /// prefix](Request::mounted_path) selects the file.
 ///
-/// - **Access** ends at the directory. `..`, encoded slashes, symbolic links, and files that are replaced
-///   during the lookup cannot lead a request out of the directory. Only regular files are served. A request
-///   for a hidden or forbidden path gets 404, like a request for a missing file. A file that the process may
-///   not read gets 403.
+/// - **Access** is limited to files below the directory. A request cannot leave the directory by `..`, by
+///   encoded slashes, by symbolic links, or by a file that is replaced during the lookup. Only regular files
+///   are served. A request for a hidden or forbidden path gets 404, like a request for a missing file. A
+///   request for a file that the process may not read gets 403.
 /// - **Directories**: a request for a directory gets the [index](Self::index) file. If the path has no slash
 ///   at its end, the request is first redirected (301) to the path with the slash.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
-///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. So a changed file
-///   with the same time and size keeps its tag. This can happen if a packaging tool gives all files the same
-///   time.
+///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. If a file changes
+///   but keeps its time and size, it also keeps its tag. This can happen if a packaging tool gives all files
+///   the same time.
 /// - **Ranges** follow RFC 9110 §14. Overlapping ranges are merged. A request for more than 64 ranges gets
 ///   the whole file, and so does a request for several ranges of an encoded file.
 /// - **Encoded files**: see [`precompressed`](Self::precompressed).
@@ -64,11 +64,12 @@ use respond::Policy;
 ///   files.
 ///
 /// The worker reads a file of up to 32 KiB and sends it together with the response head. It sends larger
-/// files with `sendfile`. The thread of the worker performs both, so a slow disk delays the other connections
-/// of the worker.
+/// files with `sendfile`. Both happen on the thread of the worker, so a slow disk delays the other
+/// connections of the worker.
 ///
-/// The directory is opened once, in [`new`](Self::new). If the path later refers to another directory, for
-/// example because a symbolic link was changed, the old directory is served until a new `Files` is created.
+/// [`new`](Self::new) opens the directory once. If the path later refers to another directory, for example
+/// because a symbolic link was changed, this handler still serves the old directory. To serve the new
+/// directory, create a new `Files`.
 #[derive(Debug)]
 pub struct Files {
     root: Root,
@@ -93,27 +94,27 @@ impl Files {
         })
     }
 
-    /// Sets the name of the file that a request for a directory gets. Default `index.html`.
+    /// Sets the name of the file to send if a request names a directory. Default `index.html`.
     #[must_use]
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.index = name.into();
         self
     }
 
-    /// Sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of the file `NAME` to clients that accept the coding
-    /// (`Accept-Encoding`). Default `true`. Ignores an encoded file that is older than its original. A client
-    /// that accepts neither an available coding nor the original gets 406.
+    /// If `true`, sends `NAME.br`, `NAME.zst` or `NAME.gz` instead of the file `NAME` to clients that accept
+    /// the coding (`Accept-Encoding`). Default `true`. Ignores an encoded file that is older than its
+    /// original. A client that accepts neither an available coding nor the original gets 406.
     ///
-    /// If `false`, `Accept-Encoding` is ignored, and responses do not vary by it.
+    /// If `false`, the handler ignores `Accept-Encoding`, and responses have no `Vary: Accept-Encoding`.
     #[must_use]
     pub const fn precompressed(mut self, is_looked_for: bool) -> Self {
         self.policy.is_negotiated = is_looked_for;
         self
     }
 
-    /// Sets whether an outer [compression layer](crate::layers::Compression) compresses files that have no
-    /// encoded version. Default `false`. If `true`, a client that accepts only encoded responses gets the
-    /// file instead of 406, because the outer layer encodes the file.
+    /// Tells this handler that an outer [compression layer](crate::layers::Compression) compresses files that
+    /// have no encoded version. Default `false`. If `true`, this handler does not respond 406 to a client
+    /// that accepts only encoded responses. Instead, it returns the file, and the outer layer encodes it.
     #[must_use]
     pub const fn encoded_above(mut self, is_encoded: bool) -> Self {
         self.is_encoded_above = is_encoded;
@@ -128,16 +129,16 @@ impl Files {
         self
     }
 
-    /// Sets whether symbolic links that stay within the directory are followed. Default `true`. Links that
-    /// leave the directory are never followed. An absolute link counts as a link that leaves the directory.
+    /// Sets whether the handler follows symbolic links to files within the directory. Default `true`. It
+    /// never follows links that leave the directory, and treats each absolute link as such a link.
     #[must_use]
     pub const fn symlinks(mut self, are_followed: bool) -> Self {
         self.root.follows_symlinks = are_followed;
         self
     }
 
-    /// Sets the value of `Cache-Control`. Default: none. Then a cache guesses from `Last-Modified` how long
-    /// it may keep a file (RFC 9111 §4.2.2).
+    /// Sets the value of `Cache-Control`. Default: none. Without this header, a cache derives the time for
+    /// which it keeps a file from `Last-Modified` (RFC 9111 §4.2.2).
     ///
     /// # Panics
     /// `value` is not a [`FieldValue`].
@@ -165,8 +166,8 @@ impl Files {
         let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
             return respond::not_found();
         };
-        // Checks the whole path, because the mounted path does not show if the client requested the mount
-        // prefix with a slash at its end.
+        // Checks the whole path. If the client has requested only the mount prefix, the mounted path does not
+        // show if there was a slash at the end.
         let is_of_directory = request.path().ends_with('/');
         if is_of_directory {
             append_name(&mut path, &self.index);
@@ -213,8 +214,8 @@ impl Files {
         Ok(self.is_encoded_above.then_some((original, None)))
     }
 
-    /// Returns the version of the file at `path` that is encoded with `coding`, if this version exists and
-    /// may be served.
+    /// Returns the encoded version of the file at `path` for `coding`. Returns `None` if this version is
+    /// missing, outdated or not readable.
     fn find_sibling(
         &self,
         path: &mut Vec<u8>,
@@ -228,7 +229,7 @@ impl Files {
         match found {
             Ok(Found::File(file)) if is_fresh(&file.metadata, &original.metadata) => Ok(Some(file)),
             Err(error @ (Errno::MFILE | Errno::NFILE)) => Err(error),
-            // If an encoded version cannot be used, the original is served.
+            // If an encoded version cannot be used, the caller tries other codings or the original.
             Ok(_) | Err(_) => Ok(None),
         }
     }

@@ -13,7 +13,8 @@ use super::ranges::ByteRange;
 use super::representation::Representation;
 use crate::response::{BoxError, ContentStream, Piece};
 
-/// Parts of a file, with a header section before each part. The parts are read while the response is sent.
+/// A response body with several parts of a file. Each part has a header section. The server reads the parts
+/// from the file while it sends the body.
 #[derive(Debug)]
 pub(super) struct Multipart {
     file: File,
@@ -53,7 +54,7 @@ impl Multipart {
             self.segments.push_front(Segment::Part(ByteRange { first: range.first + length, ..range }));
         }
         let mut bytes = vec![0; usize::try_from(length)?];
-        // If the file has become shorter, the read fails, and the response stays incomplete.
+        // If another process has shortened the file, the read fails, and the response stays incomplete.
         self.file.read_exact_at(&mut bytes, range.first)?;
         Ok(bytes.into())
     }

@@ -1,7 +1,7 @@
-//! Opens files below a directory, but no file outside of it.
+//! Opens files below a directory, and never a file outside of the directory.
 //!
-//! The kernel resolves the whole path and never leaves the directory (`openat2`). So an attacker cannot
-//! replace a part of the path between check and use. This module is independent of HTTP.
+//! The kernel resolves the whole path in one call of `openat2`, and never leaves the directory. So an
+//! attacker cannot replace a part of the path after it was checked. This module is independent of HTTP.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ pub(super) enum Found {
     Other,
 }
 
-/// A regular file, with its metadata from the time of opening.
+/// An open regular file, with the metadata that it had when it was opened.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: File,
@@ -55,7 +55,7 @@ impl Root {
             lookup: Lookup::Kernel,
             follows_symlinks: true,
         };
-        // Old kernels lack `openat2`, and some sandboxes forbid system calls that they do not know.
+        // Old kernels do not support `openat2`, and some sandboxes forbid it.
         if matches!(root.open_beneath(b"."), Err(Errno::NOSYS | Errno::PERM)) {
             tracing::debug!("`openat2` is missing or forbidden, so file paths are looked up name by name");
             root.lookup = Lookup::Walk;
@@ -63,7 +63,7 @@ impl Root {
         Ok(root)
     }
 
-    /// Returns the same directory with another lookup method.
+    /// Returns this root with the lookup method replaced by `lookup`.
     #[cfg(test)]
     pub(super) const fn with_lookup(mut self, lookup: Lookup) -> Self {
         self.lookup = lookup;

@@ -1,17 +1,16 @@
-//! Converts the path of a request to the name of a file below the root. Has no side effects and does not
-//! access the file system.
+//! Converts the path of a request to a file path below the root. Does not access the file system.
 
 use percent_encoding::percent_decode_str;
 
 /// Returns the file path for `mounted_path`, relative to the root. Decodes percent-encoding once. Ignores
 /// empty segments, as nginx does.
 ///
-/// `None` if a segment has a special meaning in the file system. Such segments are `.` and `..`, which
-/// clients resolve themselves (RFC 3986 §5.2.4). The result is also `None` if a decoded segment contains a
-/// slash, a backslash or NUL. If `serves_hidden` is `false`, the result is `None` for names that begin with a
-/// dot.
+/// Returns `None` if a segment is `.` or `..` after decoding. Clients resolve such segments before they send
+/// a request (RFC 3986 §5.2.4). Also returns `None` if percent-encoding is invalid, or if a decoded segment
+/// contains a slash, a backslash or NUL. If `serves_hidden` is `false`, also returns `None` if a segment
+/// begins with a dot.
 pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<u8>> {
-    let mut path = Vec::with_capacity(mounted_path.len() + ROOM_FOR_INDEX_AND_SUFFIX);
+    let mut path = Vec::with_capacity(mounted_path.len() + INDEX_AND_SUFFIX_BYTES);
     for segment in mounted_path.split('/').filter(|segment| !segment.is_empty()) {
         if !path.is_empty() {
             path.push(b'/');
@@ -25,8 +24,8 @@ pub(super) fn below_root(mounted_path: &str, serves_hidden: bool) -> Option<Vec<
     Some(path)
 }
 
-/// Decodes percent-encoding once (RFC 3986 §2.1). The result is used as a name, even if it still looks
-/// encoded.
+/// Decodes percent-encoding once (RFC 3986 §2.1), and appends the result to `path`. Does not decode the
+/// result again, even if it looks encoded.
 fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     let is_encoded =
         |after: &str| after.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
@@ -45,8 +44,8 @@ fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     }
 }
 
-/// Space for the longest usual suffix of a path: `/index.html.zst`.
-const ROOM_FOR_INDEX_AND_SUFFIX: usize = 16;
+/// Extra capacity for the longest usual name that is appended to a path: `/index.html.zst`.
+const INDEX_AND_SUFFIX_BYTES: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,11 @@
-//! Range requests (RFC 9110 §14): determines the bytes to send from the value of `Range` and the length of
-//! the representation. This code has no side effects.
+//! Range requests (RFC 9110 §14). Determines the bytes to send from the value of `Range` and the length of
+//! the representation.
 
 use std::fmt;
 
 use thruway_message::list::members;
 
-/// A range of bytes, which includes the bytes at `first` and at `last`. So the length is at least 1.
+/// A range of bytes. It includes the bytes at the positions `first` and `last`, so it has at least one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ByteRange {
     pub(super) first: u64,
@@ -25,18 +25,18 @@ pub(super) enum Selection {
     Unsatisfiable,
 }
 
-/// Returns the bytes that the header value `value` selects from a representation of `length` bytes (RFC 9110
-/// §14.2).
+/// Returns the bytes that a `Range` header with the value `value` selects from a representation of `length`
+/// bytes (RFC 9110 §14.2).
 ///
-/// A value with invalid syntax, another unit, or more than [`RANGES_MAX`] ranges is ignored. Overlapping
-/// ranges are merged (§15.3.7.2), so no byte of the representation is sent twice.
+/// Ignores the header if it has invalid syntax, another unit than `bytes`, or more than [`RANGES_MAX`]
+/// ranges. Merges overlapping ranges (§15.3.7.2), so that no byte is sent twice.
 pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let Some(specs) = parse(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     for spec in specs {
         match spec {
-            // This range selects all bytes of an empty file, so it is satisfiable. But `Content-Range` cannot
-            // express an empty range.
+            // The last N bytes of an empty file are a valid range without bytes. `Content-Range` cannot
+            // express such a range, so the whole empty file is sent.
             RangeSpec::Suffix { length: 1.. } if length == 0 => return Selection::Whole,
             spec => ranges.extend(spec.of(length)),
         }
@@ -92,8 +92,8 @@ impl RangeSpec {
     }
 }
 
-/// Parses a decimal number, `1*DIGIT`. A number that is too large for `u64` becomes the maximum, which is
-/// larger than every file.
+/// Parses a decimal number, `1*DIGIT`. For a number that is too large for `u64`, returns the maximum, which
+/// is larger than the size of any file.
 fn parse_position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -102,13 +102,13 @@ fn parse_position(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, append))
 }
 
-/// Merges overlapping ranges (RFC 9110 §15.3.7.2). The merged range takes the place of the first of these
-/// ranges in the list.
+/// Merges overlapping ranges (RFC 9110 §15.3.7.2). In the list, the merged range has the position of the
+/// first range that it replaces.
 fn coalesce(ranges: &mut Vec<ByteRange>) -> &[ByteRange] {
     let mut i = 0;
     while i < ranges.len() {
         match (i + 1..ranges.len()).find(|other| ranges[i].overlaps(ranges[*other])) {
-            // The merged range may overlap ranges that `ranges[i]` did not overlap before.
+            // Stays at `i`, because the merged range may overlap further ranges.
             Some(other) => ranges[i] = ranges[i].with(ranges.remove(other)),
             None => i += 1,
         }
@@ -138,8 +138,8 @@ impl fmt::Display for ByteRange {
     }
 }
 
-/// Maximum number of ranges in a request. Even a small range costs a header section and a read. Document
-/// viewers request a few dozen ranges.
+/// Maximum number of ranges in a request. The limit is needed because each range, however small, costs a
+/// header section and a read. Document viewers request a few dozen ranges.
 const RANGES_MAX: usize = 64;
 
 #[cfg(test)]

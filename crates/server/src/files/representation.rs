@@ -52,14 +52,14 @@ impl Representation {
     /// Returns a body with the part `range` of the file.
     ///
     /// # Errors
-    /// The file cannot be read, or has become shorter since it was opened.
+    /// The file cannot be read, or another process has shortened it since it was opened.
     pub(super) fn into_part(self, range: ByteRange) -> io::Result<Content> {
         content(self.file, range.first, range.length())
     }
 }
 
-/// Reads a small file into memory, so that one write sends the response head and the body. The kernel sends a
-/// large file without this copy.
+/// Returns a body with `length` bytes of `file` from `offset` on. Reads a small part into memory, so that one
+/// write sends it together with the response head. The kernel sends a large part directly from the file.
 fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
     match usize::try_from(length) {
         Ok(length) if length <= READ_BYTES_MAX => {
@@ -73,8 +73,9 @@ fn content(file: File, offset: u64, length: u64) -> io::Result<Content> {
 }
 
 /// Returns a strong entity tag, made from the modification time, the size and the coding of a file. A change
-/// gives a file a new modification time, with the precision of the kernel's clock tick, and usually a new
-/// size. A file in another coding is another representation (RFC 9110 §8.8.3.3), so its tag differs.
+/// of a file changes its modification time, and usually also its size. The modification time has the
+/// precision of a clock tick of the kernel. A file in another coding is another representation, and needs
+/// another tag (RFC 9110 §8.8.3.3).
 fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     let (seconds, nanoseconds, length) = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     match coding {
@@ -83,8 +84,9 @@ fn entity_tag(metadata: &Metadata, coding: Option<ContentCoding>) -> String {
     }
 }
 
-/// Returns `true` if the modification times show that `encoded` was made from the current `original`.
-/// Compression tools copy the time of the original, and some copy only whole seconds.
+/// Returns `true` if `encoded` is not older than `original`, so that it was made from the current content.
+/// Compression tools copy the modification time of the original. Some tools copy only whole seconds, so a
+/// time without a fraction is compared in seconds.
 pub(super) fn is_fresh(encoded: &Metadata, original: &Metadata) -> bool {
     match encoded.mtime_nsec() {
         0 => encoded.mtime() >= original.mtime(),

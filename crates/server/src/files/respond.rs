@@ -44,9 +44,8 @@ pub(super) fn respond(request: &Request<'_>, representation: Representation, pol
 
 /// Returns the part of the representation that a GET requests (RFC 9110 §14.2 and step 5 of §13.2.2).
 ///
-/// Several parts of an encoded representation cannot be sent, because no standard defines if
-/// `Content-Encoding` applies to each part or to the multipart body. In this case, the whole representation
-/// is selected.
+/// If a client requests several parts of an encoded representation, selects the whole representation. No
+/// standard defines if `Content-Encoding` applies to each part or to the multipart body.
 fn selection(request: &Request<'_>, representation: &Representation) -> Selection {
     let mut values = request.field_lines().all("range");
     let (Some(value), None) = (values.next(), values.next()) else { return Selection::Whole };
@@ -59,16 +58,16 @@ fn selection(request: &Request<'_>, representation: &Representation) -> Selectio
     }
 }
 
-/// Returns a 304 response with the headers of a 200 response that a cache needs (RFC 9110 §15.4.5).
-/// `Last-Modified` is left out, because the response has an entity tag.
+/// Returns a 304 response. It contains the headers of the 200 response that a cache needs (RFC 9110 §15.4.5).
+/// It does not contain `Last-Modified`, because it has an entity tag.
 fn not_modified(representation: &Representation, policy: &Policy) -> Response {
     with_cache_fields(Response::new(StatusCode::NOT_MODIFIED), representation, policy)
 }
 
 /// Returns 206 with one part (RFC 9110 §15.3.7.1).
 fn single_part(representation: Representation, range: ByteRange, policy: &Policy) -> Response {
-    // Sends all headers, even if `If-Range` shows that the client already has them, because some clients use
-    // the headers of each response.
+    // If the request has `If-Range`, the client already has the headers. The response contains them anyway,
+    // because some clients need them in each response.
     let response = described(&representation, policy)
         .with_status(StatusCode::PARTIAL_CONTENT)
         .with_field("Content-Range", format!("bytes {range}/{}", representation.length));
@@ -97,7 +96,7 @@ fn described(representation: &Representation, policy: &Policy) -> Response {
     }
 }
 
-/// Returns 200 without a body, with the metadata that whole and partial responses share.
+/// Returns 200 without a body, with the headers that full responses and partial responses have in common.
 fn with_metadata(representation: &Representation, policy: &Policy) -> Response {
     let response = with_cache_fields(Response::ok(SAME_FOR_ALL, Content::empty()), representation, policy);
     match representation.validators.last_modified {
@@ -117,8 +116,8 @@ fn with_cache_fields(response: Response, representation: &Representation, policy
     }
 }
 
-/// Adds the body `content` to `response`. If the file cannot be read or has become shorter, returns a 500
-/// response instead.
+/// Adds the body `content` to `response`. If the file cannot be read, or another process has shortened it,
+/// returns a 500 response instead.
 fn with_content(response: Response, content: io::Result<Content>) -> Response {
     match content {
         Ok(content) => response.with_content(content),
@@ -183,8 +182,9 @@ pub(super) fn without_method(method: Method<'_>) -> Response {
 /// Redirects to the same path with a slash at its end, because relative links in the index page need this
 /// slash. The status is 301, as with nginx.
 ///
-/// The path of `Location` begins with exactly one slash, because two slashes would name another host (RFC
-/// 3986 §4.2). Browsers treat a backslash as a slash, but a path with a backslash never leads to a directory.
+/// The path of `Location` begins with exactly one slash, because after two slashes, the next segment would
+/// name another host (RFC 3986 §4.2). Browsers treat a backslash as a slash, but paths with a backslash are
+/// rejected earlier with 404.
 pub(super) fn to_directory(request: &Request<'_>) -> Response {
     let path = request.path().trim_start_matches('/');
     let location = match request.query_string() {

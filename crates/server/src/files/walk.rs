@@ -1,10 +1,10 @@
 //! Resolves a path, one name after the other, on systems where `openat2` is missing or forbidden. The result
-//! is the same as with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`.
+//! is the same as that of `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`.
 //!
-//! The walk opens each name in the directory that it has opened before. It never lets the kernel follow a
-//! symbolic link. Instead, it reads the link and resolves the target like the rest of the path. The
-//! directories on the way stay open. So `..` in a link returns to the right directory, even if directories
-//! have been moved.
+//! The walk opens each directory of the path relative to the directory before it. It does not let the kernel
+//! follow symbolic links. Instead, it reads a link, and resolves its target like the remaining path. The
+//! directories of the path stay open until the end. So `..` in a link returns to the right directory, even if
+//! another process moves directories meanwhile.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,14 +25,15 @@ pub(super) fn open_beneath(root: &OwnedFd, path: &[u8], follows_symlinks: bool) 
             return Ok(found);
         }
     }
-    // The path does not end with a name, as in `a/..`, so it refers to the current directory.
+    // The path ends with `.`, `..` or a slash, so it refers to the current directory of the walk.
     openat(walk.directory(), c".", OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty())
 }
 
 /// State of a walk.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
-    /// The open directories on the way from the root, the current directory last.
+    /// The open directories between the root and the current directory. The last item is the current
+    /// directory.
     passed: Vec<OwnedFd>,
     /// The remaining names of the path in reverse order, so the next name is the last item.
     ahead: Vec<Vec<u8>>,
@@ -69,8 +70,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Replaces the symbolic link `name` by its target in the path. If `name` is not a link, returns `error`,
-    /// which the attempt to open it has returned.
+    /// If `name` is a symbolic link, puts its target at the start of the remaining path. Otherwise returns
+    /// `error`, the error of the attempt to open `name`.
     fn follow(&mut self, name: &[u8], error: Errno) -> Result<(), Errno> {
         let target = readlinkat(self.directory(), name, Vec::new()).map_err(|_| error)?;
         self.symlinks_left = self.symlinks_left.checked_sub(1).ok_or(Errno::LOOP)?;
@@ -82,16 +83,17 @@ impl Walk<'_> {
     }
 }
 
-/// Flags to open the directories on the way. These directories need not be readable.
+/// Flags to open the directories of a path. The process needs no read permission for these directories.
 const PASS_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Maximum number of symbolic links in a path, as in Linux.
 const SYMLINKS_MAX: usize = 40;
 
-/// Maximum number of directories on the way, because each of them needs a descriptor.
+/// Maximum number of directories in a path. The limit is needed because each open directory uses a
+/// descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// Flags to open a file for reading. With these flags, the call does not wait for the writer of a FIFO, and
-/// the process does not acquire a controlling terminal.
+/// Flags to open a file for reading. The call does not wait until another process writes to a FIFO. A
+/// terminal does not become the controlling terminal of the process.
 pub(super) const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

@@ -45,7 +45,7 @@ impl Cors {
         Self::with_origins(Origins::Any)
     }
 
-    /// Allows these origins, in the form that browsers send: `https://example.com`.
+    /// Allows the given origins. Write an origin as browsers send it, such as `https://example.com`.
     pub fn origins<T: Into<String>>(origins: impl IntoIterator<Item = T>) -> Self {
         Self::with_origins(Origins::Listed(origins.into_iter().map(Into::into).collect()))
     }
@@ -83,7 +83,7 @@ impl Cors {
         self
     }
 
-    /// Allows the listed origins to send cookies. Has no effect together with
+    /// Allows pages from the allowed origins to send requests with cookies. Has no effect together with
     /// [`any_origin`](Self::any_origin), because browsers reject this combination.
     #[must_use]
     pub const fn with_credentials(mut self) -> Self {

@@ -9,13 +9,13 @@ use super::Layer;
 use crate::handler::{Answer, Handler};
 use crate::request::Request;
 
-/// A layer that adds `X-Request-Id` to each response. The value is the `X-Request-Id` of the request if that
-/// id is acceptable, or else a new id. Handlers can read the id of the client from the request headers. A new
-/// id appears only in the response.
+/// A layer that adds `X-Request-Id` to each response. If the request has an acceptable `X-Request-Id`, the
+/// response gets the same id. Otherwise, it gets a new id. The layer does not change the request, so handlers
+/// do not see a new id.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    /// Key of the hash that makes ids from the request count. So the ids do not reveal the number of
-    /// requests.
+    /// Key of the hash function that turns the number of a request into its id. The key is secret, so an id
+    /// does not reveal the number of requests.
     seed: RandomState,
 }
 

@@ -10,8 +10,8 @@ use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
 
-/// A layer that responds 503 if a handler takes longer than a time limit, and drops the future of the
-/// handler. The limit applies to the time until the response begins. A streamed body may take longer.
+/// A layer that limits the time until a handler returns a response. At the limit, it drops the future of the
+/// handler and responds 503. The limit does not apply to the body, so a streamed body may take longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     within: Duration,

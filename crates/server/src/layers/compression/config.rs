@@ -17,26 +17,29 @@ use crate::content_coding::ContentCoding;
 /// let handler = Layered::new(router).layer(Compression::new().minimum_bytes(1000));
 /// ```
 ///
-/// The layer compresses bodies of the configured [types](Self::types), if their length is unknown or at least
-/// [`minimum_bytes`](Self::minimum_bytes). It never compresses:
+/// The layer compresses bodies of the configured [types](Self::types). If the length of a body is known, it
+/// must be at least [`minimum_bytes`](Self::minimum_bytes). The layer never compresses:
 ///
-/// - encoded bodies (`Content-Encoding`), such as files with [encoded versions](crate::Files::precompressed),
+/// - bodies that are already encoded (`Content-Encoding`), such as [encoded
+///   files](crate::Files::precompressed),
 /// - responses with `Cache-Control: no-transform`, and responses to requests with this header,
 /// - partial content (206),
 /// - bodies with a digest in a header, such as `Content-Digest`,
 /// - responses without a body, and tunnels,
-/// - responses to HTTP/1.0 clients, which could not detect the end of the compressed body.
+/// - responses to HTTP/1.0 clients, because they could not detect if a compressed body is complete.
 ///
-/// If another client might get a response compressed, the response has `Vary: Accept-Encoding`. A compressed
-/// response has no `Accept-Ranges`. Its strong entity tag becomes a weak tag (RFC 9110 §8.8.3.3), also in a
-/// 304 response. HEAD gets the same headers as GET, except `Content-Length`. A client that accepts a coding
-/// and resumes a file by its date (`If-Range`) gets the whole file. The client may already have the first
-/// part in encoded form, but a range would be unencoded.
+/// If the layer may compress a response for some clients, the response has `Vary: Accept-Encoding` for all
+/// clients. A compressed response has no `Accept-Ranges`. The layer turns the strong entity tag of a
+/// compressed response into a weak tag (RFC 9110 §8.8.3.3). It does the same in a 304 response if the request
+/// contains a weak tag. The response to HEAD has the same headers as the response to GET, except
+/// `Content-Length`. If a client accepts a coding and resumes a download by date (`If-Range`), it gets the
+/// whole file. Its first part may be encoded, and the remaining range would be unencoded.
 ///
-/// Complete bodies of up to 64 KiB are compressed at once. Other bodies are compressed as they arrive, and no
-/// faster than the client reads. If no data arrives for a tenth of a second, the layer sends the bytes that
-/// it has compressed so far. Each event of an event stream is sent at once. Each streamed body needs a
-/// separate compressor. [`streams_max`](Self::streams_max) limits the number of compressors of a worker.
+/// Complete bodies of up to 64 KiB are compressed at once. Other bodies are compressed piece by piece while
+/// they arrive, but no faster than the client reads. If no data arrives for a tenth of a second, the layer
+/// sends the bytes that it has compressed so far. Each event of an event stream is sent at once. Each
+/// streamed body needs a separate compressor. [`streams_max`](Self::streams_max) limits the number of
+/// compressors of a worker.
 ///
 /// **Secrets**: do not compress responses that contain both a secret, such as an anti-CSRF token, and text
 /// that an attacker controls, such as a search term. The compressed length would reveal the secret step by
@@ -60,8 +63,8 @@ impl Compression {
     pub const DEFAULT_CODINGS: [ContentCoding; 3] =
         [ContentCoding::Zstandard, ContentCoding::Brotli, ContentCoding::Gzip];
 
-    /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS). The documentation of each method
-    /// states the default of its setting.
+    /// Creates a layer with [zstd, brotli and gzip](Self::DEFAULT_CODINGS) and the default settings. See the
+    /// other methods for these defaults.
     pub fn new() -> Self {
         Self {
             coders: Self::DEFAULT_CODINGS.map(LeveledCoding::new).into(),
@@ -71,12 +74,12 @@ impl Compression {
         }
     }
 
-    /// Sets the codings with their levels, in order of preference. Among the codings that the client prefers
-    /// equally, the first wins. Default: zstd at level 3, br at level 4, gzip at level 5. Higher levels
-    /// compress better but take more time.
+    /// Sets the codings with their levels, in order of preference. If a client gives several codings the same
+    /// weight, the layer uses the first of them. Default: zstd at level 3, br at level 4, gzip at level 5.
+    /// Higher levels compress better but take more time.
     ///
     /// # Panics
-    /// A level is not among the allowed [`levels`](Self::levels) of its coding.
+    /// A level is outside the allowed [`levels`](Self::levels) of its coding.
     #[must_use]
     pub fn codings(mut self, codings: impl IntoIterator<Item = (ContentCoding, u8)>) -> Self {
         self.coders.clear();
@@ -87,8 +90,9 @@ impl Compression {
         self
     }
 
-    /// Returns the allowed levels of `coding`. Higher levels exist, but they would delay other requests of
-    /// the worker and need much memory. To use a higher level, compress files in advance.
+    /// Returns the allowed levels of `coding`. The codings have higher levels, but these would delay other
+    /// requests of the worker and need much memory. To use a higher level, compress files in advance (see
+    /// [`precompressed`](crate::Files::precompressed)).
     pub const fn levels(coding: ContentCoding) -> RangeInclusive<u8> {
         match coding {
             ContentCoding::Brotli => 1..=6,
@@ -106,10 +110,10 @@ impl Compression {
         }
     }
 
-    /// Sets the media types to compress, such as `text/html`, `text/*`, or `*+json` for a suffix. Default:
-    /// all text, JSON, XML, scripts, and other types that are known to compress well. `text/*` does not
-    /// include `text/event-stream`, because the compressors of many event streams need much memory. To
-    /// compress event streams, list this type.
+    /// Sets the media types to compress: a type such as `text/html`, a group such as `text/*`, or a suffix
+    /// such as `*+json`. Default: all text, JSON, XML, scripts, and other types that are known to compress
+    /// well. `text/*` does not include `text/event-stream`, because each open event stream would need a
+    /// compressor and much memory. To compress event streams, add `text/event-stream` to the list.
     ///
     /// # Errors
     /// An item is not a media type.
@@ -122,7 +126,8 @@ impl Compression {
         Ok(self)
     }
 
-    /// Sets the minimum length in bytes of a body that is compressed, if the length is known. Default 512.
+    /// Sets the minimum length of a body to compress, in bytes. Default 512. The minimum does not apply to
+    /// bodies of unknown length.
     #[must_use]
     pub const fn minimum_bytes(mut self, bytes: u64) -> Self {
         self.minimum_bytes = bytes;
@@ -164,7 +169,7 @@ impl LeveledCoding {
 /// Compression of responses for one listener: see [`Listener::compression`](crate::Listener::compression).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub enum ListenerCompression {
-    /// Use the compression settings of the server.
+    /// Use the settings of the layer [`ByListener`](super::ByListener).
     #[default]
     AsElsewhere,
     /// Do not compress responses.

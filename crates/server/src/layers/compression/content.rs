@@ -29,13 +29,14 @@ pub(super) struct Encoded {
     state: State,
     /// Input that is not encoded yet.
     input: Bytes,
-    /// Number of bytes that are missing from the source, if the source has a known length. The framing of an
-    /// encoded body cannot check this length.
+    /// Number of bytes that the source must still supply, if it has a known length. This type checks the
+    /// length, because the response announces no length for an encoded body.
     remaining: Option<u64>,
-    /// `true` if the client must be able to decode each piece at once.
+    /// `true` to flush the encoder after each piece of input, so that the client can decode the piece at
+    /// once.
     flushes: bool,
-    silence: PauseTimer,
-    /// Number of bytes encoded since the last yield to other tasks.
+    pause_timer: PauseTimer,
+    /// Number of bytes that were encoded since other tasks last ran.
     burst_bytes: usize,
 }
 
@@ -46,12 +47,12 @@ enum State {
     Failed,
 }
 
-/// Timer for a pause of the source while the encoder holds data.
+/// Timer that flushes the encoder if the source supplies no data for some time.
 struct PauseTimer {
     worker: Rc<Worker>,
-    /// Time at which the encoder is flushed, if it holds data.
-    ends: Option<Duration>,
-    /// Wakes the task at the time `ends`. Created when the task first waits.
+    /// Time at which the encoder is flushed. `None` if the encoder holds no data.
+    flush_at: Option<Duration>,
+    /// Wakes the task at the time `flush_at`. Created when the task first waits.
     deadline: Option<Deadline>,
 }
 
@@ -65,7 +66,7 @@ impl Encoded {
             input: Bytes::new(),
             remaining,
             flushes,
-            silence: PauseTimer { worker, ends: None, deadline: None },
+            pause_timer: PauseTimer { worker, flush_at: None, deadline: None },
             burst_bytes: 0,
         }
     }
@@ -111,9 +112,9 @@ impl Encoded {
         self.encoder.encode(&input, operation, output)?;
         self.burst_bytes += input.len();
         if is_flushed {
-            self.silence.ends = None;
+            self.pause_timer.flush_at = None;
         } else {
-            self.silence.begin();
+            self.pause_timer.begin();
         }
         Ok(())
     }
@@ -133,9 +134,9 @@ impl Encoded {
         mut output: PooledBuffer,
     ) -> Poll<Option<Result<Piece, BoxError>>> {
         self.burst_bytes = 0;
-        if output.is_empty() && self.silence.poll_end(cx).is_ready() {
+        if output.is_empty() && self.pause_timer.poll_end(cx).is_ready() {
             self.encoder.encode(&[], Operation::Flush, &mut output)?;
-            self.silence.ends = None;
+            self.pause_timer.flush_at = None;
         }
         if output.is_empty() { Poll::Pending } else { piece(output) }
     }
@@ -162,7 +163,7 @@ impl Encoded {
         Ok(())
     }
 
-    /// Encodes the remaining input and then `last`. Returns the output up to the end of the coding.
+    /// Encodes the remaining input and then `last`. Returns the last bytes of the encoded body.
     fn end_with(&mut self, last: &[u8]) -> Result<Bytes, BoxError> {
         let mut output = PooledBuffer::take();
         self.encoder.encode(&self.input, Operation::Continue, &mut output)?;
@@ -217,21 +218,21 @@ impl ContentStream for Encoded {
 }
 
 impl PauseTimer {
-    /// Starts the timer when the encoder receives data.
+    /// Starts the timer, unless it is already running. Called when the encoder has received data.
     fn begin(&mut self) {
-        if self.ends.is_none() {
-            self.ends = Some(self.worker.clock().now() + FLUSH_AFTER_IDLE);
+        if self.flush_at.is_none() {
+            self.flush_at = Some(self.worker.clock().now() + FLUSH_AFTER_IDLE);
         }
     }
 
     /// Ready when the timer has expired.
     fn poll_end(&mut self, cx: &Context<'_>) -> Poll<()> {
-        let Some(ends) = self.ends else { return Poll::Pending };
-        if self.worker.clock().now() >= ends {
+        let Some(flush_at) = self.flush_at else { return Poll::Pending };
+        if self.worker.clock().now() >= flush_at {
             return Poll::Ready(());
         }
         let deadline = self.deadline.get_or_insert_with(|| self.worker.deadlines().register());
-        deadline.set(Some(ends));
+        deadline.set(Some(flush_at));
         deadline.set_waker(cx.waker());
         Poll::Pending
     }
@@ -248,7 +249,7 @@ const STEP_BYTES: usize = 16 << 10;
 /// Number of bytes to encode before other tasks run.
 const BURST_BYTES: usize = 64 << 10;
 
-/// Maximum size of an output piece; larger pieces need more memory for each stream.
+/// Size at which a piece of output is sent. A larger size would need more memory for each stream.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Time without input after which the encoder is flushed.

@@ -9,18 +9,18 @@ use crate::content_coding::choose;
 use crate::request::Request;
 use crate::response::Response;
 
-/// Properties of a request that determine the compression of its response.
+/// Properties of a request that the layer needs to compress its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcceptedCodings {
     /// The coding that the client prefers. `None` for unencoded content.
     coder: Option<LeveledCoding>,
     /// `true` if the method is HEAD.
     pub(super) is_head: bool,
-    /// `true` if `If-None-Match` contains a weak entity tag, because compression turns strong tags into weak
-    /// tags.
+    /// `true` if `If-None-Match` contains a weak entity tag. The client may have received this tag with a
+    /// compressed response.
     pub(super) revalidates_weakly: bool,
-    /// `true` if the client might append the requested part to encoded bytes. Then the response must contain
-    /// the whole body.
+    /// `true` if the client might append an unencoded range to the encoded bytes that it already has. In this
+    /// case, the layer ignores `Range`, so that the response contains the whole body.
     pub(super) may_join_codings: bool,
 }
 
@@ -53,8 +53,8 @@ impl Compression {
     fn coder_for(&self, request: &Request<'_>) -> Option<LeveledCoding> {
         let fields = request.field_lines();
         fields.field("accept-encoding")?;
-        // HTTP/1.0 has no chunked coding. If the end of the connection marks the end of the body, the client
-        // cannot tell if the body is complete.
+        // HTTP/1.0 has no chunked coding, so the end of the connection would mark the end of a compressed
+        // body. The client could not tell if the body is complete.
         if request.version() == Version::Http10 || fields.all("cache-control").any(forbids_transformation) {
             return None;
         }
@@ -65,11 +65,11 @@ impl Compression {
     pub(super) fn decide(&self, accepted: AcceptedCodings, response: &Response) -> Verdict {
         let status = response.status();
         if status == StatusCode::NOT_MODIFIED {
-            // The body to which a 304 response refers is unknown here. `Vary` is added, because a cache
-            // replaces its stored `Vary` by the `Vary` of the 304 response.
+            // A 304 response has no body, so it is unknown if the layer would compress the body. The layer
+            // adds `Vary`, because a cache replaces its stored `Vary` by the `Vary` of a 304 response.
             return Verdict::Vary;
         }
-        if status.is_without_content() || !self.is_worth_it(response) {
+        if status.is_without_content() || !self.is_compressible(response) {
             return Verdict::Leave;
         }
         match accepted.coder {
@@ -78,9 +78,10 @@ impl Compression {
         }
     }
 
-    /// Returns `true` if some clients get `response` compressed, provided that its body is neither partial
-    /// nor encoded. A tunnel is never compressed, because its length is 0.
-    fn is_worth_it(&self, response: &Response) -> bool {
+    /// Returns `true` if `response` has a type, length and headers that allow compression. Does not check if
+    /// the body is partial or already encoded. Returns `false` for a tunnel, because the length of its body
+    /// is 0.
+    fn is_compressible(&self, response: &Response) -> bool {
         let Some(content_type) = response.field("content-type") else { return false };
         let name = name_of(content_type.as_bytes());
         self.types.iter().any(|media_type| media_type.includes(name))
@@ -110,9 +111,9 @@ fn forbids_transformation(cache_control: FieldValue<'_>) -> bool {
     contains_token(cache_control.as_bytes(), "no-transform")
 }
 
-/// Returns `true` if the client resumes a download, and `If-Range` does not contain a strong entity tag (RFC
-/// 9110 §13.1.5). Then the first part may be encoded, because encoded and unencoded representations have the
-/// same date. Only unencoded representations have strong tags.
+/// Returns `true` if the client resumes a download with a date or a weak entity tag in `If-Range` (RFC 9110
+/// §13.1.5). Encoded and unencoded representations have the same date, so the first part may be encoded. With
+/// a strong tag, the first part is unencoded, because only unencoded representations have strong tags.
 fn resumes_without_strong_tag(fields: FieldLines<'_>) -> bool {
     fields.field("range").is_some()
         && fields.all("if-range").any(|validator| !validator.as_bytes().starts_with(b"\""))

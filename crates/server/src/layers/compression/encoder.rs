@@ -20,14 +20,15 @@ pub(super) enum Encoder {
     Zstandard(CStream<'static>),
 }
 
-/// Amount of output that an encoder produces in one call.
+/// Operation of an encoder. It determines how much output the encoder produces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
-    /// As little output as possible, for the best compression.
+    /// Encodes the input. The encoder may hold output back, for better compression.
     Continue,
-    /// The output for all input so far, so that the client can decode this input now.
+    /// Encodes the input, and produces the output for all input so far, so that the client can decode this
+    /// input now.
     Flush,
-    /// The output for all input, and the end of the stream.
+    /// Encodes the input, produces the output for all input, and ends the stream.
     Finish,
 }
 
@@ -54,7 +55,7 @@ impl Encoder {
         !matches!(self, Self::Brotli(_))
     }
 
-    /// Resets the encoder for a new stream. `None` if the encoder cannot be reused.
+    /// Resets the encoder for a new stream. Returns `None` if the encoder cannot be reused.
     pub(super) fn restarted(mut self) -> Option<Self> {
         match &mut self {
             Self::Brotli(_) => return None,
@@ -101,7 +102,8 @@ fn encode_brotli(
     };
     let (mut left, mut used) = (input.len(), 0);
     loop {
-        // This call has no output buffer, so the library keeps the output, which `take_output` then returns.
+        // The call passes no output buffer, so the library keeps the output. The call of `take_output` then
+        // returns it.
         let is_done = state.compress_stream(
             operation,
             &mut left,
@@ -208,23 +210,23 @@ pub(super) fn log_encoder_failure(error: &dyn std::error::Error) {
     }
 }
 
-/// Window of brotli and zstd, as a power of two: 128 KiB. References to earlier data cannot reach further
-/// back than the window. A larger window hardly improves the compression of web pages and JSON, but each
-/// stream would need more memory in proportion. Clients may refuse zstd windows over 8 MiB (RFC 9659).
+/// Window size of brotli and zstd: 2^17 bytes, which is 128 KiB. An encoder can refer only to earlier data in
+/// the window. A larger window hardly improves the compression of web pages and JSON. But the memory of each
+/// stream grows in proportion to the window. Clients may refuse zstd windows over 8 MiB (RFC 9659).
 const WINDOW_BITS: u32 = 17;
 
-/// First level of zstd at which the default tables are too large for the window. At level 12, they would need
-/// 42 MiB.
+/// First level of zstd at which the default tables are larger than this window needs. At level 12, they would
+/// need 42 MiB.
 const ZSTANDARD_LARGE_TABLES: u8 = 3;
 
-/// Size of the hash table and of the chain table at these levels, as a power of two: 2^16 entries, or 256 KiB
-/// for each table.
+/// Size of the hash table and of the chain table at level [`ZSTANDARD_LARGE_TABLES`] and above. Each table
+/// has 2^16 entries, which are 256 KiB.
 const ZSTANDARD_TABLE_BITS: u32 = 16;
 
-/// Window of gzip, as a power of two: 32 KiB, the maximum.
+/// Window size of gzip: 2^15 bytes, which is 32 KiB, the maximum of the format.
 const GZIP_WINDOW_BITS: u8 = 15;
 
-/// Minimum free space for the output of one call.
+/// Minimum free space in the output buffer for each call of an encoder.
 const FREE_BYTES_MIN: usize = 16 << 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Layers that compress responses, with the same settings for all responses or with the settings of the
-//! listener.
+//! Layers that compress responses. One layer uses the same settings for all responses, and the other uses the
+//! settings of the listener.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl Handler for WithCompression {
     }
 }
 
-/// Lets `inner` handle the request without `Range`, a header that a server may always ignore (RFC 9110
-/// §14.2).
+/// Lets `inner` handle the request without the header `Range`. A server may always ignore this header (RFC
+/// 9110 §14.2).
 fn handle_whole(inner: &dyn Handler, request: &mut Request<'_>) -> Answer {
     let mut spans = Vec::new();
     let field_lines = request.field_lines().without("range", &mut spans);
@@ -61,7 +61,8 @@ impl Compression {
         }
     }
 
-    /// Compresses or adapts the response for the client that `accepted` describes.
+    /// Compresses the response if the client accepts a coding. Otherwise, adds `Vary` if needed. `accepted`
+    /// describes the request of the client.
     fn apply(&self, mut response: Response, accepted: AcceptedCodings, worker: &Rc<Worker>) -> Response {
         match self.decide(accepted, &response) {
             Verdict::Leave => return response,
@@ -133,35 +134,36 @@ fn whole<O: AsRef<[u8]> + Into<Content>>(
     })
 }
 
-/// A layer that compresses responses with the settings of the listener that accepted the connection. For a
-/// listener without compression settings, it uses the settings from [`or_else`](Self::or_else), if any.
+/// A layer that compresses responses with the settings of the listener that has accepted the connection. If
+/// that listener has no compression settings, the layer uses the settings from [`or_else`](Self::or_else), if
+/// any.
 #[derive(Clone, Default, Debug)]
 pub struct ByListener {
-    other_hosts: Option<Arc<Compression>>,
+    fallback: Option<Arc<Compression>>,
 }
 
 impl ByListener {
-    /// Creates the layer. `other_hosts` contains the settings for listeners without compression settings.
-    pub fn or_else(other_hosts: Option<Compression>) -> Self {
-        Self { other_hosts: other_hosts.map(Arc::new) }
+    /// Creates the layer. It uses the settings `fallback` for listeners without compression settings.
+    pub fn or_else(fallback: Option<Compression>) -> Self {
+        Self { fallback: fallback.map(Arc::new) }
     }
 }
 
 impl Layer for ByListener {
     fn wrap(self, inner: Arc<dyn Handler>) -> Arc<dyn Handler> {
-        Arc::new(WithListeners { other_hosts: self.other_hosts, inner })
+        Arc::new(WithListeners { fallback: self.fallback, inner })
     }
 }
 
 struct WithListeners {
-    other_hosts: Option<Arc<Compression>>,
+    fallback: Option<Arc<Compression>>,
     inner: Arc<dyn Handler>,
 }
 
 impl Handler for WithListeners {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let compression = match &request.connection().compression {
-            ListenerCompression::AsElsewhere => self.other_hosts.as_ref(),
+            ListenerCompression::AsElsewhere => self.fallback.as_ref(),
             ListenerCompression::Off => None,
             ListenerCompression::As(compression) => Some(compression),
         };

@@ -20,14 +20,14 @@ pub(super) struct PooledEncoder {
 }
 
 impl PooledEncoder {
-    /// Takes a compressor in its initial state. `None` if `in_use_max` compressors are in use, or if there is
-    /// not enough memory.
+    /// Takes a compressor in its initial state. Returns `None` if `in_use_max` compressors are in use, or if
+    /// there is not enough memory.
     pub(super) fn take(worker: &Worker, coder: LeveledCoding, in_use_max: usize) -> Option<Self> {
         let pool = worker.state::<Rc<RefCell<Pool>>>();
         if !pool.borrow_mut().count_one_more(in_use_max) {
             return None;
         }
-        // From here on, the compressor counts as in use until it is dropped.
+        // The drop of this value reduces the number of compressors in use.
         let mut pooled = Self { pool: pool.clone(), coder, encoder: None };
         let kept = pool.borrow_mut().take(coder);
         pooled.encoder = kept.and_then(Encoder::restarted).or_else(|| Encoder::new(coder));

@@ -74,7 +74,8 @@ impl SourceBody {
     }
 }
 
-/// Reads the next bytes of a file. Fails if the file has become shorter. Then the response stays incomplete.
+/// Reads the next bytes of a file. If another process has shortened the file, the read fails, and the
+/// response stays incomplete.
 fn read(FileRange { file, offset, length, .. }: &mut FileRange) -> Result<Bytes, BoxError> {
     let bytes =
         read_at(file, *offset, usize::try_from(*length).map_or(READ_BYTES, |left| left.min(READ_BYTES)))?;
