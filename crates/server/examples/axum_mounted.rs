@@ -45,7 +45,7 @@ fn application() -> Router {
 }
 
 async fn read(State(counters): State<Counters>, Path(name): Path<String>) -> Result<Json<Value>, StatusCode> {
-    let counters = counters.lock().expect("no holder of the lock panics");
+    let counters = counters.lock().expect("no thread panics while it holds the lock");
     let count = counters.get(&name).ok_or(StatusCode::NOT_FOUND)?;
     Ok(Json(json!({ name: count })))
 }
@@ -55,7 +55,7 @@ async fn increment(
     Path(name): Path<String>,
     Json(increment): Json<Increment>,
 ) -> impl IntoResponse {
-    let mut counters = counters.lock().expect("no holder of the lock panics");
+    let mut counters = counters.lock().expect("no thread panics while it holds the lock");
     let count = counters.entry(name.clone()).or_default();
     *count += increment.by;
     (StatusCode::CREATED, Json(json!({ name: *count })))

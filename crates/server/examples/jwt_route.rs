@@ -59,7 +59,7 @@ fn log_in(tokens: &Tokens, request: &Request<'_>) -> Result<Response, Rejection>
     let Credentials { name, password } = request.json()?;
     // A real server compares the password with a salted hash that is slow to compute, such as Argon2.
     if (&*name, &*password) != ("ada", "enchantress") {
-        return Err(Rejection::new(StatusCode::FORBIDDEN, "name or password are wrong"));
+        return Err(Rejection::new(StatusCode::FORBIDDEN, "the name or the password is wrong"));
     }
     let claims = Claims { sub: name, exp: get_current_timestamp() + LIFETIME_SECONDS };
     Ok(match encode(&Header::new(Algorithm::HS256), &claims, &tokens.signing_key) {

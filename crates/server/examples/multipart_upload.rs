@@ -1,10 +1,11 @@
-//! File uploads with a form: streamed to disk, limited in size, and saved under safe names.
+//! File uploads with a form. The server streams the files to disk, limits their size, and saves them under
+//! safe names.
 //!
 //! ```sh
 //! cargo run --release --example multipart_upload -- uploads
 //! curl -i http://127.0.0.1:8080/files -F file=@Cargo.toml -F file=@Cargo.lock     # 201
-//! curl -i http://127.0.0.1:8080/files -F file=@Cargo.toml                         # 409: never overwritten
-//! curl -i http://127.0.0.1:8080/files -F 'file=x;filename=../../etc/passwd'       # kept as `passwd`
+//! curl -i http://127.0.0.1:8080/files -F file=@Cargo.toml                         # 409: the file exists
+//! curl -i http://127.0.0.1:8080/files -F 'file=x;filename=../../etc/passwd'       # saved as `passwd`
 //! head -c 20M /dev/zero | curl -i http://127.0.0.1:8080/files -F 'file=@-;filename=zeros'    # 413
 //! ```
 
@@ -38,8 +39,8 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
     Ok(Response::json(&json!({ "kept": kept })).with_status(StatusCode::CREATED))
 }
 
-/// Writes the file of `field` to disk, so that only this user can read it. Returns the name that the file
-/// gets when it is complete. A failed or canceled upload is removed.
+/// Saves the file of `field` in `directory`, and returns its name. Only the user of this process may read the
+/// file. If the upload fails or is canceled, the incomplete file is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;
@@ -52,18 +53,19 @@ async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal>
     Ok(name)
 }
 
-/// Returns the last part of `name` without characters that are special in a file system or a shell. `None` if
-/// no characters remain.
+/// Returns the last part of `name`, in which `_` replaces characters that are special in a file system or a
+/// shell. Returns `None` if the result is empty.
 fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next()?;
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let safe: String = last.chars().map(|c| if is_safe(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
-    // Names with a leading dot are hidden or special. Names with a leading hyphen look like options.
+    // File names with a leading dot are hidden or special. File names with a leading hyphen look like options
+    // of a command.
     let safe = safe.trim_start_matches(['.', '-']);
     (!safe.is_empty()).then(|| safe.to_owned())
 }
 
-/// Reason to reject an upload. Files of the upload that are already complete are kept.
+/// Reason to reject an upload. Earlier files of the same upload stay saved.
 enum Refusal {
     Disk(io::Error),
     Form(multer::Error),
@@ -86,7 +88,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, message) = match self {
             Self::Disk(error) if error.kind() == ErrorKind::AlreadyExists => {
-                (StatusCode::CONFLICT, "there is a file of this name already\n".to_owned())
+                (StatusCode::CONFLICT, "a file with this name already exists\n".to_owned())
             }
             Self::Disk(error) => {
                 tracing::error!(%error, "cannot save an upload");

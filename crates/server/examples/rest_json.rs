@@ -1,12 +1,12 @@
-//! A collection of notes over HTTP with JSON. Clients can list, create, read, replace and delete notes, and
-//! get helpful errors.
+//! A collection of notes, with JSON over HTTP. Clients can list, create, read, replace and delete notes.
+//! Error responses tell the client what is wrong.
 //!
 //! ```sh
 //! cargo run --release --example rest_json
 //! curl -i http://127.0.0.1:8080/notes --json '{"title": "milk", "text": "two litres"}'
 //! curl -i http://127.0.0.1:8080/notes
 //! curl -i http://127.0.0.1:8080/notes/1 -X PUT --json '{"title": "milk", "text": "three"}'
-//! curl -i http://127.0.0.1:8080/notes --json '{"title": "milk"}'       # 409: there is one of that title
+//! curl -i http://127.0.0.1:8080/notes --json '{"title": "milk"}'       # 409: the title is taken
 //! curl -i http://127.0.0.1:8080/notes --json '{"text": "no title"}'    # 422: JSON, but not a note
 //! curl -i http://127.0.0.1:8080/notes/1 -X DELETE
 //! curl -i http://127.0.0.1:8080/notes/1                                # 404
@@ -128,10 +128,12 @@ impl From<Rejection> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, message) = match self {
-            Self::NotFound => (StatusCode::NOT_FOUND, "there is no such thing".to_owned()),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not found".to_owned()),
             Self::Rejected(rejection) => (rejection.status(), rejection.to_string()),
             Self::TitleEmpty => (StatusCode::UNPROCESSABLE_CONTENT, "`title` is empty".to_owned()),
-            Self::TitleTaken(title) => (StatusCode::CONFLICT, format!("there is a note `{title}` already")),
+            Self::TitleTaken(title) => {
+                (StatusCode::CONFLICT, format!("a note with the title `{title}` already exists"))
+            }
         };
         Response::json(&json!({ "error": message })).with_status(status)
     }

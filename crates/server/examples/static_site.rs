@@ -4,9 +4,9 @@
 //! mkdir -p public && echo '<h1>Hello</h1>' >public/index.html && gzip -k public/index.html
 //! cargo run --release --example static_site -- public
 //! curl -i http://127.0.0.1:8080/
-//! curl -i http://127.0.0.1:8080/ --compressed                # index.html.gz, as it is
+//! curl -i http://127.0.0.1:8080/ --compressed                # index.html.gz, unchanged
 //! curl -i http://127.0.0.1:8080/ -H 'Range: bytes=0-3'       # 206
-//! curl -i http://127.0.0.1:8080/ -H 'If-None-Match: "…"'     # 304, with the `ETag` of the answers before
+//! curl -i http://127.0.0.1:8080/ -H 'If-None-Match: "…"'     # 304, if you insert the `ETag` of an earlier response
 //! curl -i --path-as-is http://127.0.0.1:8080/../Cargo.toml   # 404: nothing outside of the directory is served
 //! ```
 
@@ -16,8 +16,8 @@ use std::path::Path;
 
 use thruway_server::{Files, Router, Server};
 
-/// Returns an application for the site in `root`. The name of a file in `assets` changes when its content
-/// changes, so clients may cache these files.
+/// Returns an application for the site in `root`. Clients may cache the files in `assets`, because a file
+/// there gets a new name when its content changes.
 pub(crate) fn app(root: &Path) -> io::Result<Router> {
     let mut router =
         Router::new().mount("/", Files::new(root)?.cache_control("no-cache")).get("/healthz", || "ok\n");

@@ -1,11 +1,11 @@
-//! Server-sent events: each connected client gets all posted messages, and a client that reconnects gets the
+//! Server-sent events. Each connected client gets all posted messages. A client that reconnects gets the
 //! messages that it has missed.
 //!
 //! ```sh
 //! cargo run --release --example server_sent_events
 //! curl -N http://127.0.0.1:8080/events                            # in another terminal, stays open
 //! curl http://127.0.0.1:8080/messages -d 'hello'
-//! curl -N http://127.0.0.1:8080/events -H 'Last-Event-ID: 1'      # what came after the first
+//! curl -N http://127.0.0.1:8080/events -H 'Last-Event-ID: 1'      # all messages after the first
 //! ```
 //! Or open `http://127.0.0.1:8080/` in a browser.
 
@@ -43,8 +43,9 @@ fn post(messages: &Messages, request: &Request<'_>) -> StatusCode {
 
 fn listen(messages: &Messages, request: &Request<'_>) -> Response {
     let last = messages.borrow().back().map_or(0, |(last, _)| *last);
-    // A browser that reconnects reports the last id that it has received. If the server has restarted, this
-    // id may be too high. A browser that connects for the first time gets only new messages.
+    // A browser that reconnects reports the last id that it has received. This id may be higher than all
+    // current ids, because they begin at 1 again when the server restarts. A browser that connects for the
+    // first time gets only new messages.
     let seen = request.field("last-event-id").and_then(|value| value.as_str()?.parse().ok());
     let seen = seen.map_or(last, |seen: u64| seen.min(last));
     let watched = messages.subscribe();

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --release --example websocket
-//! curl -i http://127.0.0.1:8080/echo                  # 426: not asked for a WebSocket
+//! curl -i http://127.0.0.1:8080/echo                  # 426: curl requests no WebSocket
 //! websocat ws://127.0.0.1:8080/echo                   # or any other client
 //! websocat ws://127.0.0.1:8080/room                   # in two terminals
 //! ```
@@ -72,8 +72,9 @@ async fn talk(
     }
 }
 
-/// Completes the handshake (RFC 6455 §4.2) and runs `talk` on the connection. If cookies authenticate users,
-/// check `Origin` here: pages from other sites can open the connection too (RFC 6455 §10.2).
+/// Completes the handshake (RFC 6455 §4.2) and runs `talk` on the connection. If you use cookies to
+/// authenticate users, check `Origin` here, because pages from other sites can open the connection too (RFC
+/// 6455 §10.2).
 fn upgrade<F>(request: &Request<'_>, talk: impl FnOnce(WebSocket) -> F + 'static) -> Response
 where
     F: Future<Output = Result<(), Error>> + 'static,

@@ -103,7 +103,7 @@ impl TunneledConnection {
             match &mut self.state {
                 State::Runs(running) => {
                     ready!(running.as_mut().poll(cx));
-                    let Some(transport) = self.trace.take_left() else {
+                    let Some(transport) = self.trace.take_returned() else {
                         // The handler has passed the transport to another task. Bytes that this task sends or
                         // receives later are not counted.
                         self.record(true);

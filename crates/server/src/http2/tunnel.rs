@@ -41,7 +41,7 @@ impl TunneledStream {
             return Poll::Ready(());
         };
         ready!(polled);
-        if let Some(mut bytes) = self.trace.take_left()
+        if let Some(mut bytes) = self.trace.take_returned()
             && !self.trace.is_broken_off()
         {
             // Without this call, the library would discard unsent data when the stream is dropped. The call

@@ -11,15 +11,15 @@ use thruway_http1 as http1;
 use thruway_message::{FieldLines, FieldLinesBuf, StatusCode};
 use thruway_net::Pipe;
 
-/// A request body. Unread data stays with the client: the connection reads only a small window ahead of the
-/// handler.
+/// A request body. The connection buffers only a small window of data that the handler has not read. The
+/// client cannot send further data before the handler reads.
 ///
-/// If the handler drops the body before its end, the connection discards the rest, up to a limit. If the rest
-/// is larger than the limit, the connection closes.
+/// If the handler drops the body before its end, an HTTP/1.1 connection discards the remaining bytes, up to a
+/// limit. If more bytes remain, the connection closes after the response.
 #[derive(Debug)]
 pub struct RequestContent(Source);
 
-/// A piece of a body, possibly in a pipe.
+/// A piece of a body, either in memory or in a pipe.
 #[derive(Debug)]
 pub enum RequestPiece {
     /// One or more bytes.
@@ -34,11 +34,11 @@ enum Source {
     Arriving(Reader),
 }
 
-/// The handler's end of an arriving body. When the handler drops it, the body is marked as abandoned.
+/// The receiving end of an arriving body, for the handler. Dropping it marks the body as abandoned.
 #[derive(Debug)]
 struct Reader(Arc<Channel>);
 
-/// The connection's end of an arriving body.
+/// The sending end of an arriving body, for the connection.
 #[derive(Debug)]
 pub(crate) struct ContentSender(Arc<Channel>);
 
@@ -50,16 +50,16 @@ struct State {
     /// Number of remaining bytes, if known.
     length: Option<u64>,
     pieces: VecDeque<Bytes>,
-    /// Collects data that is too short for a separate piece. A client that sends single bytes must not cause
-    /// an allocation for each byte.
+    /// Collects data that is too short for a separate piece. So a client that sends single bytes does not
+    /// cause an allocation for each byte.
     small: BytesMut,
     queued_bytes: usize,
     /// A pipe with bytes that precede the bytes in `pieces`.
     piped: Option<Pipe>,
-    asked: ReadKind,
-    /// Number of bytes that the handler may still read, if a limit is set.
+    last_read: ReadKind,
+    /// Number of bytes that the handler may still read. `None` if there is no limit.
     allowed: Option<u64>,
-    /// `true` if the trailer section is not passed to the handler.
+    /// `true` if the handler must not get the trailer section.
     drops_trailers: bool,
     end: Option<Result<FieldLinesBuf, ContentError>>,
     /// The handler's task, if it waits for data.
@@ -69,7 +69,7 @@ struct State {
     is_abandoned: bool,
 }
 
-/// The form in which the handler wanted data in its last read.
+/// The kind of data that the handler requested in its last read.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum ReadKind {
     #[default]
@@ -85,8 +85,8 @@ impl RequestContent {
         Self(Source::Whole(content.into()))
     }
 
-    /// Creates a body that is still arriving, and the sender with which the connection fills it. `length` is
-    /// the length of the body, if known.
+    /// Creates a body that is still arriving. The connection passes the data to the returned sender. `length`
+    /// is the length of the body, if known.
     pub(crate) fn arriving(length: Option<u64>) -> (ContentSender, Self) {
         let state = State { length, ..State::default() };
         let channel = Arc::new(Channel(Mutex::new(state)));
@@ -120,7 +120,7 @@ impl RequestContent {
         }
     }
 
-    /// Makes reading fail with [`ContentError::TooLarge`] after this number of bytes.
+    /// Limits the body to `bytes`. Reading more bytes fails with [`ContentError::TooLarge`].
     pub(super) fn limit(&mut self, bytes: u64) {
         if let Source::Arriving(reader) = &self.0 {
             let mut state = reader.0.lock();
@@ -138,7 +138,7 @@ impl RequestContent {
     /// Returns the next piece, which is never empty. `None` at the end.
     ///
     /// # Errors
-    /// The body cannot be completed, or violates the protocol or a limit.
+    /// The client does not send the complete body, or the body violates the protocol or a limit.
     ///
     /// # Cancel safety
     /// Cancel safe: no data is lost if the future is dropped.
@@ -146,7 +146,7 @@ impl RequestContent {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Returns the whole body, if it has at most `limit_bytes`.
+    /// Reads the whole body, which may have at most `limit_bytes`.
     ///
     /// # Errors
     /// Fails like [`next`](Self::next), and with [`ContentError::TooLarge`] if the body exceeds
@@ -173,8 +173,8 @@ impl RequestContent {
         Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
-    /// Takes the trailer section after the end of the body. `None` if the body has not ended, or has no
-    /// trailer section.
+    /// Takes the trailer section. Call it after the end of the body. Returns `None` if the body has not
+    /// ended, or has no trailer section.
     pub fn take_trailers(&mut self) -> Option<FieldLinesBuf> {
         let Source::Arriving(reader) = &self.0 else { return None };
         let mut state = reader.0.lock();
@@ -194,8 +194,9 @@ impl RequestContent {
         }
     }
 
-    /// Polls for the next piece. If `takes_pipes` is `true`, later calls may return large data in a pipe. The
-    /// caller must empty a pipe soon, because the number of pipes is limited.
+    /// Polls for the next piece. If `takes_pipes` is `true`, this call and later ones may return data in a
+    /// pipe, if much data arrives. The caller must empty such a pipe soon, because the number of pipes is
+    /// limited.
     pub fn poll_next_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -235,7 +236,7 @@ impl Channel {
         let piece = ready!(self.poll_piece(cx, false));
         Poll::Ready(piece.map(|piece| match piece? {
             RequestPiece::Data(bytes) => Ok(bytes),
-            // Cannot happen, because this read did not ask for pipes.
+            // Cannot happen, because this read did not request pipes.
             RequestPiece::Piped(_) => Err(ContentError::Incomplete),
         }))
     }
@@ -246,7 +247,7 @@ impl Channel {
         takes_pipes: bool,
     ) -> Poll<Option<Result<RequestPiece, ContentError>>> {
         let mut state = self.lock();
-        state.asked = if takes_pipes { ReadKind::Pipes } else { ReadKind::Bytes };
+        state.last_read = if takes_pipes { ReadKind::Pipes } else { ReadKind::Bytes };
         if let Some(piece) = state.take_piece() {
             let length = piece.len();
             state.queued_bytes -= length;
@@ -300,7 +301,7 @@ impl State {
         self.pieces.push_back(Bytes::copy_from_slice(content));
     }
 
-    /// Counts bytes against the limit for the handler. Returns `false` if the bytes exceed the limit.
+    /// Reduces the number of bytes that the handler may read. Returns `false` if `bytes` exceeds this number.
     const fn allow(&mut self, bytes: u64) -> bool {
         let Some(allowed) = self.allowed else { return true };
         let Some(left) = allowed.checked_sub(bytes) else { return false };
@@ -318,10 +319,10 @@ impl State {
         piece.map(RequestPiece::Data)
     }
 
-    /// Takes the pipe, or some bytes from the pipe if the handler no longer accepts pipes.
+    /// Takes the pipe, if the handler accepts pipes. Otherwise, takes some bytes from the pipe.
     fn take_piped(&mut self) -> Option<RequestPiece> {
         let mut pipe = self.piped.take()?;
-        if self.asked == ReadKind::Pipes {
+        if self.last_read == ReadKind::Pipes {
             return Some(RequestPiece::Piped(pipe));
         }
         match pipe.take_bytes() {
@@ -370,7 +371,7 @@ impl ContentSender {
     /// Returns `true` if the handler accepts pipes and has read all earlier data.
     pub(crate) fn wants_pipe(&self) -> bool {
         let state = self.0.lock();
-        state.asked == ReadKind::Pipes && state.queued_bytes == 0 && !state.is_abandoned
+        state.last_read == ReadKind::Pipes && state.queued_bytes == 0 && !state.is_abandoned
     }
 
     /// Passes the bytes in `pipe` to the handler, or drops them if the handler no longer reads the body.
@@ -396,12 +397,12 @@ impl ContentSender {
         self.end(Ok(trailers));
     }
 
-    /// Ends the body with `error`, which the handler gets after the received data.
+    /// Ends the body with `error`. The handler gets the data received so far, and then the error.
     pub(crate) fn fail(&self, error: ContentError) {
         self.end(Err(error));
     }
 
-    /// Returns the number of bytes that the connection may send to the handler. While the number is 0, the
+    /// Returns the number of bytes that the connection may pass to the handler. While this number is 0, the
     /// result is pending, and the connection is woken when the handler has read data.
     pub(crate) fn poll_write_capacity(&self, window_bytes: usize, cx: &mut Context<'_>) -> Poll<usize> {
         let mut state = self.0.lock();
@@ -410,13 +411,13 @@ impl ContentSender {
                 state.sender = Some(cx.waker().clone());
                 Poll::Pending
             }
-            room => Poll::Ready(room),
+            capacity => Poll::Ready(capacity),
         }
     }
 
     /// Returns `true` if the handler has started to read the body.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().asked != ReadKind::Nothing
+        self.0.lock().last_read != ReadKind::Nothing
     }
 
     /// Returns `true` if the handler has dropped the body.
@@ -441,7 +442,8 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Minimum number of bytes in a separate piece. Smaller amounts of data are joined into one piece.
+/// Minimum size of received data that becomes a separate piece. Smaller amounts of data are collected in one
+/// piece.
 const SMALL_BYTES: usize = 1 << 10;
 
 impl futures_core::Stream for RequestContent {
@@ -452,7 +454,7 @@ impl futures_core::Stream for RequestContent {
     }
 }
 
-/// Reason for an incomplete body.
+/// Reason why a handler cannot read the whole body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ContentError {

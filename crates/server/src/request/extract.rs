@@ -11,7 +11,7 @@ use super::content::{CONTENT_BYTES_MAX, ContentError};
 use super::{OwnedRequest, Request};
 use crate::response::{IntoResponse, Response};
 
-/// An error for a request with missing or invalid values. If a handler returns it, the client gets an error
+/// An error that rejects a request with missing or invalid values. A handler can return it as an error
 /// response.
 #[derive(Debug)]
 pub struct Rejection {
@@ -63,7 +63,7 @@ impl<'a> Request<'a> {
     /// Parses the body as `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// 415 if the request has another `Content-Type`. 422 if the body cannot be converted to `T`.
+    /// 415 if the `Content-Type` of the request is not this type. 422 if the body cannot be converted to `T`.
     pub fn form<'s, T: Deserialize<'s>>(&'s self) -> Result<T, Rejection> {
         parse_form(self.field("content-type"), self.content())
     }
@@ -152,8 +152,8 @@ fn parse_json<'s, T: Deserialize<'s>>(
     })
 }
 
-/// Returns `true` for `application/json` and types with the suffix `+json` (RFC 6839 §3.1), with any
-/// parameters.
+/// Returns `true` for `application/json` and types with the suffix `+json` (RFC 6839 §3.1). Ignores
+/// parameters of the type.
 fn is_json(content_type: Option<FieldValue<'_>>) -> bool {
     let Some(value) = content_type.and_then(|value| value.as_str()) else { return false };
     let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

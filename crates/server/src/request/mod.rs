@@ -25,8 +25,8 @@ pub use parameters::Parameters;
 pub(crate) use content::ContentSender;
 use parameters::OwnedParameters;
 
-/// A request that has just been parsed. It borrows its head from the connection's buffer, and also its body
-/// if the whole body has arrived. So an immediate response needs no copy and no allocation.
+/// A request that has just been parsed. Its head is in the buffer of the connection, and so is its body if
+/// the whole body has arrived. So an immediate response needs no copy and no allocation.
 ///
 /// For a later response, call [`take_owned`](Self::take_owned) and use the [`OwnedRequest`].
 ///
@@ -52,7 +52,7 @@ pub struct Request<'a> {
     connection: &'a ConnectionInfo,
     worker: &'a Rc<Worker>,
     wants_tunnel: bool,
-    /// Number of bytes of the path that outer routers have matched.
+    /// Length of the path prefix that outer routers have matched, in bytes.
     mount_prefix: usize,
     /// The trusted proxies, if the request came from one of them.
     proxies: Option<&'a TrustedProxies>,
@@ -110,8 +110,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns `true` if this connection does not serve the scheme or host of the request. Then the server
-    /// responds 421 (RFC 9110 §15.5.20).
+    /// Returns `true` if this connection does not serve the scheme or host of the request. The server
+    /// responds to such a request with 421 (RFC 9110 §15.5.20).
     #[inline]
     pub(crate) fn is_misdirected(&self) -> bool {
         let is_scheme_served = match self.head.target {
@@ -139,8 +139,8 @@ impl<'a> Request<'a> {
         self.parameters = parameters;
     }
 
-    /// Hides the next `prefix` bytes of the path from the next handler. Use it in handlers that pass requests
-    /// to other handlers, like a router.
+    /// Removes the next `prefix` bytes of the path from the [mounted path](Self::mounted_path). Use it in a
+    /// router, before you pass the request to a handler that is mounted below this prefix.
     pub const fn mount_below(&mut self, prefix: usize) {
         self.mount_prefix += prefix;
     }
@@ -171,7 +171,7 @@ impl<'a> Request<'a> {
         below(self.path(), self.mount_prefix)
     }
 
-    /// Returns the number of bytes of the path that outer routers have matched.
+    /// Returns the length of the path prefix that outer routers have matched, in bytes.
     pub const fn mount_prefix(&self) -> usize {
         self.mount_prefix
     }
@@ -191,7 +191,7 @@ impl<'a> Request<'a> {
         self.head.field_lines
     }
 
-    /// Returns the value of the first field line with this name, in upper or lower case.
+    /// Returns the value of the first header `name`. Ignores the case of the name.
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.head.field(name)
     }
@@ -261,14 +261,15 @@ impl<'a> Request<'a> {
         host.or_else(|| self.head.authority().map(|authority| authority.as_str())).unwrap_or_default()
     }
 
-    /// Returns the kind of forwarding headers to read, if the request came from a trusted proxy.
+    /// Returns the kind of forwarding headers that the trusted proxies write. `None` if the request did not
+    /// come from a trusted proxy.
     pub fn proxy_fields(&self) -> Option<ProxyFields> {
         self.proxies.map(TrustedProxies::fields)
     }
 
     /// Returns the entries that trusted proxies have written in the header of
-    /// [`proxy_fields`](Self::proxy_fields). The first entry names the client. Earlier entries of the header
-    /// are left out, because the client may have forged them.
+    /// [`proxy_fields`](Self::proxy_fields). The first returned entry names the client. Entries to the left
+    /// of it in the header are not returned, because the client may have forged them.
     pub fn proxy_chain(&self) -> Vec<&'a [u8]> {
         let chain = |proxies: &TrustedProxies| proxies.chain(self.connection.client, self.head.field_lines);
         self.proxies.map(chain).unwrap_or_default()
@@ -279,20 +280,21 @@ impl<'a> Request<'a> {
         self.proxies.map(|proxies| proxies.origin(self.connection.client, self.head.field_lines))
     }
 
-    /// Returns `true` if the client asks for another protocol or a tunnel, and
-    /// [`Response::upgrade`](crate::Response::upgrade) can accept it.
+    /// Returns `true` if the client requests an upgrade or a tunnel. A handler can accept it with
+    /// [`Response::upgrade`](crate::Response::upgrade) or [`Response::tunnel`](crate::Response::tunnel).
     pub const fn wants_tunnel(&self) -> bool {
         self.wants_tunnel
     }
 
-    /// Returns `true` if the client asks for `protocol`, and [`Response::upgrade`](crate::Response::upgrade)
-    /// can accept it. The server must not switch to any other protocol (RFC 9110 §7.8).
+    /// Returns `true` if the client requests an upgrade to `protocol`. A handler can accept it with
+    /// [`Response::upgrade`](crate::Response::upgrade). It must not switch to a protocol that the client has
+    /// not requested (RFC 9110 §7.8).
     pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
         self.wants_tunnel && offers(self.field_lines(), protocol)
     }
 
-    /// Returns the bytes of the path if the target has the origin form and no outer router has matched a part
-    /// of the path. Otherwise, returns `None`.
+    /// Returns the bytes of the path, if no outer router has matched a part of it. Returns `None` if one has,
+    /// or if the request target is not in origin form.
     pub(crate) fn mounted_path_bytes(&self) -> Option<&'a [u8]> {
         match self.head.target {
             RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_bytes()),
@@ -300,23 +302,23 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Makes reading of the body fail with [`ContentError::TooLarge`] after this number of bytes. If the body
-    /// has a known [length](Self::content_length), check the length first.
+    /// Limits the body to `bytes`. Reading more bytes fails with [`ContentError::TooLarge`]. The limit
+    /// applies only to bodies that are still arriving, so check a known [length](Self::content_length) first.
     pub fn limit_content(&mut self, bytes: u64) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.limit(bytes);
         }
     }
 
-    /// Drops the trailer section of an arriving body. Call this function in a layer that sets or
-    /// removes a header, because a trailer section could contain the same header again.
+    /// Drops the trailer section of an arriving body. Call this function in a layer that sets or removes a
+    /// header. Otherwise, a client could send the same header in the trailer section.
     pub fn drop_trailers(&mut self) {
         if let Incoming::Arriving(content) = &mut self.content {
             content.drop_trailers();
         }
     }
 
-    /// Takes the body, including the part that has not arrived yet. The request keeps an empty body.
+    /// Takes the body, including the part that has not arrived yet. The request then has an empty body.
     pub fn take_content(&mut self) -> RequestContent {
         match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
             Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
@@ -324,8 +326,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Calls `answer` with this request and another head. Afterwards, this request contains the body again,
-    /// unless `answer` has taken an arriving body.
+    /// Calls `answer` with a request that has the head `head` and the body of this request. Afterwards, this
+    /// request contains the body again, unless `answer` has taken an arriving body.
     pub(crate) fn with_head<'s, R>(
         &mut self,
         head: &'s RequestHead<'s>,
@@ -359,7 +361,8 @@ impl<'a> Request<'a> {
         answer
     }
 
-    /// Copies the borrowed data and takes the body. This request keeps an empty body.
+    /// Returns a request that owns its data. Copies the borrowed data and takes the body, so this request
+    /// then has an empty body.
     pub fn take_owned(&mut self) -> OwnedRequest {
         OwnedRequest {
             head: OwnedRequestHead::from(*self.head),
@@ -431,7 +434,7 @@ impl OwnedRequest {
         self.head().target.query()
     }
 
-    /// Returns the value of the first field line with this name, in upper or lower case.
+    /// Returns the value of the first header `name`. Ignores the case of the name.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.head().field(name)
     }
@@ -448,12 +451,12 @@ impl OwnedRequest {
         self.parameters().get(name).unwrap_or_default()
     }
 
-    /// Returns the body for reading.
+    /// Returns the body, to read it.
     pub const fn content(&mut self) -> &mut RequestContent {
         &mut self.content
     }
 
-    /// Takes the body. The request keeps an empty body.
+    /// Takes the body. The request then has an empty body.
     pub fn take_content(&mut self) -> RequestContent {
         std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
     }
@@ -475,14 +478,15 @@ impl OwnedRequest {
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)
     }
 
-    /// Returns `true` if the client asks for another protocol or a tunnel, and
-    /// [`Response::upgrade`](crate::Response::upgrade) can accept it.
+    /// Returns `true` if the client requests an upgrade or a tunnel. A handler can accept it with
+    /// [`Response::upgrade`](crate::Response::upgrade) or [`Response::tunnel`](crate::Response::tunnel).
     pub const fn wants_tunnel(&self) -> bool {
         self.wants_tunnel
     }
 
-    /// Returns `true` if the client asks for `protocol`, and [`Response::upgrade`](crate::Response::upgrade)
-    /// can accept it. The server must not switch to any other protocol (RFC 9110 §7.8).
+    /// Returns `true` if the client requests an upgrade to `protocol`. A handler can accept it with
+    /// [`Response::upgrade`](crate::Response::upgrade). It must not switch to a protocol that the client has
+    /// not requested (RFC 9110 §7.8).
     pub fn wants_upgrade_to(&self, protocol: &str) -> bool {
         self.wants_tunnel && offers(self.head().field_lines, protocol)
     }

@@ -26,7 +26,7 @@ use crate::request::RequestContent;
 #[derive(Default)]
 pub struct Content(pub(crate) Source);
 
-/// Source of the bytes.
+/// The source from which the server takes the bytes of a body.
 #[derive(Default)]
 pub(crate) enum Source {
     #[default]
@@ -49,7 +49,7 @@ pub(crate) struct FileRange {
     pub(crate) file: File,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// A value to keep until the part is sent.
+    /// A guard that is kept until the part is sent.
     pub(crate) held: Option<Box<dyn Any + Send>>,
 }
 
@@ -61,18 +61,17 @@ pub trait ContentStream {
     /// Polls for the next piece. `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
 
-    /// Polls for the next bytes in a pipe. The connection calls this method before
-    /// [`poll_next`](Self::poll_next) if the socket of the client supports pipes and the body has a
-    /// [length](Self::length). If the result is `None`, no pipe is available now, and the connection calls
-    /// `poll_next`.
+    /// Polls for the next bytes in a pipe. If the socket of the client supports pipes and the body has a
+    /// [length](Self::length), the connection calls this method first. If the result is `None`, no pipe is
+    /// available now, and the connection calls [`poll_next`](Self::poll_next).
     fn poll_pipe(self: Pin<&mut Self>, _: &mut Context<'_>) -> Option<Poll<Result<Pipe, BoxError>>> {
         None
     }
 
-    /// Makes progress that produces no piece. The connection calls this method instead of the other methods
-    /// while the client does not read. A stream that forwards the request body must also forward it in this
-    /// method. Otherwise, a client that sends its whole request before it reads would wait forever. Does
-    /// nothing by default.
+    /// Called instead of the other methods while the client does not read. The stream can make progress here,
+    /// but returns no piece. A stream that forwards the request body must continue to forward it in this
+    /// method. Otherwise, a client that reads only after it has sent its whole request would wait forever.
+    /// Default: does nothing.
     ///
     /// # Errors
     /// The body cannot be completed.
@@ -80,23 +79,24 @@ pub trait ContentStream {
         Ok(())
     }
 
-    /// Returns the total length in bytes, if known. The stream must yield exactly this number of bytes.
+    /// Returns the total length of the body in bytes, if known. The stream must return exactly this number of
+    /// bytes.
     fn length(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the behavior of the stream when the server drains.
+    /// Returns the behavior of the stream during a graceful shutdown of the server.
     fn at_drain(self: Pin<&mut Self>) -> AtDrain {
         AtDrain::Finishes
     }
 }
 
-/// Behavior of a stream when the server drains.
+/// Behavior of a stream during a graceful shutdown of the server.
 #[derive(Clone, Debug)]
 pub enum AtDrain {
-    /// The stream is sent to its end, and the drain waits for it.
+    /// The server sends the stream to its end, and the shutdown waits for this end.
     Finishes,
-    /// The stream ends after these bytes, or at once if the bytes are empty. Use it for endless streams that
+    /// The server sends these bytes, if any, and then ends the stream. Use it for endless streams that
     /// clients can resume.
     Ends(Bytes),
 }
@@ -106,8 +106,8 @@ pub enum AtDrain {
 pub enum Piece {
     /// Bytes of the body.
     Data(Bytes),
-    /// The trailer section, after the last data. It is sent only if the framing of the response supports
-    /// trailers.
+    /// The trailer section, which comes after all data. The server sends it only if the framing of the
+    /// response supports trailers.
     Trailers(FieldLinesBuf),
 }
 
@@ -125,7 +125,8 @@ impl Content {
         Self(Source::Pooled(PooledBuffer::copy_of(bytes)))
     }
 
-    /// Creates a body with `length` bytes of `file` from `offset` on. The kernel sends the bytes if possible.
+    /// Creates a body with `length` bytes of `file` from `offset` on. If possible, the kernel sends the bytes
+    /// directly from the file.
     pub const fn file(file: File, offset: u64, length: u64) -> Self {
         Self(Source::File(FileRange { file, offset, length, held: None }))
     }
@@ -144,8 +145,8 @@ impl Content {
         Self(Source::Stream(Box::pin(stream)))
     }
 
-    /// Creates the empty body of a response to HEAD. `length` is the length that the body would have in a
-    /// response to GET, if known.
+    /// Creates the empty body of a response to HEAD. `length` is the length of the body that a GET request
+    /// would get, if known.
     pub const fn left_out(length: Option<u64>) -> Self {
         Self(Source::LeftOut(length))
     }
@@ -190,7 +191,8 @@ where
     }
 }
 
-/// A handler can return the request body as its response, which sends the body back as it arrives.
+/// With this implementation, a handler can return the request body as the response body. Then the server
+/// sends the body back as it arrives.
 impl ContentStream for RequestContent {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         let next = RequestContent::poll_next(self.get_mut(), cx);
@@ -248,7 +250,8 @@ impl From<PooledBuffer> for Content {
 impl From<fmt::Arguments<'_>> for Content {
     fn from(text: fmt::Arguments<'_>) -> Self {
         let mut buffer = PooledBuffer::take();
-        // Only a faulty `Display` implementation can fail here. Then the text ends at this point.
+        // This call fails only if a `Display` implementation returns an error. In this case, the text ends
+        // there.
         let _ = std::io::Write::write_fmt(&mut *buffer, text);
         Self(Source::Pooled(buffer))
     }

@@ -52,8 +52,8 @@ impl Event {
         self
     }
 
-    /// Sets the id of the event, which a client sends as `Last-Event-ID` when it reconnects. Line ends and
-    /// NUL are removed.
+    /// Sets the id of the event. A client that reconnects sends the id of its last event in `Last-Event-ID`.
+    /// Line ends and NUL are removed.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         self.push("id", &without_line_ends(id));
@@ -102,7 +102,8 @@ impl EventSender {
     }
 }
 
-/// Creates a body with a stream of events. `at_drain` determines the behavior of the stream during a drain.
+/// Creates a body with a stream of events. `at_drain` returns the behavior of the stream during a graceful
+/// shutdown.
 pub(super) fn content<F>(
     keep_alive: Duration,
     at_drain: impl FnMut() -> AtDrain + Unpin + 'static,
@@ -116,7 +117,7 @@ where
     Content::from_content_stream(content)
 }
 
-/// Inserts a comment into the stream of events after each `period` without an event.
+/// A stream of events with keep-alive comments. It contains a comment after each `period` without an event.
 struct KeepAliveComments<F, D> {
     events: WriterFuture<F>,
     period: Duration,

@@ -1,4 +1,4 @@
-//! Values that are kept until a response is complete, such as permits.
+//! Guards that are kept until a response is complete, such as permits.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -34,7 +34,7 @@ impl Response {
     }
 }
 
-/// A stream, and a value to keep as long as the stream.
+/// A stream, and a guard that is dropped together with the stream.
 struct Held<G> {
     stream: Pin<Box<dyn ContentStream>>,
     _guard: G,
@@ -65,7 +65,7 @@ impl<G> ContentStream for Held<G> {
     }
 }
 
-/// Bytes, and a value to keep as long as the bytes.
+/// Bytes, and a guard that is dropped together with the bytes.
 struct HeldBytes<G> {
     bytes: Bytes,
     _guard: G,

@@ -15,8 +15,8 @@ pub(crate) struct InterimResponse {
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-/// Collects the interim responses that handlers of a worker send while the worker polls them. Contains `None`
-/// while no handler is polled.
+/// Collects the interim responses that a handler sends while its worker polls it. Contains `None` while the
+/// worker polls no handler.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
 
@@ -50,10 +50,10 @@ impl InterimSender {
 
     /// Sends the status and the headers of `response` before the final response.
     ///
-    /// Call this method in the future of an [`Answer::Later`](crate::Answer::Later), in the same task. Then
-    /// the interim response belongs to the request of this future. A call at any other time has no effect.
-    /// The call also has no effect for HTTP/1.0 clients, for status 101, and while 16 KiB of interim
-    /// responses wait for a slow client.
+    /// Call this method in the future of an [`Answer::Later`](crate::Answer::Later), and not in another task.
+    /// The interim response then belongs to the request of this future. A call anywhere else has no effect. A
+    /// call also has no effect for HTTP/1.0 clients, and for status 101. Interim responses are dropped if
+    /// more than 16 KiB of them would wait for a slow client.
     pub fn send(&self, response: &Response) {
         let status = response.status();
         if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
@@ -81,7 +81,8 @@ fn size(interim: &InterimResponse) -> usize {
     STATUS_LINE_BYTES + interim.field_lines.bytes().len()
 }
 
-/// Maximum size of interim responses that wait for other responses or for a slow client.
+/// Maximum total size of the unsent interim responses of a request. They wait for earlier responses or for a
+/// slow client.
 const WAITING_BYTES_MAX: usize = 16 << 10;
 
 const STATUS_LINE_BYTES: usize = 32;

@@ -18,12 +18,12 @@ pub struct Forwarded {
     /// Time to open the last connection to a server. `None` if a connection was reused or no connection could
     /// be opened.
     pub connect: Option<Duration>,
-    /// Time from the moment when the last connection was opened or reused until the response head arrived.
-    /// `None` without a response.
+    /// Time from the opening or reuse of the last connection to the arrival of the response head. `None`
+    /// without a response.
     pub head: Option<Duration>,
-    /// Reason why no server has responded.
+    /// Reason why no server has responded, if there was no response.
     pub failure: Option<&'static str>,
-    /// Request id, if it is sent to the client or the upstream server.
+    /// Id of the request, if the gateway sends an id to the client or the upstream server.
     pub request_id: Option<Box<str>>,
 }
 
@@ -37,7 +37,7 @@ pub struct Refused {
     pub reason: &'static str,
 }
 
-/// Metadata from a handler about a request, for the record.
+/// Metadata about a request that its handler adds for the record.
 #[derive(Debug)]
 pub(crate) enum ResponseMetadata {
     Forwarded(Box<Forwarded>),

@@ -50,7 +50,7 @@ pub struct Response {
     status: StatusCode,
     field_lines: FieldLinesBuf,
     content: Content,
-    /// State of the headers that the server itself evaluates.
+    /// Properties of headers that the handler has set and the server must know.
     marks: Marks,
     /// Metadata for the record.
     metadata: Option<ResponseMetadata>,
@@ -103,22 +103,23 @@ impl Response {
         }
     }
 
-    /// Creates a 200 response with the body `content` and constant headers, which cost nothing at run time:
-    /// see [`FieldLinesBuf::from_static`].
+    /// Creates a 200 response with the body `content` and the headers `field_lines`. Constant headers from
+    /// [`FieldLinesBuf::from_static`] need no work at run time.
     #[inline]
     pub fn ok(field_lines: FieldLinesBuf, content: impl Into<Content>) -> Self {
         Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
     }
 
-    /// Creates a redirect to `location`. After 303, the client sends a GET request. After 307 or 308, the
-    /// client repeats its method. The redirects 301 and 308 are permanent (RFC 9110 §15.4).
+    /// Creates a redirect to `location`. With status 303, the client sends a GET request to `location`. With
+    /// status 307 or 308, it repeats its request with the same method. The statuses 301 and 308 mean a
+    /// permanent redirect (RFC 9110 §15.4).
     pub fn redirect(status: StatusCode, location: &str) -> Self {
         Self::new(status).with_field("Location", location)
     }
 
-    /// Creates a stream of server-sent events, which `send` produces. If no event is sent for the time
-    /// `keep_alive`, the server sends a comment, so that it notices clients that have left. A drain ends the
-    /// stream. Then clients reconnect.
+    /// Creates a stream of server-sent events, which the future of `send` sends. If no event is sent for the
+    /// time `keep_alive`, the server sends a comment, so that it notices clients that have left. At a
+    /// graceful shutdown of the server, the stream ends at once, and clients reconnect.
     pub fn events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -126,8 +127,9 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Ends(Bytes::new()), send))
     }
 
-    /// Creates a stream of events that ends with the event from `last_event` when the server drains. If
-    /// `last_event` returns `None`, the stream continues.
+    /// Creates a stream of events like [`events`](Self::events). At a graceful shutdown of the server, the
+    /// stream sends the event from `last_event` and ends. If `last_event` returns `None`, the stream
+    /// continues.
     pub fn events_with_last_event<F>(
         keep_alive: Duration,
         mut last_event: impl FnMut() -> Option<Event> + Unpin + 'static,
@@ -141,7 +143,7 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, at_drain, send))
     }
 
-    /// Creates a finite stream of events. A drain waits for the end of the stream.
+    /// Creates a finite stream of events. A graceful shutdown of the server waits for the end of the stream.
     pub fn finite_events<F>(keep_alive: Duration, send: impl FnOnce(EventSender) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,
@@ -149,8 +151,9 @@ impl Response {
         Self::ok(EVENT_STREAM, events::content(keep_alive, || AtDrain::Finishes, send))
     }
 
-    /// Creates a 101 response that switches to `protocol`. Then `run` gets the connection. A request that
-    /// does not ask for an upgrade gets 426 instead (RFC 9110 §7.8 and §15.5.22).
+    /// Creates a 101 response that switches to `protocol`. After the response, the server calls `run` with
+    /// the connection. If the request does not ask for an upgrade, the server sends 426 instead (RFC 9110
+    /// §7.8 and §15.5.22).
     pub fn upgrade<F>(protocol: &str, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -166,7 +169,8 @@ impl Response {
         Self::new(StatusCode::UPGRADE_REQUIRED).with_field("Upgrade", protocol).with_connection_upgrade()
     }
 
-    /// Creates the response to a successful CONNECT (RFC 9110 §9.3.6). Then `run` gets the connection.
+    /// Creates the response to a successful CONNECT (RFC 9110 §9.3.6). After the response, the server calls
+    /// `run` with the connection.
     pub fn tunnel<F>(run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -174,8 +178,9 @@ impl Response {
         Self::new(StatusCode::OK).with_content(Content(Source::Tunnel(TunnelHandler::new(run))))
     }
 
-    /// Turns the response into a tunnel that `run` handles. The status and the headers stay unchanged. Use it
-    /// in handlers that relay an upgrade or a successful CONNECT.
+    /// Adds a tunnel to the response, without a change of its status and headers. After the response, the
+    /// server calls `run` with the connection. Use it in handlers that forward an upgrade or a successful
+    /// CONNECT.
     #[must_use]
     pub fn into_tunnel<F>(self, run: impl FnOnce(Tunnel) -> F + 'static) -> Self
     where
@@ -198,8 +203,8 @@ impl Response {
         self
     }
 
-    /// Appends a header. An invalid header, which is a mistake of the program or an attempt to split the
-    /// response, turns the response into a 500 response without a body.
+    /// Appends a header. If the header is invalid, turns the response into a 500 response without a body. An
+    /// invalid header is a bug of the program, or an attempt to split the response.
     #[must_use]
     pub fn with_field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match self.append_field(name, value) {
@@ -217,8 +222,8 @@ impl Response {
         self.with_field("Set-Cookie", cookie.to_string())
     }
 
-    /// Appends a header. Ignores `Content-Length`, `Transfer-Encoding` and `Keep-Alive`. In `Connection`,
-    /// only `close` has an effect: it ends the connection after this response.
+    /// Appends a header. Ignores `Content-Length`, `Transfer-Encoding` and `Keep-Alive`. `Connection: close`
+    /// ends the connection after this response. Other values of `Connection` are ignored.
     ///
     /// # Errors
     /// The header is invalid. In this case, nothing is added.
@@ -229,7 +234,7 @@ impl Response {
         Ok(())
     }
 
-    /// Appends a header that a parser has checked. Ignores the same headers as
+    /// Appends a header that is valid, because a parser has checked it. Ignores the same headers as
     /// [`append_field`](Self::append_field).
     pub fn append_line(&mut self, line: FieldLine<'_>) {
         if self.marks.take_in(line) {
@@ -245,7 +250,7 @@ impl Response {
         field_lines.append_kept(lines, |line| is_kept(line) && marks.take_in(line));
     }
 
-    /// Reserves memory for headers of this number of bytes.
+    /// Reserves memory for headers with a total size of `bytes`.
     pub fn reserve_fields(&mut self, bytes: usize) {
         self.field_lines.reserve(bytes);
     }
@@ -288,7 +293,7 @@ impl Response {
         &self.field_lines
     }
 
-    /// Returns the value of the first header with this name, in upper or lower case.
+    /// Returns the value of the first header `name`. Ignores the case of the name.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.field_lines.field(name)
     }
@@ -315,8 +320,8 @@ impl Response {
         required.with_connection_upgrade()
     }
 
-    /// Adds `Connection: upgrade`, which `Upgrade` requires (RFC 9110 §7.8). Use it in handlers that relay a
-    /// response with `Upgrade`.
+    /// Adds `Connection: upgrade`, which a response with `Upgrade` must contain (RFC 9110 §7.8). Use it in
+    /// handlers that forward such a response.
     #[must_use]
     pub fn with_connection_upgrade(mut self) -> Self {
         // This call bypasses the check for headers that only the server may set.
@@ -324,28 +329,28 @@ impl Response {
         self
     }
 
-    /// Returns the state of the headers that the server itself evaluates.
+    /// Returns the properties of headers that the handler has set and the server must know.
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks
     }
 
-    /// Sets data about the forwarding of the request, for the record.
+    /// Adds data about the forwarded request, for access logs and metrics.
     pub fn set_forwarded(&mut self, forwarded: Box<Forwarded>) {
         self.metadata = Some(ResponseMetadata::Forwarded(forwarded));
     }
 
-    /// Names the policy that rejected the request, for the access log.
+    /// Adds the policy that rejected the request, for access logs and metrics.
     pub fn set_refused(&mut self, refused: Refused) {
         self.metadata = Some(ResponseMetadata::Refused(Box::new(refused)));
     }
 
-    /// Sets the name of the authenticated user, for the record. Use it in layers in front of a handler. Call
-    /// it last, because [`set_forwarded`](Self::set_forwarded) and [`set_refused`](Self::set_refused) remove
-    /// the name.
+    /// Sets the name of the authenticated user, for the access log. Call it in a layer, on the response of
+    /// the inner handler. Later calls of [`set_forwarded`](Self::set_forwarded) and
+    /// [`set_refused`](Self::set_refused) remove the name.
     pub fn set_user(&mut self, user: impl Into<Box<str>>) {
         let metadata = match self.metadata.take() {
-            // The first policy of a route determines the user. Its `set_user` runs last.
+            // The outermost layer calls `set_user` last, so it replaces the name that inner layers have set.
             Some(ResponseMetadata::User(both)) => both.1,
             other => other,
         };
@@ -365,7 +370,8 @@ impl Response {
 }
 
 impl Marks {
-    /// Evaluates a header before it is added. Returns `false` if the header must not be added.
+    /// Updates the marks for a header that is about to be added. Returns `false` if the header must not be
+    /// added.
     #[inline]
     fn take_in(&mut self, line: FieldLine<'_>) -> bool {
         match OwnField::named(line.name.as_bytes()) {

@@ -13,12 +13,11 @@ use thruway_net::{Pipe, PooledBuffer, Transport};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection as a byte stream in both directions. It implements the I/O traits of tokio, so crates for
-/// other protocols can use it. Over TLS, some bytes of a pending write may already be encrypted. The next
-/// write must begin with the same bytes, so do not replace a pending write by another write.
+/// other protocols can use it. If a write is pending over TLS, some of its bytes may already be encrypted. So
+/// the next write must begin with the same bytes.
 ///
-/// When the tunnel is dropped, the server still sends the bytes that were written but not sent. Over TLS, the
-/// client also receives the end of the stream, unless the unsent bytes were
-/// [discarded](Transport::discard_unsent).
+/// After the tunnel is dropped, the server still sends the written bytes that are unsent. Over TLS, it also
+/// sends the end of the stream, unless the unsent bytes were [discarded](Transport::discard_unsent).
 pub struct Tunnel {
     /// Bytes that arrived with the head.
     early: PooledBuffer,
@@ -28,18 +27,19 @@ pub struct Tunnel {
     trace: Rc<TunnelTrace>,
 }
 
-/// The state of a tunnel, which its connection reads.
+/// The state of a tunnel, through which the tunnel reports to its connection.
 #[derive(Default)]
 pub(crate) struct TunnelTrace {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
     is_broken_off: Cell<bool>,
-    /// The transport of the tunnel, after the tunnel was dropped.
-    left: Cell<Option<Box<dyn Transport>>>,
+    /// The transport, which a dropped tunnel returns to its connection.
+    returned: Cell<Option<Box<dyn Transport>>>,
 }
 
 impl Tunnel {
-    /// Creates a tunnel over `transport`. The bytes `early` arrived with the head and are read first.
+    /// Creates a tunnel over `transport`. `early` contains the bytes that arrived with the request head.
+    /// Reads return these bytes first.
     pub fn new(transport: Box<dyn Transport>, early: PooledBuffer) -> Self {
         Self::traced(transport, early, Rc::default())
     }
@@ -99,20 +99,20 @@ impl TunnelTrace {
         self.sent_bytes.get()
     }
 
-    /// Marks the tunnel as broken off before its end.
+    /// Records that the tunnel has ended early.
     pub(crate) fn break_off(&self) {
         self.is_broken_off.set(true);
     }
 
-    /// Returns `true` if the connection has failed, unsent bytes were discarded, or the tunnel was broken
-    /// off.
+    /// Returns `true` if the connection has failed, unsent bytes were discarded, or the tunnel has ended
+    /// early.
     pub(crate) const fn is_broken_off(&self) -> bool {
         self.is_broken_off.get()
     }
 
-    /// Returns the transport if the tunnel was dropped.
-    pub(crate) fn take_left(&self) -> Option<Box<dyn Transport>> {
-        self.left.take()
+    /// Takes the transport, if the tunnel was dropped.
+    pub(crate) fn take_returned(&self) -> Option<Box<dyn Transport>> {
+        self.returned.take()
     }
 }
 
@@ -216,10 +216,10 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// Returns the transport to the HTTP connection, which has counted as open all the time.
+/// Returns the transport to the HTTP connection, which closes it.
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        self.trace.left.set(self.transport.take());
+        self.trace.returned.set(self.transport.take());
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::content::{BoxError, Content, ContentStream, Piece};
 
-/// Writes the body, from within the future of [`Content::written_by`](super::Content::written_by).
+/// Writes a body. The future of [`Content::written_by`](super::Content::written_by) gets it.
 #[derive(Debug)]
 pub struct ContentWriter(Slot);
 
@@ -37,7 +37,7 @@ impl ContentWriter {
     }
 }
 
-/// A future that writes a body, and the last piece that it wrote.
+/// A future that writes a body, and the last piece that it has written.
 pub(super) struct WriterFuture<F> {
     write: Option<Pin<Box<F>>>,
     slot: Slot,
@@ -68,9 +68,9 @@ impl<F: Future<Output = Result<(), BoxError>>> ContentStream for WriterFuture<F>
 }
 
 impl Content {
-    /// Creates a body that the future from `write` produces. The future runs in the task of the connection.
-    /// It waits in [`ContentWriter::write`] while the client reads too slowly. It is dropped if the client
-    /// leaves.
+    /// Creates a body that the future of `write` produces. The future runs in the task of the connection.
+    /// While the client reads too slowly, the future waits in [`ContentWriter::write`]. If the client leaves,
+    /// the future is dropped.
     pub fn written_by<F>(write: impl FnOnce(ContentWriter) -> F) -> Self
     where
         F: Future<Output = Result<(), BoxError>> + 'static,

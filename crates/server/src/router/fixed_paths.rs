@@ -1,5 +1,5 @@
-//! Lookup of routes without parameters, by the length and then the bytes of the path. This lookup is cheaper
-//! than any hash, because few paths have the same length.
+//! Looks up routes without parameters, first by the length of the path and then by its bytes. This is cheaper
+//! than a hash table, because few paths have the same length.
 
 /// Paths and the indices of their routes.
 #[derive(Clone, Default)]
@@ -9,14 +9,14 @@ pub(super) struct FixedPaths {
 }
 
 impl FixedPaths {
-    /// Adds a new path.
-    pub(super) fn insert(&mut self, path: &[u8], place: usize) {
+    /// Adds `path`, with the index of its route.
+    pub(super) fn insert(&mut self, path: &[u8], route: usize) {
         if self.by_length.len() <= path.len() {
             self.by_length.resize_with(path.len() + 1, Vec::new);
         }
         let paths = &mut self.by_length[path.len()];
         let index = paths.partition_point(|(other, _)| **other < *path);
-        paths.insert(index, (path.into(), place));
+        paths.insert(index, (path.into(), route));
     }
 
     /// Returns the index of the route at `path`.
@@ -36,11 +36,11 @@ mod tests {
     fn fixed_paths_match_exactly() {
         let paths = ["/", "/b", "/a", "/c", "/ab", "/abcdef", "", "/ba"];
         let mut fixed = FixedPaths::default();
-        for (place, path) in paths.iter().enumerate() {
-            fixed.insert(path.as_bytes(), place);
+        for (route, path) in paths.iter().enumerate() {
+            fixed.insert(path.as_bytes(), route);
         }
-        for (place, path) in paths.iter().enumerate() {
-            assert_eq!(fixed.find(path.as_bytes()), Some(place), "{path}");
+        for (route, path) in paths.iter().enumerate() {
+            assert_eq!(fixed.find(path.as_bytes()), Some(route), "{path}");
         }
         for path in ["/d", "/A", "/abc", "/abcdeg", "/abcdefg"] {
             assert_eq!(fixed.find(path.as_bytes()), None, "{path}");

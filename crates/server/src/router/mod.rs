@@ -15,13 +15,13 @@ use fixed_paths::FixedPaths;
 
 /// Finds the handler of a request by path and method.
 ///
-/// A path looks like `/users/{id}`. `/files/{*path}` matches all deeper paths. The most specific route wins,
-/// no matter in which order the routes were added. Paths are compared in the percent-encoded form in which
-/// the client has sent them. Parameters are decoded on access.
+/// The path of a route can contain parameters, as in `/users/{id}`. `/files/{*path}` matches all paths below
+/// `/files/`. The most specific route wins, in whatever order the routes were added. The router compares
+/// paths as the client has sent them, without percent-decoding. Parameters are decoded on access.
 ///
-/// HEAD gets the response to GET without its body, and OPTIONS gets a response with `Allow`, unless the route
-/// has handlers for these methods. A known path without a handler for the method gets 405 with `Allow`. An
-/// unknown path gets 404.
+/// If a route has no handler for HEAD, the handler for GET answers, and the server leaves out the body. If a
+/// route has no handler for OPTIONS, the router responds with `Allow`. If a route has no handler for another
+/// method, the router responds 405 with `Allow`. For an unknown path, it responds 404.
 ///
 /// ```
 /// use thruway_server::{Request, Response, Router, StatusCode};
@@ -54,7 +54,7 @@ struct Route {
     any: Option<Arc<dyn Handler>>,
     /// The value of `Allow`.
     allow: String,
-    /// If the handler `any` is mounted, the number of bytes of the path that are hidden from it.
+    /// If the handler `any` is mounted, the length of its mount prefix in bytes.
     mount_prefix: Option<usize>,
 }
 
@@ -125,18 +125,18 @@ impl Router {
         self.on("DELETE", path, handler)
     }
 
-    /// Handles `method`, which can be any token, at `path`.
+    /// Handles `method` at `path`. `method` can be any token, such as `PROPFIND`.
     ///
     /// # Panics
-    /// The method is not a token, or the path is invalid or conflicts with another route. These are bugs of
-    /// the program. For routes from user input, see [`try_on`](Self::try_on).
+    /// The method is not a token, or the path is invalid or conflicts with another route. Use
+    /// [`try_on`](Self::try_on) for routes from user input.
     #[must_use]
     pub fn on<M>(mut self, method: &str, path: &str, handler: impl IntoHandler<M>) -> Self {
         self.try_on(method, path, handler).unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Handles all methods at `path` that have no other handler.
+    /// Handles all requests at `path` whose method has no handler.
     ///
     /// # Panics
     /// Panics for the same reasons as [`on`](Self::on).
@@ -230,7 +230,7 @@ impl Router {
         let route = self.route_at(path)?;
         let has_handler = route.any.is_some();
         match (route.mount_prefix, mount_prefix) {
-            // A route at a path takes precedence over a mount at the same path.
+            // A route has precedence over a mount at the same path.
             (None, Some(_)) if has_handler => return Ok(()),
             (Some(_), None) => {}
             _ if has_handler => {
@@ -245,24 +245,24 @@ impl Router {
 
     /// Returns the route for `path`. Creates the route if it is missing.
     fn route_at(&mut self, path: &str) -> Result<&mut Route, RouteError> {
-        let place = self.routes.iter().position(|route| route.path == path).unwrap_or(self.routes.len());
-        if place == self.routes.len() {
-            self.paths.insert(path, place).map_err(|error| RouteError::new(path, error.to_string()))?;
+        let index = self.routes.iter().position(|route| route.path == path).unwrap_or(self.routes.len());
+        if index == self.routes.len() {
+            self.paths.insert(path, index).map_err(|error| RouteError::new(path, error.to_string()))?;
             if !path.contains(['{', '}']) {
-                self.fixed_paths.insert(path.as_bytes(), place);
+                self.fixed_paths.insert(path.as_bytes(), index);
             }
             self.routes.push(Route::new(path));
         }
-        Ok(&mut self.routes[place])
+        Ok(&mut self.routes[index])
     }
 }
 
 impl Handler for Router {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if let Some(path) = request.mounted_path_bytes()
-            && let Some(place) = self.fixed_paths.find(path)
+            && let Some(index) = self.fixed_paths.find(path)
         {
-            return self.routes[place].handle(request);
+            return self.routes[index].handle(request);
         }
         self.handle_with_parameters(request)
     }
@@ -325,7 +325,8 @@ impl Route {
         Response::new(status).with_field("Allow", &self.allow)
     }
 
-    /// Returns the value of `Allow`: the methods with a handler, HEAD if GET has a handler, and OPTIONS.
+    /// Returns the value of `Allow`: the methods that have a handler, and OPTIONS. If GET has a handler, the
+    /// value also contains HEAD.
     fn allowed_methods(&self) -> String {
         let mut methods: Vec<&str> = self.handlers.iter().map(|(name, _)| name.as_str()).collect();
         if methods.contains(&"GET") && !methods.contains(&"HEAD") {
@@ -382,6 +383,6 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// Value of `Allow` in the response to `OPTIONS *`, which asks for the methods of the whole server (RFC 9110
-/// §9.3.7).
+/// Value of `Allow` in the response to `OPTIONS *`. With this request, a client asks for the methods of the
+/// server as a whole (RFC 9110 §9.3.7).
 const ALLOW_ANYWHERE: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

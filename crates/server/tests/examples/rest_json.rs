@@ -33,16 +33,16 @@ fn invalid_requests_get_error_messages() {
     assert_eq!(site.json("POST", "/notes", r#"{"title": "milk"}"#).status, 201);
     assert_eq!(site.json("POST", "/notes", r#"{"title": "bread"}"#).status, 201);
     for (method, path, content, status, error) in [
-        ("POST", "/notes", r#"{"title": "milk"}"#, 409, "there is a note `milk` already"),
-        ("PUT", "/notes/2", r#"{"title": "milk"}"#, 409, "there is a note `milk` already"),
+        ("POST", "/notes", r#"{"title": "milk"}"#, 409, "a note with the title `milk` already exists"),
+        ("PUT", "/notes/2", r#"{"title": "milk"}"#, 409, "a note with the title `milk` already exists"),
         ("POST", "/notes", r#"{"title": " "}"#, 422, "`title` is empty"),
         ("POST", "/notes", r#"{"text": "x"}"#, 422, "missing field `title`"),
         ("POST", "/notes", r#"{"title": "x", "colour": "red"}"#, 422, "unknown field `colour`"),
         ("POST", "/notes", r#"{"title": "#, 400, "EOF"),
-        ("PUT", "/notes/3", r#"{"title": "x"}"#, 404, "no such thing"),
-        ("GET", "/notes/x", "", 404, "no such thing"),
-        ("DELETE", "/notes/3", "", 404, "no such thing"),
-        ("GET", "/elsewhere", "", 404, "no such thing"),
+        ("PUT", "/notes/3", r#"{"title": "x"}"#, 404, "not found"),
+        ("GET", "/notes/x", "", 404, "not found"),
+        ("DELETE", "/notes/3", "", 404, "not found"),
+        ("GET", "/elsewhere", "", 404, "not found"),
     ] {
         let reply = site.json(method, path, content);
         let message = reply.json()["error"].to_string();
