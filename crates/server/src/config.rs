@@ -45,7 +45,7 @@ pub struct Timeouts {
     /// Maximum time by which a request body may lag behind the rate
     /// [`content_rate_min`](Self::content_rate_min). If the body lags further behind, the request gets 408.
     /// The request also gets 408 if no part of the body arrives for this time, even if earlier parts arrived
-    /// fast. Time in which the handler does not read the body does not count. Default 20 s.
+    /// fast. The time pauses while the handler does not read the body. Default 20 s.
     pub content: Duration,
     /// Minimum rate of a request body, in bytes per second. A slower body lags behind this rate. If it lags
     /// behind by more than the time [`content`](Self::content), the request gets 408. A client can catch up
@@ -57,7 +57,7 @@ pub struct Timeouts {
     /// Maximum time without progress on a response after the client has closed its sending side. Then the
     /// server cancels the request, because most clients that close their sending side have left. Default 1 s.
     /// Increase it for clients that close their sending side and still wait for the response, such as `nc
-    /// -N`. Decrease it to spare upstream servers work for clients that have left.
+    /// -N`. With a smaller value, upstream servers do less work for clients that have left.
     pub half_closed: Duration,
     /// Maximum time for which a client may accept no response bytes. Then the server closes the connection
     /// and discards the unsent bytes. Received parts of a request body restart this time. Default 30 s.

@@ -1,4 +1,4 @@
-//! Selects a driver for each connection that a worker accepts, and starts it.
+//! Selects and starts a driver for each connection that a worker accepts.
 
 use std::cell::RefCell;
 use std::rc::Rc;

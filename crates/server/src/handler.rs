@@ -18,8 +18,8 @@ pub trait Handler: Send + Sync + 'static {
     /// Returns a response, or a future of it. A panic results in a 500 response and does not affect other
     /// requests.
     ///
-    /// The request is passed by reference, because moving it costs more than routing it. To keep it, call
-    /// [`take_owned`](Request::take_owned).
+    /// The request is passed by reference, because moving it would take more time than finding its route. To
+    /// keep it, call [`take_owned`](Request::take_owned).
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer;
 }
 

@@ -158,8 +158,8 @@ impl Listener {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Returns this listener as the replacement of the listener `before`. From now on, connections that
-    /// `before` has accepted also use the other hosts of this listener.
+    /// Returns this listener as the replacement of the listener `before`. Existing connections of `before`
+    /// then also use the setting [`with_other_hosts`](Self::with_other_hosts) of this listener.
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.other_hosts.store(tls.other_hosts.load_full());

@@ -33,7 +33,7 @@ pub struct BoundListeners(Vec<(Listener, Socket)>);
 /// Channel that sends the current handler of a server to all workers.
 pub(crate) type LiveHandler = watch::Sender<Arc<dyn Handler>>;
 
-/// The handler of a server, as one worker sees it.
+/// The current handler of a server, for one worker.
 pub(crate) struct WorkerHandler(RefCell<Latest>);
 
 struct Latest {
@@ -53,8 +53,8 @@ pub(crate) struct Serving {
     pub(crate) listeners: Vec<Slot>,
 }
 
-/// The slot of a listener, which all workers share. The slot becomes empty after the listener was removed and
-/// a driver has received its last accepted connection.
+/// The slot of a listener. All workers share it. The slot becomes empty after the listener was removed and a
+/// driver has received its last accepted connection.
 pub(crate) type Slot = Arc<ArcSwapOption<Listener>>;
 
 /// Empties the slot of a listener when no worker accepts connections for it anymore. Open connections of the

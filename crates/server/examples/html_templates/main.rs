@@ -37,8 +37,8 @@ pub(crate) fn app() -> Router {
     Router::new().get("/", with_state(&book, show)).post("/", with_state(&book, sign))
 }
 
-/// Returns the templates, which are compiled into the program. Their names end in `.html`, so values are
-/// escaped.
+/// Returns the templates, which are compiled into the program. The template engine escapes values, because
+/// the names of the templates end in `.html`.
 fn templates() -> Environment<'static> {
     let mut templates = Environment::new();
     for (name, source) in

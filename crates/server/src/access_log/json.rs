@@ -16,8 +16,8 @@ use super::masking::masked;
 use crate::record::{Record, StreamRecord};
 use crate::response::{Forwarded, Refused};
 
-/// Expands to a constant with a comma, the quoted name of a JSON member, and a colon. So one copy writes all
-/// of them.
+/// Expands to a constant with a comma, the quoted name of a JSON member, and a colon. So a single copy writes
+/// all three.
 macro_rules! member {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
@@ -151,8 +151,8 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes a JSON object (RFC 8259, section 4) and a line break. Each `name` argument is a result of the macro
-/// [`member!`].
+/// Writes a JSON object (RFC 8259, section 4) and a line break. The macro [`member!`] creates the `name`
+/// arguments of the methods.
 struct JsonObject<'l> {
     line: &'l mut Vec<u8>,
 }

@@ -217,7 +217,7 @@ impl<T: Transport> Connection<T> {
         (self.http1.is_finished() || self.guard.is_draining()) && self.exchanges.is_empty()
     }
 
-    /// Returns `true` if the body of the current request does not prevent another request on the connection.
+    /// Returns `true` if the connection can read another request after the body of the current request.
     /// Either the body is complete, or the handler is still reading it, or the unread bytes are few enough to
     /// discard.
     #[inline]
@@ -229,8 +229,8 @@ impl<T: Transport> Connection<T> {
                     return !incoming.owes_continue && remaining <= self.service.config.discard_bytes;
                 }
                 if std::mem::take(&mut incoming.owes_continue) {
-                    // The client still waits for `100 (Continue)` and has not sent the body. It must send the
-                    // body, because the handler may read it after the start of the response.
+                    // The client waits for `100 (Continue)` before it sends the body. Tells the client to
+                    // send the body now, because the handler may read it after the response has begun.
                     write_continue(self.output.bytes());
                 }
                 true

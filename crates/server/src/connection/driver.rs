@@ -48,7 +48,7 @@ impl ConnectionDriver {
         Self { service: Rc::new(Service::new(handler, config, worker, record)) }
     }
 
-    /// Returns a copy of this driver with another config.
+    /// Returns a copy of this driver that uses `config`.
     pub(crate) fn with_config(&self, config: Arc<Config>) -> Self {
         Self { service: Rc::new(self.service.with_config(config)) }
     }
@@ -58,8 +58,8 @@ impl ConnectionDriver {
         Self { service: Rc::new(self.service.with_pre_handlers(pre_handlers)) }
     }
 
-    /// Drives an HTTP/1.1 connection to its end. A connection over the connection limit gets 503 for its
-    /// first request.
+    /// Drives an HTTP/1.1 connection to its end. If the connection limit is exceeded, the first request of
+    /// the connection gets 503.
     pub fn drive<T: Transport>(
         &self,
         transport: T,
@@ -137,7 +137,7 @@ impl ConnectionDriver {
     ) -> impl Future<Output = ()> + use<T> {
         let mut connection = Connection::new(transport, self.service.clone(), info, guard);
         connection.unparsed = early;
-        connection.refuse(StatusCode::BAD_REQUEST, "a request without TLS was sent to a port for https");
+        connection.refuse(StatusCode::BAD_REQUEST, "plain HTTP was sent to an HTTPS port");
         drive(connection)
     }
 }

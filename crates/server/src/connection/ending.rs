@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Tunnel, TunnelHandler, TunnelTrace};
 
-/// The kind of end that a connection has after its last response. `No` while the connection continues.
+/// Tells if and how a connection ends after its last response.
 #[derive(Default)]
 pub(super) enum Ending {
     /// The connection continues.
@@ -41,8 +41,9 @@ pub(super) enum Ending {
 pub(super) struct AfterAnswer {
     /// The connection continues.
     pub(super) is_persistent: bool,
-    /// `true` if the client may still send data, because it has not asked to close the connection. If
-    /// `false`, the connection closes without `Linger`, unless the client has sent further bytes.
+    /// `true` if the client may still send data, because it has not asked to close the connection. If a
+    /// connection is not persistent, it then ends with [`Ending::Linger`] after the response, and otherwise
+    /// with [`Ending::Close`].
     pub(super) may_be_followed: bool,
     /// The connection becomes a tunnel.
     pub(super) tunnel: Option<Box<PendingTunnel>>,

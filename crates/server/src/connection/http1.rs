@@ -51,12 +51,12 @@ pub(super) struct Connection<T> {
     /// The response that is being streamed.
     pub(super) streaming: Option<Box<Streaming>>,
     pub(super) output: Output,
-    /// Record of the response with the large body at the end of the output. `None` without such a response,
-    /// or if the server records no requests.
+    /// Record of the response with the large body at the end of the output. `None` if there is no such
+    /// response, or if the server records no requests.
     pub(super) tail_record: Option<Box<TailRecord>>,
 
-    /// The way in which the connection ends after the output is written, if the end has begun. Then the
-    /// connection parses no further requests.
+    /// Tells if and how the connection ends after the output is written. If the end has begun, the connection
+    /// parses no further requests.
     pub(super) ending: Ending,
     pub(super) timers: Timers,
     pub(super) deadline: Deadline,
@@ -330,7 +330,7 @@ impl<T: Transport> Connection<T> {
         self.deadline.set(self.timers.next());
     }
 
-    /// Returns `true` if the connection only waits for the client to read.
+    /// Returns `true` if the connection waits until the client has read the output.
     #[inline]
     fn is_writing(&self) -> bool {
         !self.output.is_empty() || (self.ending.is_due() && !matches!(self.ending, Ending::Lingering { .. }))

@@ -78,8 +78,8 @@ impl IncomingContent {
     /// Counts received bytes. Each byte extends the deadline by the time that one byte takes at the minimum
     /// rate.
     ///
-    /// The deadline is never later than the timeout after the current time. Without this bound, a client
-    /// could send a few megabytes at once and then pause for hours, while the server keeps them in memory.
+    /// The time until the deadline is never longer than the timeout. Without this bound, a client could send
+    /// a few megabytes at once and then pause for hours, while the server keeps them in memory.
     fn credit(&mut self, bytes: usize, timeouts: &Timeouts, now: Duration) {
         self.last_bytes = bytes;
         let nanoseconds =
@@ -141,7 +141,7 @@ impl IncomingContent {
                 self.paused_since.get_or_insert(now);
             }
             Poll::Ready(_) => {
-                // Time in which the server does not read does not count toward the timeout.
+                // The timeout pauses while the server reads nothing.
                 self.paid_until +=
                     self.paused_since.take().map_or(Duration::ZERO, |since| now.saturating_sub(since));
             }

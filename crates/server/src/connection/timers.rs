@@ -56,11 +56,11 @@ impl Timers {
     }
 }
 
-/// Returns the maximum time to wait for a client: `timeout`, or less for a connection over the connection
-/// limit.
+/// Returns the maximum time to wait for a client. This is `timeout`, or a shorter time for a connection above
+/// the connection limit.
 pub(super) fn limited_timeout(guard: &ConnectionGuard, timeout: Duration) -> Duration {
     if guard.is_over_limit() { OVER_LIMIT_TIMEOUT_MAX.min(timeout) } else { timeout }
 }
 
-/// Time in which a connection over the connection limit must send a request, which then gets 503.
+/// Maximum time to wait for a request on a connection above the connection limit. The request then gets 503.
 pub(crate) const OVER_LIMIT_TIMEOUT_MAX: Duration = Duration::from_secs(2);

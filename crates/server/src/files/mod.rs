@@ -137,8 +137,8 @@ impl Files {
         self
     }
 
-    /// Sets the value of `Cache-Control`. Default: none. Without this header, a cache derives the time for
-    /// which it keeps a file from `Last-Modified` (RFC 9111 §4.2.2).
+    /// Sets the value of `Cache-Control`. Default: none. Without this header, a cache uses `Last-Modified` to
+    /// choose how long it keeps a file (RFC 9111 §4.2.2).
     ///
     /// # Panics
     /// `value` is not a [`FieldValue`].
@@ -166,8 +166,7 @@ impl Files {
         let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
             return respond::not_found();
         };
-        // Checks the whole path. If the client has requested only the mount prefix, the mounted path does not
-        // show if there was a slash at the end.
+        // Checks the whole path, because the mounted path is `/` for `/prefix` and also for `/prefix/`.
         let is_of_directory = request.path().ends_with('/');
         if is_of_directory {
             append_name(&mut path, &self.index);

@@ -35,8 +35,8 @@ pub(super) fn select(value: &[u8], length: u64) -> Selection {
     let mut ranges = Vec::new();
     for spec in specs {
         match spec {
-            // The last N bytes of an empty file are a valid range without bytes. `Content-Range` cannot
-            // express such a range, so the whole empty file is sent.
+            // A request for the last bytes of an empty file is valid, but `Content-Range` cannot express an
+            // empty range. So the response contains the whole empty file.
             RangeSpec::Suffix { length: 1.. } if length == 0 => return Selection::Whole,
             spec => ranges.extend(spec.of(length)),
         }

@@ -141,7 +141,8 @@ pub(super) fn unopened(error: Errno) -> Response {
         | Errno::NXIO
         | Errno::NODEV => not_found(),
         Errno::ACCESS | Errno::PERM => Response::new(StatusCode::FORBIDDEN),
-        // No descriptors are left, or the lookup was interrupted repeatedly. A later attempt may succeed.
+        // The process has no free file descriptors, or the lookup was interrupted repeatedly. A later attempt
+        // may succeed.
         Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::INTR => {
             Response::new(StatusCode::SERVICE_UNAVAILABLE)
         }

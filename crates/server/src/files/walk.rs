@@ -93,7 +93,7 @@ const SYMLINKS_MAX: usize = 40;
 /// descriptor.
 const DEPTH_MAX: usize = 64;
 
-/// Flags to open a file for reading. The call does not wait until another process writes to a FIFO. A
-/// terminal does not become the controlling terminal of the process.
+/// Flags to open a file for reading. With these flags, opening a FIFO does not wait for a writer, and opening
+/// a terminal does not make it the controlling terminal of the process.
 pub(super) const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);

@@ -61,7 +61,7 @@ pub(super) enum Phase<T: Transport> {
     /// The server waits for the preface of the client.
     Begins(h2::server::Handshake<Wire<T>, Bytes>),
     Open(h2::server::Connection<Wire<T>, Bytes>),
-    /// All data is written, and the client has time to read it.
+    /// All data is written. The server gives the client time to read it before the connection closes.
     Lingers {
         until: Duration,
         left_bytes: usize,
@@ -272,7 +272,7 @@ impl<T: Transport> Connection<T> {
             return Answer::Now(too_many_connections());
         }
         // A proxy may decrypt TLS and forward the HTTP/2 bytes unchanged. So `https` is valid on a connection
-        // without TLS, whatever its address. The server uses `:scheme` only for this check.
+        // without TLS, from any client address. The server uses `:scheme` only for this check.
         let is_scheme_served = scheme.is_none_or(|scheme| info.serves_scheme(scheme, true));
         if !is_scheme_served || request.is_misdirected() {
             return Answer::Now(misdirected());
@@ -292,7 +292,7 @@ impl<T: Transport> Connection<T> {
         self.connected.note_moved(true);
         match refusal {
             Refusal::Malformed(rule) => {
-                tracing::debug!(reason = rule.message(), "reset a stream with a malformed request");
+                tracing::debug!(reason = rule.message(), "reset an HTTP/2 stream: its request is malformed");
                 respond.send_reset(Reason::PROTOCOL_ERROR);
                 if let Some(log) = log {
                     let status = StatusCode::BAD_REQUEST;

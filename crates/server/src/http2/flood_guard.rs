@@ -82,7 +82,7 @@ impl FloodGuard {
 /// Points that a reset costs, because the server has done the work for its stream in vain.
 const RESET: u32 = 10;
 
-/// Points that a useless frame costs, or a frame that the server must acknowledge.
+/// Points that a useless empty frame or a SETTINGS frame costs.
 const WASTE: u32 = 5;
 
 /// Points that a complete response adds. This is half of the cost of a reset.

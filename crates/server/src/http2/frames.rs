@@ -91,8 +91,8 @@ impl FrameScan {
         self.left > 0 || self.head_filled > 0
     }
 
-    /// Returns the number of bytes to collect in `head`: the frame header, and the error code of an
-    /// RST_STREAM frame if the frame is long enough for one.
+    /// Returns the number of bytes to collect in `head`. This is the length of the frame header. For an
+    /// RST_STREAM frame that is long enough, it includes the error code.
     const fn head_bytes(&self) -> usize {
         let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
         if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }

@@ -10,8 +10,8 @@
 /// - A header section is four times as large as this limit, or is split into more frames than necessary.
 /// - The client has reset more than 20 streams that the server has not accepted yet.
 /// - The client has sent more than a hundred empty DATA frames in total that do not end a stream.
-/// - Too many small DATA frames are unread. Each frame of less than 256 bytes counts with the number of bytes
-///   that it is short of 256. The sum may be at most half of the connection window.
+/// - Too many small DATA frames are unread. For each frame of less than 256 bytes, the library counts the
+///   difference to 256 bytes. The sum may be at most half of the connection window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Limits {
     /// Maximum number of concurrent streams. Default 100, the minimum that RFC 9113 §6.5.2 recommends. The
@@ -33,9 +33,9 @@ pub struct Http2Limits {
     /// this number of points. Frames that cause useless work remove points. When no points are left, the
     /// connection ends with the error `ENHANCE_YOUR_CALM`. A reset that the client sends or causes removes 10
     /// points. A SETTINGS frame, or a useless empty frame, removes 5 points. A CONTINUATION, PING, PRIORITY,
-    /// WINDOW_UPDATE or unknown frame, or an acknowledgement, removes 1 point. A received DATA frame adds 1
-    /// point, a sent DATA frame adds 2 points, and a complete response adds 5 points. After ten seconds, the
-    /// connection has all points again.
+    /// WINDOW_UPDATE or unknown frame removes 1 point. An acknowledgement of SETTINGS also removes 1 point. A
+    /// received DATA frame adds 1 point, a sent DATA frame adds 2 points, and a complete response adds 5
+    /// points. After ten seconds, the connection has all points again.
     pub flood_guard: u32,
 }
 

@@ -35,7 +35,7 @@ struct State<T> {
     has_input_ended: bool,
     /// `true` if the transport has no data to read until the task is woken.
     would_block: bool,
-    /// Number of bytes that the current poll may since read.
+    /// Number of bytes that the current poll may still read.
     poll_bytes_left: usize,
 
     // output

@@ -493,5 +493,5 @@ impl fmt::Display for ContentError {
 
 impl std::error::Error for ContentError {}
 
-/// Maximum size of a body that the server collects for a handler that sets no limit: 2 MiB, as in axum.
+/// Maximum size of a complete body for a handler without its own limit: 2 MiB, as in axum.
 pub const CONTENT_BYTES_MAX: usize = 2 << 20;

@@ -92,20 +92,20 @@ impl OwnedRequest {
         parse_query(self.query_string())
     }
 
-    /// Collects the body, at most [`CONTENT_BYTES_MAX`], and parses it as
+    /// Reads the whole body, which may have at most [`CONTENT_BYTES_MAX`] bytes. Parses it as
     /// `application/x-www-form-urlencoded`.
     ///
     /// # Errors
-    /// Fails like [`Request::form`], and also if the body cannot be collected.
+    /// Fails like [`Request::form`], and also if the body is too large or incomplete.
     pub async fn form<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_form(self.field("content-type"), &content)
     }
 
-    /// Collects the body, at most [`CONTENT_BYTES_MAX`], and parses it as JSON.
+    /// Reads the whole body, which may have at most [`CONTENT_BYTES_MAX`] bytes. Parses it as JSON.
     ///
     /// # Errors
-    /// Fails like [`Request::json`], and also if the body cannot be collected.
+    /// Fails like [`Request::json`], and also if the body is too large or incomplete.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Rejection> {
         let content = self.content().collect(CONTENT_BYTES_MAX).await?;
         parse_json(self.field("content-type"), &content)

@@ -293,8 +293,8 @@ impl<'a> Request<'a> {
         self.wants_tunnel && offers(self.field_lines(), protocol)
     }
 
-    /// Returns the bytes of the path, if no outer router has matched a part of it. Returns `None` if one has,
-    /// or if the request target is not in origin form.
+    /// Returns the bytes of the path, if no outer router has matched a part of it. Otherwise, and for a
+    /// request target that is not in origin form, returns `None`.
     pub(crate) fn mounted_path_bytes(&self) -> Option<&'a [u8]> {
         match self.head.target {
             RequestTarget::Origin(origin) if self.mount_prefix == 0 => Some(origin.path_bytes()),
@@ -471,8 +471,8 @@ impl OwnedRequest {
         &self.worker
     }
 
-    /// Returns the address of the client: the other end of the connection, or the client that a [trusted
-    /// proxy](crate::Config::trusted_proxies) names.
+    /// Returns the address of the client. Usually, this is the other end of the connection. If the other end
+    /// is a [trusted proxy](crate::Config::trusted_proxies), it is the client that the proxy names.
     pub fn client(&self) -> ClientAddr {
         let client = self.connection.client;
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)

@@ -56,7 +56,7 @@ pub(crate) struct FileRange {
 /// A body that is streamed in pieces. The connection polls for the next piece only when it has space to
 /// buffer the piece.
 ///
-/// [`Content::stream`] converts every [`futures_core::Stream`] of `Result<Bytes, _>`.
+/// [`Content::stream`] converts any [`futures_core::Stream`] of `Result<Bytes, _>` to a body.
 pub trait ContentStream {
     /// Polls for the next piece. `None` at the end.
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>>;
@@ -178,7 +178,7 @@ impl Content {
     }
 }
 
-/// A [`futures_core::Stream`] of data as a body.
+/// A body from a [`futures_core::Stream`] of bytes.
 struct DataStream<S>(Pin<Box<S>>);
 
 impl<S, E> ContentStream for DataStream<S>

@@ -50,7 +50,7 @@ pub struct Response {
     status: StatusCode,
     field_lines: FieldLinesBuf,
     content: Content,
-    /// Properties of headers that the handler has set and the server must know.
+    /// Properties of the headers that the server needs to send the response.
     marks: Marks,
     /// Metadata for the record.
     metadata: Option<ResponseMetadata>,
@@ -329,7 +329,7 @@ impl Response {
         self
     }
 
-    /// Returns the properties of headers that the handler has set and the server must know.
+    /// Returns the properties of the headers that the server needs to send the response.
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
         self.marks

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::content::{BoxError, Content, ContentStream, Piece};
 
-/// Writes a body. The future of [`Content::written_by`](super::Content::written_by) gets it.
+/// Writes the pieces of a body: see [`Content::written_by`](super::Content::written_by).
 #[derive(Debug)]
 pub struct ContentWriter(Slot);
 

@@ -171,8 +171,8 @@ impl Router {
         Layered::new(self).layer(layer)
     }
 
-    /// Like [`on`](Self::on), but returns errors. Use this method if the paths of routes come from user
-    /// input, such as a config file.
+    /// Like [`on`](Self::on), but returns errors instead of panicking. Use this method if the paths of routes
+    /// come from user input, such as a config file.
     ///
     /// # Errors
     /// The method is not a token, or the path is invalid or conflicts with another route.
@@ -196,7 +196,8 @@ impl Router {
         Ok(())
     }
 
-    /// Like [`any`](Self::any), but returns errors. Use this method for routes from user input.
+    /// Like [`any`](Self::any), but returns errors instead of panicking. Use this method for routes from user
+    /// input.
     ///
     /// # Errors
     /// Fails for the same reasons as [`try_on`](Self::try_on).
@@ -204,7 +205,8 @@ impl Router {
         self.add_any(path, None, handler.into_handler())
     }
 
-    /// Like [`mount`](Self::mount), but returns errors. Use this method for routes from user input.
+    /// Like [`mount`](Self::mount), but returns errors instead of panicking. Use this method for routes from
+    /// user input.
     ///
     /// # Errors
     /// Fails for the same reasons as [`try_on`](Self::try_on).

@@ -133,7 +133,7 @@ fn plain_request_on_https_port_gets_explanatory_400() {
     stream.write_all(GET).unwrap();
     let answer = rest(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("a request without TLS was sent to a port for https"), "{answer}");
+    assert!(answer.contains("plain HTTP was sent to an HTTPS port"), "{answer}");
 }
 
 /// Starts a listener with knowledge of another listener that requires client certificates.

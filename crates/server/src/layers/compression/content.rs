@@ -32,7 +32,7 @@ pub(super) struct Encoded {
     /// Number of bytes that the source must still supply, if it has a known length. This type checks the
     /// length, because the response announces no length for an encoded body.
     remaining: Option<u64>,
-    /// `true` to flush the encoder after each piece of input, so that the client can decode the piece at
+    /// `true` if the encoder is flushed after each piece of input, so that the client can decode the piece at
     /// once.
     flushes: bool,
     pause_timer: PauseTimer,
