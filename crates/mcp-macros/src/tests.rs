@@ -192,7 +192,8 @@ fn types_in_invisible_groups_are_recognized() {
     let mut function: ItemFn = syn::parse_quote!(fn f(a: #text, call: #call) {});
     let written = offered(Library::Sdk, TokenStream::new(), &mut function).unwrap().to_string();
     assert!(
-        written.contains("a : :: std :: string :: String") && written.contains("f (& __input . a , __context)"),
+        written.contains("a : :: std :: string :: String")
+            && written.contains("f (& __input . a , __context)"),
         "{written}"
     );
 }
