@@ -33,7 +33,7 @@ pub enum Failure {
     NoServer,
     /// No server has capacity, and the queue of waiting requests is full.
     QueueFull,
-    /// No server had capacity until the timeout of the queue expired.
+    /// No server had capacity. The request waited in the queue until its timeout.
     QueueTimedOut,
     /// The gateway could not read the complete request body from the client.
     RequestContent(ContentError),

@@ -43,8 +43,8 @@ pub struct ClientAttributes {
 /// Number and durations of all requests with the same attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestDurations<K> {
-    /// The attributes of the requests. Each worker counts at most [`RouteMeter::ATTRIBUTES_MAX`] sets of
-    /// attributes separately. `None` if this value counts all requests with further attributes together.
+    /// The attributes of the requests. Each worker has separate counters for at most
+    /// [`RouteMeter::ATTRIBUTES_MAX`] sets of attributes. `None` for the shared counter of all other sets.
     pub attributes: Option<K>,
     /// Number of requests in each bucket of durations. [`RouteMeter::BOUNDS`] contains the upper bound of
     /// each bucket except the last. A request counts in the first bucket whose bound is at least its

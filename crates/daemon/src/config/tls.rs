@@ -45,7 +45,7 @@ pub(in crate::config) struct RawListenerTls {
     /// only if the client gets no session ticket for it: because the client does not support tickets, or
     /// because `tickets` is `false`. With 0, the server stores no sessions. Default: 10000.
     pub(in crate::config) sessions_max: Option<Spanned<usize>>,
-    /// Rules for client certificates. Default: none, Thruway asks clients for no certificate.
+    /// Rules for client certificates. Default: none. Thruway then does not ask clients for a certificate.
     pub(in crate::config) client_certificates: Option<RawClientCertificates>,
     /// Value of the response header `Strict-Transport-Security`, such as `max-age=31536000`. This header
     /// makes browsers use only HTTPS. Risk: browsers refuse plain HTTP for the time in `max-age`, even

@@ -15,7 +15,7 @@ mod request_id;
 mod fields;
 mod forwarded;
 
-// attempts at servers
+// attempts to send a request to a server
 mod forwarding;
 mod retry;
 mod attempt;

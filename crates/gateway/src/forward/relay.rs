@@ -337,8 +337,8 @@ impl Relay {
     }
 }
 
-/// Appends the part of a small body that has arrived to `first`, and stores the trailers in `kept`. `length`
-/// is the length of the body, if known. Returns `true` if the body is complete and has no trailers.
+/// Appends to `first` the part of a small body that has arrived. Stores the trailers in `kept`. `length` is
+/// the length of the body, if known. Returns `true` if the body is complete and has no trailers.
 fn take_first(
     poll: &mut ResponsePoll<'_>,
     cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! Request headers that policies own. The gateway removes these headers from the client's request, and
-//! sends verified values instead.
+//! Request headers that only policies may set. The gateway removes these headers from client requests.
+//! In these headers, the gateway sends verified values to the upstream server.
 
 use std::borrow::Cow;
 

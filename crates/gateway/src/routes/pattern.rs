@@ -137,7 +137,7 @@ pub(super) struct PatternTree {
     fixed: Table<Self>,
     /// Subtrees of segments with a parameter, in the order of [`Affixes::rank`].
     parameters: Vec<(Affixes, Self)>,
-    /// The routes of the patterns that continue here with `{*rest}`.
+    /// The routes of patterns in which `{*rest}` follows this segment.
     rest: Vec<usize>,
 }
 

@@ -64,7 +64,7 @@ impl StreamEnd {
         }
     }
 
-    /// Returns the name of the reason for the counters. All failed connections have the same name.
+    /// Returns the name that the counters use for this reason. All failed connections have the same name.
     const fn class(self) -> &'static str {
         match self {
             Self::NotConnected(_) => "not_connected",

@@ -37,9 +37,10 @@ pub struct UpstreamConfig {
     pub ejection: EjectionConfig,
     /// Settings of active health checks. Default: no health checks.
     pub check: Option<CheckConfig>,
-    /// Duration of the slow start of a server that has become available again. During this time, the server's
-    /// share of requests increases from a tenth to its normal share. With [`Balance::Hash`], the server gets
-    /// back more and more of its keys, and keeps each key that it got back. Default: no slow start.
+    /// Duration of the slow start of a server that has become available again. During this time, the gateway
+    /// increases the server's share of requests from a tenth of its normal share to the full normal share.
+    /// With [`Balance::Hash`], the server gets back more and more of its keys, and keeps each key that it got
+    /// back. Default: no slow start.
     pub slow_start: Duration,
     /// Version of the PROXY protocol. If set, each connection to a server begins with a PROXY header that
     /// names the client. The gateway reuses such a connection only for requests of the same client

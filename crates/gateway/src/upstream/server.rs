@@ -122,7 +122,7 @@ impl Server {
             tracing::error!(
                 upstream,
                 server = %self.address,
-                "request loop stopped: this server is a listener of this gateway, and the request came from this gateway"
+                "rejecting a request to prevent a loop: the server is a listener of this gateway, and the request came from this gateway"
             );
         }
     }

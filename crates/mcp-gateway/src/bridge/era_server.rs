@@ -25,7 +25,8 @@ pub(crate) struct EraServer {
     pub(super) upstreams: Upstreams,
 }
 
-/// The legacy connections to a server that supports both eras, and the detection of this support.
+/// The legacy connections to a server, if the server supports both eras. Also contains the result of the
+/// check for this support.
 pub(super) struct LegacyEraServer {
     side: OnceLock<Arc<EraServer>>,
     probe: Mutex<Probe>,

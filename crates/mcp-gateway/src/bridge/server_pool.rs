@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::upstream::Upstream;
 
-/// Identifies the clients that may use a dedicated server. Other clients must not use this server, because it
-/// may remember the capabilities and the answers of its clients.
+/// The clients that may reuse a dedicated server. A server may remember the capabilities and the answers of
+/// its clients, so it must not serve clients with another key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PoolKey {
     /// The authenticated caller. `None` if the server is for callers without authentication.

@@ -45,8 +45,8 @@ impl Requester for SessionRequester {
         params: Option<&RawValue>,
     ) -> Pin<Box<dyn Future<Output = RawAnswer> + Send>> {
         if !can_answer(&self.session.client_capabilities(), method) {
-            // The server may have asked this question for a canceled call of another client, which has the
-            // capability.
+            // This client cannot be the one that the server means. A client with the capability may have
+            // canceled its call in the meantime.
             let reason = "the client has not declared the capability for this request";
             return Box::pin(async move { Err(Error::new(ErrorCode::METHOD_NOT_FOUND, reason)) });
         }

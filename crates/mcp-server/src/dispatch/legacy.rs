@@ -56,8 +56,8 @@ fn begin(server: &McpServer, request: &Request<'_>) -> Result<(Session, Initiali
     })
 }
 
-/// Checks the headers of a POST that repeat parts of the JSON-RPC request in the body. These headers must
-/// match the request. Returns `Ok` if the POST has no such headers.
+/// Checks those headers of a POST request that repeat parts of its JSON-RPC request. These headers must match
+/// the JSON-RPC request. Returns `Ok` if the POST has no such headers.
 ///
 /// # Errors
 /// Returns an error of [`check_present_headers`](modern::check_present_headers) if a header and the request

@@ -117,8 +117,8 @@ impl Sender {
 
 impl Received {
     /// Returns the message and its caller. The message then no longer counts toward the limits of the queue
-    /// and of `in_flight_bytes_max`. The server counts each request in the message again when it handles the
-    /// request.
+    /// and of `in_flight_bytes_max`. When the server handles a request of the message, the request counts
+    /// toward the second limit.
     pub(super) fn into_message(self) -> (Caller, Bytes) {
         (self.caller, self.message)
     }

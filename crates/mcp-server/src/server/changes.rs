@@ -139,7 +139,7 @@ impl<C: ChangeKey> Subscription<C> {
         self.subscriber.lock().add(change)
     }
 
-    /// Removes `change` from the subscription. Returns `true` if the subscription contained this change.
+    /// Removes `change` from the subscription. Returns `true` if the subscription was for this change.
     pub fn remove(&self, change: &C) -> bool {
         let mut state = self.subscriber.lock();
         state.noted.remove(change);

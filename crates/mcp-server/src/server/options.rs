@@ -62,16 +62,16 @@ pub struct McpServerOptions {
     /// sessions and streams separately. An open stream is always in use.
     pub sessions_max: usize,
     /// Maximum number of sessions of one caller with a token (see
-    /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. If the maximum is reached, a new
-    /// session evicts another session of the same caller. Increase the value for a token that many users
-    /// share, such as the token of another service.
+    /// [`authorize`](crate::McpEndpoint::authorize)). Default: 1000. If the maximum is reached, a new session
+    /// evicts another session of the same caller. Increase the value if many users share one token, for
+    /// example the token of another service.
     pub sessions_per_principal_max: usize,
     /// Maximum number of sessions without a token from one IPv4 address, or from one IPv6 network of 64
     /// bits. Default: 5000. If the maximum is reached, a new session evicts another session of the same
     /// address.
     ///
-    /// With the default, one address cannot use up [`sessions_max`](Self::sessions_max). Many users behind
-    /// one NAT rarely reach the default.
+    /// With the default, one address cannot use up [`sessions_max`](Self::sessions_max). Even if many users
+    /// share the address of one NAT, their sessions together rarely reach the default.
     ///
     /// Behind a gateway, all clients appear to have the gateway's address, so this maximum applies to all
     /// clients together. Configure the gateway as a trusted proxy

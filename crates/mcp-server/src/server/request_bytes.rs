@@ -24,8 +24,8 @@ impl RequestBytes {
         Self { shares: Shares::new(max), max }
     }
 
-    /// Counts the parameters of a request of `caller` until the returned share is dropped. Returns `None` for
-    /// a small request, which does not count.
+    /// Counts the bytes of the parameters of a request of `caller` until the returned value is dropped.
+    /// Returns `None` for a small request, which does not count.
     ///
     /// # Errors
     /// Returns an error if the limit, or the caller's share of this limit, is reached.

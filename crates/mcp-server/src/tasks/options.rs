@@ -33,7 +33,7 @@ pub(crate) enum Start {
 }
 
 impl TaskSupport {
-    /// Calls of clients that support tasks become tasks. Other clients wait for the answer, within the
+    /// If a client supports tasks, its calls become tasks. Other clients wait for the answer, within the
     /// [timeout of all handlers](crate::McpServerOptions::handler_timeout).
     pub const OPTIONAL: Self = Self { clients: Clients::All, start: Start::AtOnce };
 

@@ -211,8 +211,9 @@ pub(crate) struct WaitingTimes(Histogram<BUCKETS>);
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WaitingCounts {
     /// Number of requests in each bucket of waiting times. [`WaitingCounts::BOUNDS`] contains the upper bound
-    /// of each bucket except the last. A request counts in the first bucket whose bound is at least its
-    /// waiting time. If no bound is large enough, the request counts in the last bucket.
+    /// of each bucket except the last. Each request counts in the first bucket with a bound that is not less
+    /// than the waiting time of the request. If no bound is large enough, the request counts in the last
+    /// bucket.
     pub buckets: [u64; BUCKETS],
     /// Sum of the waiting times.
     pub time: Duration,

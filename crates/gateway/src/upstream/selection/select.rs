@@ -24,7 +24,7 @@ pub(crate) struct Selection {
 /// Result of a selection.
 #[derive(Debug)]
 pub(crate) enum Selected<'s> {
-    /// The selected server, which already counts the request.
+    /// The selected server. Its number of requests in progress already includes this request.
     Server(&'s Arc<Server>, Admission),
     /// The available servers have no capacity.
     Busy,

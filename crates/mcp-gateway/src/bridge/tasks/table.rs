@@ -280,7 +280,7 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
-    /// Stores the current state of a task. `id` is the client's id of the task.
+    /// Stores the current state of a task. `id` is the task id that the client uses.
     pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {
             kept.note(fields);
