@@ -64,9 +64,9 @@ pub(in crate::config) struct RawTimeouts {
     /// with the rate `body_bytes_per_second_min`. Requests above this limit get 408. Raise the value if
     /// clients make longer pauses. Risk: a slow client occupies memory for this time. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
-    /// Minimum rate of a request body, in bytes per second. If a body arrives more slowly, its delay grows.
-    /// When the delay reaches the value of `body`, the request gets 408. A faster body reduces the delay.
-    /// Default: 500.
+    /// Minimum rate of a request body, in bytes per second. While a body arrives more slowly, Thruway adds up
+    /// how far the body is behind this rate. When the sum reaches the value of `body`, the request gets 408.
+    /// A faster body reduces the sum. Default: 500.
     pub(in crate::config) body_bytes_per_second_min: Option<NonZeroU64>,
     /// Maximum time until the next request on an open connection (keep-alive). After this time, the server
     /// closes the connection. Default: 60s.

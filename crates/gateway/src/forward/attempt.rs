@@ -153,8 +153,8 @@ fn report(forwarding: &Forwarding, relay: &mut Relay, begun: &mut Begun, asked: 
     relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
 }
 
-/// Returns the failure to report for `failure`. If the request reached the server late (`is_late`), replaces
-/// a timeout of the server by [`Failure::TimedOut`], which does not count against the server.
+/// Returns the failure to report for `failure`. If the request reached the server late (`is_late`), counts a
+/// timeout of the server as [`Failure::TimedOut`], which does not count against the server.
 const fn fair(failure: Failure, is_late: bool) -> Failure {
     match failure {
         Failure::Exchange(Error::TimedOut) if is_late => Failure::TimedOut,

@@ -159,7 +159,7 @@ impl Handler for GuardedAfterRefresh {
     }
 }
 
-/// The handler of a request after a password check has verified its user.
+/// The handler that runs after a password check has verified the user of the request.
 struct Verified {
     guarded: Guarded,
     user: Arc<str>,

@@ -91,8 +91,8 @@ impl Bridge {
     ///
     /// A question from a child process does not name the client that the question is for. If the process
     /// handles requests of several clients at that time, the bridge rejects the question. Therefore, each
-    /// client that supports such questions gets a dedicated server process. A legacy client keeps this
-    /// process for its whole session. A modern client keeps the process for one call.
+    /// client that supports such questions gets a dedicated server process. For a legacy client, the process
+    /// is reserved for the whole session. For a modern client, it is reserved for one call.
     ///
     /// # Errors
     /// The server is unreachable, or does not report its capabilities.

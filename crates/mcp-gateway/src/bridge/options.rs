@@ -44,10 +44,10 @@ pub struct BridgeOptions {
     /// Each caller may use at most half of the dedicated servers that other callers leave free. For example,
     /// if no other caller uses a server, one caller can use 16 of 32 servers. The same rule limits each
     /// caller's share of [`questions_max`](Self::questions_max), of [`tasks_max`](Self::tasks_max), and of
-    /// the watched resources (10,000 for each server). The bridge identifies a caller by its token, its
-    /// address or its network (see [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)).
-    /// The rule does not apply to programs on the bridge's machine. Increase the limits if many users share
-    /// one token or one address.
+    /// the watched resources. Each server has at most 10,000 watched resources. The bridge identifies a
+    /// caller by its token, its address or its network (see
+    /// [`sessions_per_address_max`](McpServerOptions::sessions_per_address_max)). The rule does not apply to
+    /// programs on the bridge's machine. Increase the limits if many users share one token or one address.
     pub servers_max: usize,
     /// Maximum time that a call waits for the client's answer to a question of the server. Default: 5
     /// minutes.

@@ -79,10 +79,10 @@ pub struct McpServerOptions {
     /// `sessions_max`. The maximum does not apply to Unix sockets. The maximum also does not apply to a
     /// [tower service](crate::McpEndpoint::tower_service) that does not know the addresses of its clients.
     pub sessions_per_address_max: usize,
-    /// Maximum size of a client's message in bytes, over every transport. Default: 4 MiB. Increase the
-    /// value for tools with large arguments, such as files. Each connection can make the server buffer this
-    /// number of bytes. The server rejects a larger message: over stdio with an error that has the
-    /// request's `id`, over HTTP with status 413.
+    /// Maximum size of a client's message in bytes, over every transport. Default: 4 MiB. Increase the value
+    /// for tools with large arguments, such as files. For each connection, the server may have to buffer this
+    /// number of bytes. The server rejects a larger message: over stdio with an error that has the request's
+    /// `id`, over HTTP with status 413.
     pub message_bytes_max: usize,
     /// Maximum total size of all requests in progress, over every transport. The size of a request is the
     /// length of its parameters in bytes. Default: 128 MiB. The server rejects requests beyond this maximum.

@@ -33,8 +33,8 @@ pub(crate) enum Start {
 }
 
 impl TaskSupport {
-    /// If a client supports tasks, its calls become tasks. Other clients wait for the answer, within the
-    /// [timeout of all handlers](crate::McpServerOptions::handler_timeout).
+    /// If a client supports tasks, its calls become tasks. Other clients wait for the answer, and the usual
+    /// [handler timeout](crate::McpServerOptions::handler_timeout) applies.
     pub const OPTIONAL: Self = Self { clients: Clients::All, start: Start::AtOnce };
 
     /// The server rejects calls of clients that do not support tasks. Use this value for tools that take
@@ -76,8 +76,8 @@ pub struct TaskOptions {
     /// calls that would become tasks get an error. The server never removes a task before the end of
     /// [`ttl`](Self::ttl).
     ///
-    /// Each caller on another machine may have at most half of the tasks that other callers leave free. For
-    /// example, a single caller may have half of the maximum.
+    /// Each caller on another machine may have at most half as many tasks as the maximum minus the tasks of
+    /// other callers. For example, a single caller may have half of the maximum.
     pub tasks_max: usize,
     /// Maximum number of tasks of one caller, if the endpoint [requires
     /// tokens](crate::McpEndpoint::authorize). Default: 100.

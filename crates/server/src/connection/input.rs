@@ -134,8 +134,8 @@ impl<T: Transport> Connection<T> {
         })
     }
 
-    /// Returns the maximum number of bytes to read, or `None` if nothing may be read now. While parsing must
-    /// wait, the connection still reads a limited number of bytes, to detect that the client has left.
+    /// Returns the maximum number of bytes to read, or `None` if nothing may be read now. While the parser is
+    /// paused, the connection still reads a limited number of bytes, to detect that the client has left.
     fn read_limit(&self, buffers: &Buffers, parsed: Parsed) -> Option<usize> {
         match parsed {
             _ if self.is_input_ended() => None,

@@ -14,8 +14,8 @@ use crate::config::policies::headers::{resolve_realm, resolve_text_of_file, reso
 use crate::config::resolver::{PERIOD_MAX, Resolver};
 use crate::config::values::{Period, Span, Spanned};
 
-/// Rules for JSON Web Tokens. Exactly one of `keys_file`, `keys_url` and `secret` is required. Thruway
-/// verifies signatures with its keys.
+/// Rules for JSON Web Tokens. Exactly one of `keys_file`, `keys_url` and `secret` is required: the keys that
+/// verify the signatures of tokens.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawJwt {
