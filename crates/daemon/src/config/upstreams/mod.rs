@@ -56,7 +56,7 @@ pub(in crate::config) struct RawUpstream {
     /// Queue for requests that wait because the upstream has reached a limit.
     #[serde(default)]
     pub(in crate::config) queue: RawQueue,
-    /// Limit for the number of retries in relation to the number of requests.
+    /// Limit for the number of retries with another server, in relation to the number of requests.
     #[serde(default)]
     pub(in crate::config) retry_budget: RawRetryBudget,
     /// Health checks of the servers. Default: none.
@@ -220,11 +220,12 @@ pub(in crate::config) struct RawPool {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Maximum number of retries, in percent of the requests of the last 10 s. The value must be from 0 to
+    /// Maximum number of retries with another server, in percent of the requests of the last 10 s. The value
+    /// must be from 0 to
     /// 1000. Default: 20.
     pub(in crate::config) percent: Option<Spanned<u32>>,
-    /// Number of retries per second, 0 to 1000000, that Thruway allows in addition to `percent`. Default:
-    /// 10.
+    /// Average number of retries per second, 0 to 1000000, that Thruway allows in addition to `percent`. Ten
+    /// times this number may happen at once. Default: 10.
     pub(in crate::config) per_second_min: Option<Spanned<u32>>,
 }
 
