@@ -58,9 +58,10 @@ impl McpClientBuilder {
         self
     }
 
-    /// Declares `capabilities` to the server, and calls `answer` with each question of the server, such as
-    /// an elicitation. `answer` returns a response of the same kind as the question, or an error. In the
-    /// modern era, the error fails the call. In the legacy era, the client sends the error to the server.
+    /// Declares `capabilities` to the server, and calls `answer` with each elicitation, sampling or roots
+    /// request of the server. `answer` returns a response of the same kind as the request, or an error. In
+    /// the modern era, the error makes the call fail. In the legacy era, the client sends the error to the
+    /// server.
     pub fn answers<F>(
         mut self,
         capabilities: ClientCapabilities,
@@ -87,16 +88,16 @@ impl McpClientBuilder {
         self
     }
 
-    /// Lets `requester` answer the questions of the server that the client cannot assign to a forwarded
-    /// request.
+    /// Lets `requester` answer the elicitation, sampling and roots requests of the server that the client
+    /// cannot assign to a forwarded request.
     pub fn answers_by(mut self, requester: Arc<dyn Requester>) -> Self {
         self.handlers.requester = Some(requester);
         self
     }
 
-    /// Calls `on_task` with each task status notification (2025-11-25). Also calls `on_task` with each
-    /// progress report that has a string as its token, because such reports continue after the answer to
-    /// the call. `on_task` must return quickly.
+    /// Calls `on_task` with each task status notification (MCP revision 2025-11-25). Also calls `on_task`
+    /// with each progress report whose token is a string, because such reports can arrive even after the
+    /// answer to the call. `on_task` must return quickly.
     pub fn on_task(mut self, on_task: OnTask) -> Self {
         self.handlers.tasks = Some(on_task);
         self
@@ -109,8 +110,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Declares that several clients of a bridge share this client. Then a client of the bridge that does
-    /// not read its messages cannot block the other clients.
+    /// Declares that several clients of a bridge share this client. This client then limits the time for
+    /// which it waits for a client of the bridge that does not read its messages.
     pub const fn shared_by_clients(mut self) -> Self {
         self.handlers.is_shared = true;
         self

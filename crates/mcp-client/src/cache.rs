@@ -1,5 +1,5 @@
 //! Cache for lists and resources. The client caches a result only if the server permits this in the result
-//! (2026-07-28).
+//! (MCP revision 2026-07-28).
 //!
 //! A client serves one caller, so the cache also keeps results that are private to the caller.
 

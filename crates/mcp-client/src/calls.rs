@@ -32,12 +32,12 @@ use super::tasks::{self, ToolOutcome};
 struct CallToolParams<'a> {
     name: &'a str,
     arguments: &'a RawValue,
-    /// `Some` if the client requests a task for the call (2025-11-25).
+    /// `Some` if the client requests a task for the call (MCP revision 2025-11-25).
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<JsonObject>,
 }
 
-/// [`McpClientError`] lists the reasons why these methods fail.
+/// The possible errors of these methods are in [`McpClientError`].
 impl McpClient {
     /// Returns a builder for a client.
     pub fn builder() -> McpClientBuilder {
@@ -96,7 +96,7 @@ impl McpClient {
         self.list_tools().await
     }
 
-    /// Calls a tool. If the tool itself fails, the call still returns a result, in which
+    /// Calls a tool. If the tool itself fails, the call still returns a result. In this result,
     /// [`is_error`](CallToolResult::is_error) is set.
     ///
     /// If the tool was [listed](Self::list_tools) before, the client checks the structured content of the
@@ -121,9 +121,9 @@ impl McpClient {
     }
 
     /// Calls a tool and returns at once if the call becomes a task. The
-    /// [capabilities](super::McpClientOptions::capabilities) of the client must include tasks. In 2026-07-28,
-    /// the server decides whether a call becomes a task. In 2025-11-25, this method requests a task if the
-    /// tool permits tasks.
+    /// [capabilities](super::McpClientOptions::capabilities) of the client must include tasks. In MCP
+    /// revision 2026-07-28, the server decides whether a call becomes a task. In MCP revision 2025-11-25,
+    /// this method requests a task if the tool permits tasks.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -157,8 +157,8 @@ impl McpClient {
         let mirrored = self.mirrored(&negotiated, name, &arguments)?;
         let mut call = Call { name: Some(name), mirrored, ..self.call(methods::TOOLS_CALL, params) };
         let mut outcome = self.perform_in(&negotiated, &call).await;
-        // The server rejected the call before it ran the tool: the tool has changed, or the client has
-        // never listed the tool.
+        // The server rejected the call because of its headers, and did not run the tool. Either the tool has
+        // changed, or the client has never listed the tool.
         if is_header_mismatch(&outcome) && Box::pin(self.list_tools_anew()).await.is_ok() {
             let negotiated = self.negotiated().await?;
             let mirrored = self.mirrored(&negotiated, name, &arguments)?;
@@ -331,7 +331,7 @@ impl McpClient {
         Err(McpClientError::result_invalid(&"the list has too many pages, is too large, or repeats a cursor"))
     }
 
-    /// Returns all tasks of this client that the server knows. Only revision 2025-11-25 has such a list.
+    /// Returns all tasks of this client that the server knows. Only MCP revision 2025-11-25 has such a list.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -347,8 +347,9 @@ impl McpClient {
         tasks::get(self, id).await
     }
 
-    /// Answers questions of a task (2026-07-28). The key of each answer is the name of its question. In
-    /// earlier revisions, the server sends the questions of a task as separate requests.
+    /// Answers the elicitation, sampling or roots requests of a task (MCP revision 2026-07-28). The key of
+    /// each answer is the name of its request. In earlier revisions, the server sends these requests as
+    /// separate messages.
     ///
     /// # Errors
     /// See [`McpClientError`].
@@ -364,8 +365,9 @@ impl McpClient {
         tasks::cancel(self, id).await
     }
 
-    /// Waits for the result of a task and answers the questions of the task. The client polls the task at
-    /// the interval that the server requests. Temporary failures of a poll do not end the wait.
+    /// Waits for the result of a task and answers the elicitation, sampling and roots requests of the task.
+    /// The client polls the task at the interval that the server requests. Temporary failures of a poll do
+    /// not end the wait.
     ///
     /// # Errors
     /// See [`McpClientError`]. Also fails if the task has failed or was canceled.

@@ -49,8 +49,8 @@ use super::reading::{Answer, Read, Wanted};
 /// # Eras
 /// By default, the client detects the era of the server at the first call and remembers the era.
 /// [`McpClientBuilder::era`](crate::McpClientBuilder::era) can select an era instead. Each method has the
-/// same meaning in both eras. One [handler](crate::McpClientBuilder::answers) answers the questions of the
-/// server in both eras.
+/// same meaning in both eras. One [handler](crate::McpClientBuilder::answers) answers the elicitation,
+/// sampling and roots requests of the server in both eras.
 ///
 /// # Cancel safety
 /// Dropping the future of a call cancels the call and notifies the server. A call that exceeds its
@@ -148,14 +148,14 @@ impl McpClient {
         self.conversation.binding.is_stream()
     }
 
-    /// Returns the number of times that the client has lost the server: the child process has exited, or
-    /// the stream of HTTP with SSE has ended. Each loss discards the state of the server.
+    /// Returns the number of times that the client has lost its connection to the server: the child process
+    /// has exited, or the stream of HTTP with SSE has ended. The server loses its state each time.
     pub fn connection_losses(&self) -> u64 {
         self.conversation.connection_losses()
     }
 
-    /// Returns this client with `timeout_max` as its timeout, so that calls without progress reports may
-    /// also take that long.
+    /// Returns this client with `timeout_max` as its timeout. Even a call without progress reports may then
+    /// take as long as `timeout_max`.
     pub fn with_full_timeout(self) -> Self {
         let timeout = self.options.request_timeouts.timeout_max;
         self.with_timeout(timeout)
@@ -241,9 +241,10 @@ impl McpClient {
     /// Decides whether the caller may repeat a failed request. Returns the protocol for the repetition, or
     /// `None` if the caller must not repeat the request. The caller repeats a request at most once.
     ///
-    /// The client repeats a request if the server has not handled it, or if the server may handle it twice.
-    /// The server does not handle a request in a session that has ended, or a request for which the user
-    /// must first visit web pages. A child process that has exited may have handled its last request.
+    /// The client repeats a request if the server has not handled the request, or if the server can handle
+    /// the request twice without harm. The server does not handle a request in a session that has ended, or a
+    /// request for which the user must first visit web pages. A child process that has exited may have
+    /// handled its last request.
     pub(crate) async fn again<T>(
         &self,
         negotiated: &Arc<NegotiatedProtocol>,

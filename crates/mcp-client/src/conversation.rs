@@ -39,7 +39,7 @@ pub(super) struct Conversation {
     pub(super) tools: KnownTools,
     /// Headers that forwarded tool calls must have.
     pub(super) param_headers: ListedParamHeaders,
-    /// Cached results (2026-07-28).
+    /// Cached results (MCP revision 2026-07-28).
     pub(super) cache: Cache,
     /// The protocol that was negotiated with the server, if any.
     negotiated: ArcSwapOption<NegotiatedProtocol>,
@@ -72,8 +72,8 @@ pub(super) struct Waiter {
     pub(super) request_timeouts: RequestTimeouts,
     pub(super) progress: Option<Arc<Progress>>,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of the server for this request. Without a requester, the
-    /// handlers of this client receive them.
+    /// Receives the messages of the server that belong to this request, including elicitation, sampling and
+    /// roots requests. Without a requester, the handlers of this client receive these messages.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
@@ -204,7 +204,7 @@ impl Conversation {
         if let Binding::Http(_) = self.binding {
             return false;
         }
-        // A runtime that has ended finishes a new task at once.
+        // If the runtime has ended, a new task finishes at once.
         let task = self.runtime.spawn(std::future::pending::<()>());
         let is_runtime_gone = task.is_finished();
         task.abort();

@@ -47,9 +47,10 @@ impl Progress {
 }
 
 impl RequestTimeouts {
-    /// Waits for `answer` until the timeout. Progress reports and pending questions of the server extend
-    /// the timeout. The time of a login does not count, because logins have a separate timeout.
-    /// `waited_until` returns the end of the last login.
+    /// Waits for `answer` until the timeout. Progress reports extend the timeout, and so does the time during
+    /// which the client answers elicitation, sampling and roots requests of the server. The timeout does not
+    /// include the time of a login, because logins have a separate timeout. `waited_until` returns the time
+    /// at which the last login ended.
     ///
     /// # Errors
     /// Returns the error of `answer`, or `TimedOut` after the timeout.

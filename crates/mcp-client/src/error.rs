@@ -33,7 +33,7 @@ pub enum McpClientError {
     MessageInvalid,
     /// A message is larger than [`message_bytes_max`](super::McpClientOptions::message_bytes_max).
     MessageTooLarge,
-    /// The client could not answer a question of the server.
+    /// The client could not answer an elicitation, sampling or roots request of the server.
     QuestionFailed(json_rpc::Error),
     /// The result does not match the schema of the method or the tool. Contains the reason.
     ResultInvalid(Box<str>),
@@ -41,7 +41,8 @@ pub enum McpClientError {
     RuntimeEnded,
     /// The server answered with an error.
     Server(json_rpc::Error),
-    /// The server ended the session (legacy era), and also the session that replaced it.
+    /// The server ended the session (legacy era). The client started another session, and the server ended
+    /// that session too.
     SessionEnded,
     /// The client could not start the child process.
     Start(io::ErrorKind),
@@ -53,7 +54,8 @@ pub enum McpClientError {
     TimedOut,
     /// The child process exited soon after each start. The client waits before it starts the process again.
     TooManyRestarts,
-    /// The server exceeded [`rounds_max`](super::McpClientOptions::rounds_max).
+    /// The server requested input more often than [`rounds_max`](super::McpClientOptions::rounds_max) allows,
+    /// or a task requested input too often.
     TooManyRounds,
     /// The bridge already runs the maximum number of servers that serve only one client (see
     /// `BridgeOptions::servers_max`).
@@ -85,7 +87,7 @@ impl McpClientError {
         }
     }
 
-    /// `true` if a bridge refused the call because it may not start another server.
+    /// `true` if a bridge refused the call because the bridge must not start another server.
     pub const fn is_of_capacity(&self) -> bool {
         matches!(self, Self::TooManyServers | Self::TooManyServersOfCaller)
     }
@@ -135,7 +137,7 @@ impl fmt::Display for McpClientError {
             ),
             Self::Http(error) => error.fmt(f),
             Self::LineInvalid => f.write_str(
-                "the server has sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
+                "the server sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
             ),
             Self::MessageInvalid => {
                 f.write_str("the server sent an invalid message, or the answer to another request")
@@ -144,7 +146,10 @@ impl fmt::Display for McpClientError {
                 f.write_str("the server sent a message that is larger than allowed; see `message_bytes_max`")
             }
             Self::QuestionFailed(error) => {
-                write!(f, "the client could not answer a question of the server: {error}")
+                write!(
+                    f,
+                    "the client could not answer the server's elicitation, sampling or roots request: {error}"
+                )
             }
             Self::ResultInvalid(reason) => write!(f, "the server sent an invalid result: {reason}"),
             Self::RuntimeEnded => {
@@ -152,7 +157,7 @@ impl fmt::Display for McpClientError {
             }
             Self::Server(error) => error.fmt(f),
             Self::SessionEnded => {
-                f.write_str("the server ended the session, and also the session that replaced it")
+                f.write_str("the server ended the session, and then also the session that replaced it")
             }
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
             Self::Status(status) => write!(f, "the server answered with status {status}"),
@@ -162,7 +167,9 @@ impl fmt::Display for McpClientError {
                 "the server exited soon after each start; the client waits before it \
                  starts the server again",
             ),
-            Self::TooManyRounds => f.write_str("the server asked more rounds of questions than allowed"),
+            Self::TooManyRounds => f.write_str(
+                "the server sent more elicitation, sampling or roots requests than the client allows",
+            ),
             Self::TooManyServers => f.write_str("the bridge has reached `servers_max`; try again later"),
             Self::TooManyServersOfCaller => f.write_str("this caller has reached its share of `servers_max`"),
             Self::UnsupportedRevision => {

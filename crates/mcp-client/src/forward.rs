@@ -39,14 +39,15 @@ pub struct ForwardedCall {
     pub has_meta: bool,
     /// The `Mcp-Param-*` headers of the request, if the request arrived over HTTP in the modern era.
     pub param_headers: Option<ReceivedParamHeaders>,
-    /// Data about a legacy sender, which sent these data in its handshake. A modern sender includes them in
-    /// the parameters of each request.
+    /// Data about the sender from its handshake, if the sender is legacy. A modern sender includes these data
+    /// in the parameters of each request.
     pub sender: Option<Sender>,
-    /// JSON members to add to the parameters after a round of questions: the answers to the questions, and
-    /// the state that the server returned with the questions.
+    /// JSON members to add to the parameters if the server has asked questions: the answers to the questions,
+    /// and the state that the server returned with the questions. A question is an elicitation, sampling or
+    /// roots request.
     pub round: Vec<u8>,
-    /// The client that sent the request. It receives the questions and messages of the server that belong
-    /// to the request.
+    /// The client that sent the request. This client receives the messages of the server that belong to the
+    /// request, including elicitation, sampling and roots requests.
     pub requester: Option<Arc<dyn Requester>>,
     /// Receives the progress reports for the request.
     pub progress: Option<Arc<Progress>>,
@@ -75,11 +76,11 @@ pub fn reporting(on_progress: OnProgress) -> Arc<Progress> {
 }
 
 impl McpClient {
-    /// Checks that the headers `Mcp-Param-*` of a request match its arguments, as the specification
-    /// requires (2026-07-28, server validation of headers). A missing header is an error too. Therefore,
-    /// the client lists the tools even if the request has no such headers. The list is not necessary if no
-    /// argument of the request could have a header. Does nothing for a request that did not arrive over
-    /// HTTP in the modern era.
+    /// Checks that the headers `Mcp-Param-*` of a request match its arguments, as the specification requires
+    /// (MCP revision 2026-07-28, section server validation of headers). A missing header is an error too.
+    /// Therefore, the client lists the tools even if the request has no such headers. The list is not
+    /// necessary if no argument of the request could have a header. Does nothing for a request that did not
+    /// arrive over HTTP in the modern era.
     ///
     /// # Errors
     /// Fails if a header is missing or does not match its argument. Also fails if the request has headers
@@ -183,8 +184,8 @@ impl McpClient {
             Box::pin(self.check_param_headers(forwarded_call)).await?;
         }
         let outcome = self.forward_with(forwarded_call, self.mirrored_headers(forwarded_call)?).await;
-        // The server rejected the call before it ran the tool: the client has never listed the tool, or the
-        // tool has changed.
+        // The server rejected the call because of its headers, and did not run the tool. Either the client
+        // has never listed the tool, or the tool has changed.
         if is_header_mismatch(&outcome)
             && *forwarded_call.method == *methods::TOOLS_CALL
             && Box::pin(self.list_tools_anew()).await.is_ok()
@@ -272,8 +273,8 @@ impl ForwardedCall {
                 meta = Some(value);
                 false
             }
-            // The legacy era has no question rounds, so such members from a legacy sender would belong to
-            // the request of another client.
+            // In the legacy era, requests do not have these members. If a legacy sender sends them, they may
+            // belong to the request of another client, so the client removes them.
             "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
@@ -344,7 +345,7 @@ const ENVELOPE_BYTES: usize = 256;
 
 impl ForwardedCall {
     /// Returns `true` if an argument could have a header. Such an argument is a string, a number or a
-    /// boolean, at the top level or inside objects (2026-07-28, `x-mcp-header`).
+    /// boolean, at the top level or inside objects (MCP revision 2026-07-28, `x-mcp-header`).
     fn may_be_mirrored(&self) -> bool {
         fn has_primitive(value: &Value) -> bool {
             match value {
@@ -370,8 +371,8 @@ fn note_unlisted(error: &McpClientError) {
     }
 }
 
-/// Minimum age of the list of tools before wrong headers make the client list the tools again. Without this
-/// limit, a sender could cause one `tools/list` request with each of its requests.
+/// Minimum age of the list of tools at which a request with wrong headers makes the client list the tools
+/// again. Without this limit, a sender could cause one `tools/list` request with each of its requests.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum age of the list of tools. Some servers change their tools without a notification.

@@ -1,4 +1,5 @@
-//! Callbacks of the client for questions and notifications that the server sends.
+//! Callbacks of the client for messages of the server: notifications, and questions. A question is an
+//! elicitation, sampling or roots request.
 
 use std::fmt;
 use std::pin::Pin;
@@ -36,7 +37,7 @@ pub enum ServerNotification {
     },
 }
 
-/// Future that resolves to the answer to a question of the server.
+/// Future that resolves to the answer to a question.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<InputResponse, Error>> + Send>>;
 
 /// The callbacks that the user of the client has set.
@@ -48,7 +49,7 @@ pub(super) struct Handlers {
     /// Answers the questions of the server that the client cannot assign to a forwarded request. If set,
     /// `answer` does not receive these questions.
     pub(super) requester: Option<Arc<dyn Requester>>,
-    /// Receives task status notifications (2025-11-25). If set, `notify` does not receive them.
+    /// Receives task status notifications (MCP revision 2025-11-25). If set, `notify` does not receive them.
     pub(super) tasks: Option<OnTask>,
     /// Receives log messages that the client cannot assign to one client of a bridge. If set, `notify`
     /// receives no log messages.
@@ -95,7 +96,10 @@ impl Handlers {
     pub(super) async fn answer(&self, question: InputRequest) -> Result<InputResponse, Error> {
         match &self.answer {
             Some(answer) => answer(question).await,
-            None => Err(Error::new(ErrorCode::METHOD_NOT_FOUND, "the client cannot answer questions")),
+            None => Err(Error::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "the client does not support elicitation, sampling or roots requests",
+            )),
         }
     }
 

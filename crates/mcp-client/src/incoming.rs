@@ -41,8 +41,8 @@ struct Table {
     closed: Option<McpClientError>,
     /// The queues of the legacy subscriptions. Each queue receives all changes that the server reports.
     queues: Vec<Arc<Queue>>,
-    /// The questions of the server that the client is currently answering. Removing an entry stops the
-    /// answer.
+    /// The elicitation, sampling and roots requests that the client is currently answering. Removing an entry
+    /// stops the answer.
     asked: Vec<(RequestId, oneshot::Sender<()>)>,
     /// Calls that were canceled before their answer arrived. Used only if several clients of a bridge share
     /// this client. The value is the time until which the server may still work on the call. A message of
@@ -78,13 +78,13 @@ pub(super) struct Waiting {
     pub(super) progress: Option<Arc<Progress>>,
     /// Receives the changes, if the request is a subscription.
     pub(super) queue: Option<Arc<Queue>>,
-    /// Receives the questions and messages of the server for this request. Without a requester, the
-    /// handlers of this client receive them.
+    /// Receives the messages of the server that belong to this request, including elicitation, sampling and
+    /// roots requests. Without a requester, the handlers of this client receive these messages.
     pub(super) requester: Option<Arc<dyn Requester>>,
     /// `true` for a forwarded request, such as a request from the client of a bridge.
     pub(super) is_forwarded: bool,
-    /// Dropped when the request ends. This stops a handler that is still answering a question of the
-    /// request.
+    /// Dropped when the request ends. If a handler is still answering a question that belongs to the request,
+    /// this stops the handler.
     pub(super) end: Option<watch::Sender<()>>,
 }
 
@@ -144,7 +144,7 @@ impl Incoming {
         }
     }
 
-    /// Fails request `id` if it still waits for its answer.
+    /// Makes request `id` fail if it still waits for its answer.
     pub(super) fn fail(&self, id: i64, reason: McpClientError) {
         self.settle(id, Err(reason));
     }
@@ -164,7 +164,7 @@ impl Incoming {
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
                     tracing::warn!(
                         suppressed,
-                        "dropped a message of the server: it is larger than `message_bytes_max`"
+                        "dropped a message from the server: it is larger than `message_bytes_max`"
                     );
                 }
             }
@@ -199,12 +199,12 @@ impl Incoming {
         self.table().queues.clone()
     }
 
-    /// `true` while the client answers a question of the server.
+    /// `true` while the client answers an elicitation, sampling or roots request of the server.
     pub(super) fn is_answering_question(&self) -> bool {
         self.questions.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a question of the server until the returned guard is dropped.
+    /// Counts an elicitation, sampling or roots request of the server until the returned guard is dropped.
     pub(super) fn question(&self) -> InputRequestGuard {
         InputRequestGuard::new(&self.questions)
     }
@@ -216,12 +216,12 @@ impl Incoming {
         (!is_too_much).then(|| InputRequestGuard::new(&self.responses))
     }
 
-    /// Returns a receiver that resolves when the server cancels its question `id`, or when the client is
+    /// Returns a receiver that resolves when the server cancels its request `id`, or when the client is
     /// dropped.
     pub(super) fn given_up(&self, id: &RequestId) -> oneshot::Receiver<()> {
         let (end, given_up) = oneshot::channel();
         let mut table = self.table();
-        // Removes the questions that the client has answered since.
+        // Removes the requests that the client has answered since the last call.
         table.asked.retain(|(_, end)| !end.is_closed());
         table.asked.push((id.clone(), end));
         given_up
@@ -296,16 +296,16 @@ impl Incoming {
         }
     }
 
-    /// Returns `true` if no call is in flight, and the server cannot still work on a canceled call. Then a
-    /// message outside of any answer belongs to no call.
+    /// Returns `true` if no call is in flight, and the server is probably not working on a canceled call any
+    /// more. A message that arrives outside of any answer then belongs to no call.
     fn is_outside_of_calls(&self) -> bool {
         let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
         let mut table = self.table();
         !table.has_given_up() && !table.in_flight.values().any(is_call)
     }
 
-    /// Returns the origin of a log message that has no requester. Returns `None` if the message arrived
-    /// with the response to a forwarded request: the sender of that request has requested no log messages.
+    /// Returns the origin of a log message that has no requester. Returns `None` if the message arrived with
+    /// the response to a forwarded request, because the sender of that request wants no log messages.
     fn origin_of_log(&self, of: Option<i64>) -> Option<LogOrigin> {
         match of {
             None if self.is_outside_of_calls() => Some(LogOrigin::OutsideOfCalls),
@@ -435,8 +435,8 @@ fn subscription_id(notification: &Notification<'_>) -> Option<i64> {
     params.meta?.get(meta_keys::SUBSCRIPTION_ID)?.as_i64()
 }
 
-/// Maximum number of questions of a server that the client answers at the same time. The client refuses
-/// further questions.
+/// Maximum number of elicitation, sampling and roots requests of a server that the client answers at the same
+/// time. The client refuses further requests.
 pub(super) const QUESTIONS_MAX: usize = 64;
 
 /// Maximum number of requests of a server that the client answers at the same time. The client ignores

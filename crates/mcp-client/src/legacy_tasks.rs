@@ -1,6 +1,6 @@
-//! Tool calls that become tasks in revision 2025-11-25, where tasks are experimental. The client decides
+//! Tool calls that become tasks in MCP revision 2025-11-25, where tasks are experimental. The client decides
 //! whether a call becomes a task. To fetch the result, the client sends a request that the server answers
-//! when the task ends. The server sends the questions of a task as separate requests.
+//! when the task ends. If a task needs input from the client, the server sends separate requests.
 
 use serde::Deserialize;
 use thruway_mcp::json_rpc::Error;
@@ -20,7 +20,7 @@ struct CreateTaskResult {
     task: LegacyTask,
 }
 
-/// The state of a task, as revision 2025-11-25 defines it.
+/// The state of a task, as MCP revision 2025-11-25 defines it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LegacyTask {
@@ -64,7 +64,7 @@ pub(super) fn created(answer: &Answer) -> Option<Task> {
     created.map(|CreateTaskResult { task }| task.into())
 }
 
-/// Returns all tasks of this client that the server knows. Only revision 2025-11-25 has such a list.
+/// Returns all tasks of this client that the server knows. Only MCP revision 2025-11-25 has such a list.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -98,8 +98,8 @@ pub(super) async fn becomes_task(
     })
 }
 
-/// Returns the state of a task, with the result if the task has ended. The state does not contain the
-/// questions of the task, because the server sends them only to a client that waits for the result.
+/// Returns the state of a task, with the result if the task has ended. The state does not contain requests
+/// for input, because the server sends these requests only while a client waits for the result.
 pub(super) async fn detailed(client: &McpClient, id: &str) -> Result<DetailedTask, McpClientError> {
     let Task { status, state: task } = look(client, id).await?;
     Ok(match status {

@@ -1,6 +1,7 @@
-//! MCP clients for the modern and the legacy era of the protocol. A client can use Streamable HTTP, HTTP
-//! with SSE, the standard input and output of a child process, or a Unix domain socket. The server may also
-//! be in the same process.
+//! MCP clients for both eras of the protocol: the legacy era (MCP revisions up to 2025-11-25) and the modern
+//! era (since MCP revision 2026-07-28). A client can use Streamable HTTP, HTTP with SSE, the standard input
+//! and output of a child process, or a Unix domain socket. A client can also call a server in its own
+//! process.
 //!
 //! The crate `thruway-mcp` parses and writes messages. The crate `thruway-client` implements HTTP.
 #![forbid(unsafe_code)]
@@ -41,7 +42,7 @@ mod authorization;
 // transports
 mod binding;
 
-/// OAuth 2.1 authorization, with which a client obtains access tokens.
+/// Types for OAuth 2.1 authorization: they configure how a client obtains access tokens.
 pub mod oauth {
     pub use crate::authorization::{
         IdentityProvider, Locking, LoginFuture, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,

@@ -10,31 +10,34 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation};
 pub struct McpClientOptions {
     /// Name and version that the client reports to the server. Default: name and version of this library.
     pub client_info: Implementation,
-    /// Capabilities that the client declares, such as the kinds of questions that the server may ask.
-    /// Default: none. [`answers`](super::McpClientBuilder::answers) also sets this option.
+    /// Capabilities that the client declares, such as elicitation, sampling and roots. Default: none.
+    /// [`answers`](super::McpClientBuilder::answers) also sets this option.
     pub capabilities: ClientCapabilities,
     /// Protocol era or protocol revision to use. Default: [`EraChoice::Auto`].
     pub era: EraChoice,
-    /// Maximum time without an answer, from the start of a call or from its last progress report. Default:
-    /// 60 s. The timeout does not expire while the client answers a question of the server.
+    /// Maximum time without an answer, from the start of a call or from its last progress report. Default: 60
+    /// s. The timeout does not expire while the client answers an elicitation, sampling or roots request of
+    /// the server.
     pub timeout: Duration,
     /// Maximum time to wait for an answer, regardless of progress. Default: 1 hour.
     pub timeout_max: Duration,
-    /// Time that a server on a stream has to answer the request that detects its era. The client treats a
-    /// server that does not answer in this time as a legacy server. Default: 5 s, but at most half of
-    /// [`timeout`](Self::timeout).
+    /// Maximum time to wait for the answer to the request that detects the era of a server on a stream. If
+    /// the server does not answer in this time, the client treats it as a legacy server. Default: 5 s, but at
+    /// most half of [`timeout`](Self::timeout).
     pub probe_timeout: Duration,
     /// Maximum size of a message from the server, in bytes. Default: 16 MiB. A call fails if its answer is
     /// larger than this limit.
     pub message_bytes_max: usize,
-    /// Maximum number of times that the server may ask questions before it returns the result of a call
-    /// (2026-07-28). Default: 10.
+    /// Maximum number of times that the server may request input before it returns the result of a call (MCP
+    /// revision 2026-07-28). Input is an answer to an elicitation, sampling or roots request. Default: 10.
     pub rounds_max: usize,
-    /// Enables the cache for lists and resources (2026-07-28). The server sets how long the client may keep
-    /// a result. When the server reports a change, the client removes the cached result. Default: `true`.
+    /// Enables the cache for lists and resources (MCP revision 2026-07-28). The server sets how long the
+    /// client may keep a result. When the server reports a change, the client removes the cached result.
+    /// Default: `true`.
     pub keeps_results: bool,
-    /// Time that a child process has to exit after the client has closed the input of the process, and
-    /// again after SIGTERM. If the process is still running then, the client kills it. Default: 2 s.
+    /// Time after which the client sends SIGTERM to a child process, if the process still runs although the
+    /// client has closed its input. If the process still runs after the same time again, the client kills it.
+    /// Default: 2 s.
     pub exit_wait: Duration,
 }
 

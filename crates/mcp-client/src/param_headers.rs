@@ -1,8 +1,8 @@
-//! Headers `Mcp-Param-*` of forwarded tool calls. These headers must match the arguments of the call
-//! (2026-07-28, Streamable HTTP).
+//! Headers `Mcp-Param-*` of forwarded tool calls. These headers must match the arguments of the call (MCP
+//! revision 2026-07-28, section Streamable HTTP).
 //!
-//! The bridge checks these headers itself, because a legacy server, or a server on a stream, never receives
-//! them. For a modern server over HTTP, the client creates new headers from the arguments.
+//! The bridge checks the headers that it receives, because it does not forward them. If the server is modern
+//! and uses HTTP, the client creates new headers from the arguments. Other servers receive no such headers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

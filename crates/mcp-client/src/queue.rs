@@ -36,8 +36,8 @@ impl Queue {
         Self { filter, state: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Adds a notification if the filter of the subscription includes it. Also handles the acknowledgment
-    /// of the subscription.
+    /// Adds a notification if it matches the filter of the subscription. Also handles the acknowledgment of
+    /// the subscription.
     pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
         if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
             return self.acknowledge();

@@ -1,5 +1,5 @@
-//! Delivery of messages from the server to callers, handlers and requesters, and answers to the questions
-//! of the server.
+//! Delivers messages of the server to callers, handlers and requesters. Also answers the requests of the
+//! server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -142,8 +142,8 @@ impl Conversation {
             let answered = match answering {
                 Ok(answering) => tokio::select! {
                     answered = answering => answered,
-                    // The server has canceled its question and expects no answer. Returning drops the
-                    // future of the handler.
+                    // The server has canceled its request and expects no answer. Returning drops the future
+                    // of the handler.
                     _ = given_up => return,
                 },
                 Err(error) => Err(error),
@@ -169,9 +169,9 @@ impl Conversation {
         });
     }
 
-    /// Returns the future that answers a question of the server. The requester to which the question
-    /// belongs answers. If this requester is unknown, the default requester answers. Without a default
-    /// requester, the handler of the client answers.
+    /// Returns the future that answers an elicitation, sampling or roots request of the server. If the
+    /// request belongs to a requester, that requester answers. If the requester is unknown, the default
+    /// requester answers. Without a default requester, the handler of the client answers.
     fn answering(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -179,7 +179,8 @@ impl Conversation {
     ) -> Result<Pin<Box<dyn Future<Output = RawAnswer> + Send>>, Error> {
         if self.incoming.questions.load(Ordering::Relaxed) >= QUESTIONS_MAX {
             return Err(Error::internal(
-                "the client already answers the maximum number of questions; ask again later",
+                "the client is already answering the maximum number of elicitation, sampling and roots \
+                 requests; try again later",
             ));
         }
         if let Some(requester) = self.incoming.requester(of) {
@@ -188,7 +189,7 @@ impl Conversation {
             return Ok(Box::pin(async move {
                 tokio::select! {
                     answered = asking => answered,
-                    () = forgotten => Err(Error::internal("the request that caused this question has ended")),
+                    () = forgotten => Err(Error::internal("the call to which this request belongs has ended")),
                 }
             }));
         }
@@ -212,7 +213,7 @@ impl Conversation {
             }),
             Err(error) => write_error(&mut bytes, Some(&id.into()), &error),
         }
-        // If the send fails, the server has gone, or its request times out.
+        // If the send fails, the server has exited, or its request times out.
         let _ = self.send(bytes).await;
     }
 
@@ -245,8 +246,8 @@ struct Required {
     elicitations: Vec<ElicitRequestURLParams>,
 }
 
-/// Returns the web pages that `error` names. Returns `None` if `error` is not a
-/// `URLElicitationRequiredError` (2025-11-25).
+/// Returns the web pages that `error` names. Returns `None` if `error` is not a `URLElicitationRequiredError`
+/// (MCP revision 2025-11-25).
 pub fn required_pages(error: &Error) -> Option<Vec<ElicitRequestURLParams>> {
     if error.code != ErrorCode::URL_ELICITATION_REQUIRED {
         return None;

@@ -12,17 +12,17 @@ use tokio::time::Instant;
 
 use super::reading::Answer;
 
-/// The answer to a question of the server, as raw JSON.
+/// The answer to an elicitation, sampling or roots request of the server, as raw JSON.
 pub type RawAnswer = Result<Box<RawValue>, Error>;
 
-/// The original client of a forwarded request. It receives the questions and messages of the server that
-/// belong to the request.
+/// The original client of a forwarded request. This client receives the messages of the server that belong to
+/// the request, including elicitation, sampling and roots requests.
 pub trait Requester: Send + Sync {
     /// Returns a number that identifies the requester. A message of the server that names no request goes
     /// to a requester only if all requests in flight come from this requester.
     fn key(&self) -> u64;
 
-    /// Answers a question of the server.
+    /// Answers an elicitation, sampling or roots request of the server.
     fn ask(&self, method: &str, params: Option<&RawValue>)
     -> Pin<Box<dyn Future<Output = RawAnswer> + Send>>;
 
@@ -37,7 +37,7 @@ pub trait Requester: Send + Sync {
     }
 
     /// Called when the server has closed the event stream of a request and expects a reconnect after `retry`
-    /// (2025-11-25, SEP-1699). Must return quickly.
+    /// (MCP revision 2025-11-25, SEP-1699). Must return quickly.
     fn disconnect(&self, _retry: Duration) {}
 
     /// Called with the answer to a request on a shared stream, before the client handles later messages.
@@ -61,8 +61,8 @@ pub trait UnsentMessage: fmt::Debug + Send + Sync {
     /// request of the client ends first.
     fn deliver(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Delivers the message like [`deliver`](Self::deliver), but waits for at most `limit`. Then drops the
-    /// message.
+    /// Delivers the message like [`deliver`](Self::deliver), but drops the message after it has waited for
+    /// `limit`.
     fn deliver_within(self: Box<Self>, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
@@ -74,8 +74,8 @@ pub type Unsent = Box<dyn UnsentMessage>;
 ///
 /// On a stream that serves one client, the task waits without limit, because only that client is affected.
 /// The wait counts toward the timeouts of the calls on the stream. On a stream that serves several clients,
-/// the task waits at most [`WAIT_MAX`] at once, and at most a tenth of the time in the long run. Therefore
-/// a slow client delays the other clients only briefly.
+/// one wait takes at most [`WAIT_MAX`], and all waits together take at most a tenth of the time. Therefore a
+/// slow client delays the other clients only briefly.
 #[derive(Debug)]
 pub struct WaitBudget {
     is_shared: bool,

@@ -213,13 +213,13 @@ impl Conversation {
         }
     }
 
-    /// Returns `true` if the calling background task can end: `negotiated` is still the current session, or
-    /// another task renews the subscriptions.
+    /// Returns `true` if the background task that calls this function can end: `negotiated` is still the
+    /// current session, or another task renews the subscriptions.
     fn is_resubscribed(&self, negotiated: &Arc<NegotiatedProtocol>) -> bool {
         let is_current = || self.current().is_some_and(|current| Arc::ptr_eq(&current, negotiated));
         self.resubscription.0.store(false, Ordering::Release);
-        // If the session ended before the flag was cleared, no other task was started, so this task must
-        // continue. If another task was started afterwards, this task ends.
+        // While the flag was set, the end of a session started no other task, so this task must continue if
+        // its session has ended. If another task has been started since then, this task ends.
         is_current() || self.resubscription.0.swap(true, Ordering::AcqRel)
     }
 }

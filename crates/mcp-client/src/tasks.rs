@@ -1,5 +1,5 @@
-//! Tool calls that become tasks. This module implements the extension `io.modelcontextprotocol/tasks` of
-//! revision 2026-07-28, and the parts that revision 2025-11-25 shares with this extension.
+//! Tool calls that become tasks. This module implements the extension `io.modelcontextprotocol/tasks` of MCP
+//! revision 2026-07-28, and the parts that MCP revision 2025-11-25 shares with this extension.
 
 use std::collections::BTreeSet;
 
@@ -67,8 +67,9 @@ pub(super) async fn get(client: &McpClient, id: &str) -> Result<DetailedTask, Mc
     Ok(result.task)
 }
 
-/// Answers questions of a task (2026-07-28). The key of each answer is the name of its question. In earlier
-/// revisions, the server sends the questions of a task as separate requests.
+/// Answers the elicitation, sampling or roots requests of a task (MCP revision 2026-07-28). The key of each
+/// answer is the name of its request. In earlier revisions, the server sends these requests as separate
+/// messages.
 ///
 /// # Errors
 /// See [`McpClientError`].
@@ -126,7 +127,8 @@ pub(super) async fn wait(
     }
 }
 
-/// Requests the state of a task, answers the questions in the state, and returns the state.
+/// Requests the state of a task, answers the elicitation, sampling and roots requests in the state, and
+/// returns the state.
 async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<DetailedTask, McpClientError> {
     let task = get(client, id).await?;
     if let DetailedTask::InputRequired(asking) = &task {
@@ -135,7 +137,8 @@ async fn look(client: &McpClient, id: &str, answers: &mut Answers) -> Result<Det
     Ok(task)
 }
 
-/// Answers the new questions of a task. A task never uses the same name for two questions.
+/// Answers the new elicitation, sampling and roots requests of a task. A task never uses the same name for
+/// two requests.
 async fn answer(
     client: &McpClient,
     id: &str,
@@ -151,8 +154,8 @@ async fn answer(
             answers.unsent.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
         }
     }
-    // If the server no longer asks a question, it has received the answer, even if the update request
-    // failed.
+    // If the state no longer contains a request, the server has received the answer, even if the client got
+    // an error for its `tasks/update`.
     answers.unsent.retain(|name, _| questions.contains_key(name));
     if !answers.unsent.is_empty() {
         update(client, id, answers.unsent.clone()).await?;
@@ -161,7 +164,7 @@ async fn answer(
     Ok(())
 }
 
-/// The answers to the questions of a task.
+/// The answers to the elicitation, sampling and roots requests of a task.
 #[derive(Default)]
 struct Answers {
     asked: BTreeSet<String>,
@@ -169,5 +172,5 @@ struct Answers {
     unsent: InputResponses,
 }
 
-/// Maximum number of questions of one task.
+/// Maximum number of elicitation, sampling and roots requests of one task.
 const QUESTIONS_MAX: usize = 100;

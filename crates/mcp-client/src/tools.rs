@@ -1,5 +1,5 @@
-//! Data from the lists of tools: the arguments that tool calls repeat in headers (2026-07-28, Streamable
-//! HTTP), the output schemas, and the tools that the client may call twice.
+//! Data from the lists of tools: the output schemas, the tools that the client may call twice, and the
+//! arguments that tool calls repeat in headers (MCP revision 2026-07-28, section Streamable HTTP).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ struct KnownTool {
     headers: Vec<ParamHeader>,
     output: Option<OutputSchema>,
     may_be_repeated: bool,
-    /// Declares whether calls of the tool may, must or cannot become tasks (2025-11-25).
+    /// Declares whether calls of the tool may, must or cannot become tasks (MCP revision 2025-11-25).
     task_support: TaskSupport,
 }
 
@@ -107,7 +107,7 @@ impl KnownTools {
         self.are_listed.load(Ordering::Relaxed)
     }
 
-    /// Returns whether calls of `tool` may, must or cannot become tasks (2025-11-25).
+    /// Returns whether calls of `tool` may, must or cannot become tasks (MCP revision 2025-11-25).
     pub(super) fn task_support(&self, tool: &str) -> TaskSupport {
         self.find(tool).map_or(TaskSupport::Forbidden, |tool| tool.task_support)
     }

@@ -1,5 +1,5 @@
-//! Encodes names and arguments for HTTP headers that mirror (repeat) values of the message body
-//! (2026-07-28, Streamable HTTP).
+//! Encodes names and arguments for HTTP headers that mirror (repeat) values of the message body (MCP revision
+//! 2026-07-28, section Streamable HTTP).
 //!
 //! ```
 //! use thruway_mcp::header_value::{decode, encode};

@@ -1,5 +1,5 @@
-//! HTTP headers that mirror (repeat) arguments of a tool call, as requested by the annotation
-//! `x-mcp-header` (2026-07-28).
+//! HTTP headers that mirror (repeat) arguments of a tool call, as requested by the annotation `x-mcp-header`
+//! (MCP revision 2026-07-28).
 
 use alloc::collections::BTreeSet;
 use alloc::format;

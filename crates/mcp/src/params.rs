@@ -29,8 +29,8 @@ pub struct Params<'a> {
     /// The id of the task.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub task_id: Option<Cow<'a, str>>,
-    /// The member `task`. If it is present, the client wants the server to run the request as a task
-    /// (2025-11-25).
+    /// The member `task`. If it is present, the client wants the server to run the request as a task (MCP
+    /// revision 2025-11-25).
     #[serde(borrow, default)]
     pub task: Option<&'a RawValue>,
     /// The arguments of the tool or prompt.
@@ -137,7 +137,7 @@ pub mod meta_keys {
     pub const PROGRESS_TOKEN: &str = "progressToken";
     /// The id of the subscription that a message belongs to.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    /// The task that a message belongs to (2025-11-25).
+    /// The task that a message belongs to (MCP revision 2025-11-25).
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
     /// The server's name and version.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";

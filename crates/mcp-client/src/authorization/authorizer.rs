@@ -115,8 +115,8 @@ impl Authorizer {
         }
     }
 
-    /// Returns the end of the last login, or the current time during a login. The time of a login does not
-    /// count toward timeouts.
+    /// Returns the time at which the last login ended, or the current time while a login is in progress.
+    /// Timeouts do not include the time of a login.
     pub(crate) fn waited_until(&self) -> Option<Instant> {
         self.logins.last()
     }
@@ -166,15 +166,15 @@ impl Authorizer {
     }
 
     /// Waits until no other request obtains a token, and locks the cached data about authorization servers.
-    /// Also waits for a renewal whose caller has stopped waiting.
+    /// Also waits for a token renewal that continues although its caller has stopped waiting.
     async fn lock_renewal(&self) -> MutexGuard<'_, Known> {
         let known = self.known.lock().await;
         drop(self.renewing.lock().await);
         known
     }
 
-    /// Obtains a token that the server may accept. If another request has already tried this, returns the
-    /// outcome of that attempt.
+    /// Obtains a token that the server may accept. If another request has obtained or tried to obtain a token
+    /// in the meantime, returns the outcome of that attempt.
     async fn replace(
         self: &Arc<Self>,
         used: &Arc<SentCredentials>,
@@ -207,7 +207,7 @@ impl Authorizer {
         let last = used.token.as_deref();
         let insecure = || OAuthError::InsecureUrl(quoted(&self.server_url));
         let server = self.server.as_ref().ok_or_else(insecure)?;
-        // A new token would be equivalent to the last token, so the server would refuse it too.
+        // A new token would have the same properties as the last token, so the server would refuse it too.
         if !demand.may_be_satisfied(used.sent()) {
             return Err(demand.refusal());
         }
@@ -247,7 +247,7 @@ impl Authorizer {
         changed_token.map(|token| self.put(token)).is_some()
     }
 
-    /// `true` if the current token may satisfy `demand`. The server has not seen this token yet.
+    /// `true` if the server may accept the current token, which the client has not sent yet.
     fn meets_demand(&self, demand: &RefusalReason) -> bool {
         let sent_credentials = self.sent_credentials.load();
         sent_credentials.sent().is_some_and(|token| match demand {
@@ -334,7 +334,7 @@ impl Authorizer {
                 return Err(OAuthError::TokenInvalid);
             }
             let issuer = &token.stored.issuer;
-            // The metadata may be missing only if the issuer is an origin without a path, as in revision
+            // The metadata may be missing only if the URL of the issuer has no path, as in MCP revision
             // 2025-03-26.
             let is_old = HttpUrl::parse(issuer).is_some_and(|url| url.origin() == issuer);
             let metadata = ServerMetadata::discover(&self.fetch, issuer, is_old).await?;

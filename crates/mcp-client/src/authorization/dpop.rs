@@ -15,7 +15,7 @@ use super::error::OAuthError;
 use super::random::{random_text, unix_time};
 use super::url::HttpUrl;
 
-/// The key of a client, to which an authorization server binds tokens.
+/// The key of a client. An authorization server can bind tokens to this key.
 pub(super) struct DpopKey {
     pkcs8: Vec<u8>,
     signing: EncodingKey,

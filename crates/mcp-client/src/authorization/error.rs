@@ -5,7 +5,7 @@ use std::{fmt, io};
 use thruway_client::ClientError;
 use thruway_message::StatusCode;
 
-/// The reason why the client has no token, or no token that the server accepts. Text that a server sent is
+/// The reason why the client has no token, or only a token that the server refuses. Text from servers is
 /// escaped and limited in length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ pub enum OAuthError {
     IssuerForeign(Box<str>),
     /// The metadata of the authorization server with this issuer URL names another issuer (RFC 8414 §3.3).
     IssuerMismatch(Box<str>),
-    /// The client has a secret, and [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) was
+    /// The client has a secret, but [`RegisteredClient::of_issuer`](super::RegisteredClient::of_issuer) was
     /// not called. Contains the issuer that the server names.
     IssuerRequired(Box<str>),
     /// The private key is invalid, or its algorithm is unsupported.
@@ -137,18 +137,20 @@ impl fmt::Display for OAuthError {
             ),
             Self::KeyInvalid => f.write_str("the private key is invalid, or its algorithm is unsupported"),
             Self::LoginFailed(kind) => write!(f, "the login failed: {kind}"),
-            Self::LoginTimedOut => f.write_str("the login did not complete in time; call again to log in"),
+            Self::LoginTimedOut => {
+                f.write_str("the login did not complete in time; repeat the call to log in")
+            }
             Self::PkceNotSupported => {
                 f.write_str("the authorization server does not support PKCE with `S256`")
             }
             Self::RedirectInvalid => {
-                f.write_str("the redirect of the authorization server lacks or repeats a parameter")
+                f.write_str("the redirect URL from the authorization server lacks or repeats a parameter")
             }
             Self::RedirectIssuerMismatch => {
                 f.write_str("the answer to the login came from another authorization server")
             }
             Self::RedirectStateMismatch => {
-                f.write_str("the answer of the authorization server belongs to another login")
+                f.write_str("the answer from the authorization server belongs to another login")
             }
             Self::Refused { error, description: None } => {
                 write!(f, "the authorization server refused the request: `{error}`")

@@ -15,8 +15,8 @@ use super::url::{HostScope, HttpUrl};
 #[derive(Debug)]
 pub(super) struct Fetch {
     client: Client,
-    /// Network distance of the MCP server from this machine. URLs that the MCP server names must not be
-    /// nearer.
+    /// The network scope of the MCP server: this machine, a private network, or the Internet. URLs that the
+    /// MCP server names must not have a smaller scope.
     server: HostScope,
 }
 

@@ -38,7 +38,7 @@ pub struct PrivateKey {
 }
 
 impl RegisteredClient {
-    /// Returns a client without a credential, such as a desktop application, which cannot keep a secret.
+    /// Returns a client without a credential. For example, a desktop application cannot keep a secret.
     pub fn public(id: impl Into<String>) -> Self {
         Self { id: id.into(), secret: Secret::None, issuer: None }
     }
@@ -64,17 +64,17 @@ impl RegisteredClient {
     /// its own, which would receive the secret. For other clients, the default is the first issuer that the
     /// MCP server names.
     ///
-    /// Also set the issuer for other clients if you do not trust the MCP server. Otherwise a malicious MCP
-    /// server could name an issuer of its own, and receive an authorization code from another issuer. This
-    /// attack works if the other issuer does not identify itself in its answers (RFC 9207).
+    /// Also set the issuer for a client without a secret if you do not trust the MCP server. Otherwise a
+    /// malicious MCP server could name an issuer of its own, and receive an authorization code from another
+    /// issuer. This attack works if the other issuer does not identify itself in its answers (RFC 9207).
     #[must_use]
     pub fn of_issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
         self
     }
 
-    /// Returns `true` if the client has a secret but no issuer. The client must then not send the secret to
-    /// an authorization server that the MCP server names.
+    /// Returns `true` if the client has a secret but no issuer. Such a client must not send the secret to an
+    /// authorization server that only the MCP server has named.
     pub(super) const fn needs_issuer(&self) -> bool {
         matches!(self.secret, Secret::Text(_)) && self.issuer.is_none()
     }

@@ -90,8 +90,8 @@ impl LoginRequest {
             form.push(("scope", &scope));
         }
         if scopes.contains(OFFLINE_ACCESS) {
-            // OpenID Connect Core 1.0 §11: the server ignores the scope `offline_access` without this
-            // parameter.
+            // Without this parameter, the server ignores the scope `offline_access` (OpenID Connect Core 1.0
+            // §11).
             form.push(("prompt", "consent"));
         }
         let separator = if endpoint.as_str().contains('?') { '&' } else { '?' };
@@ -110,8 +110,8 @@ impl LoginRequest {
         Self { is_uri_of_issuer, ..self }
     }
 
-    /// Returns the authorization code in the URL `redirect` as a grant. Checks that the answer comes from
-    /// the right issuer before it uses any part of the answer, even an error.
+    /// Returns the authorization code in the URL `redirect` as a grant. First checks that the answer comes
+    /// from the right issuer. Ignores the content of an answer from another issuer, even an error.
     pub(super) fn grant(self, redirect: &str, metadata: &ServerMetadata) -> Result<Form, OAuthError> {
         let answer = RedirectAnswer::parse(redirect)?;
         if answer.state.as_deref() != Some(&self.state) {

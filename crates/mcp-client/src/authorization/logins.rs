@@ -25,7 +25,7 @@ impl Logins {
         Login(self)
     }
 
-    /// Returns the end of the last login, or the current time during a login.
+    /// Returns the time at which the last login ended, or the current time while a login is in progress.
     pub(super) fn last(&self) -> Option<Instant> {
         let state = self.state();
         if state.count > 0 { Some(Instant::now()) } else { state.end }

@@ -121,7 +121,7 @@ impl Known {
         let registered = register(fetch, metadata, &oauth.name, &own_uri, scopes, is_bound).await;
         let (client, chosen) = match registered {
             // The authorization server may accept only certain redirect URIs, so the client tries the
-            // shared redirect URI.
+            // redirect URI that all issuers share.
             Err(error) if own_uri != redirect_uri && !error.is_passing() => {
                 register(fetch, metadata, &oauth.name, &redirect_uri, scopes, is_bound).await?
             }

@@ -52,7 +52,8 @@ pub(super) async fn register(
     }
     let answer = fetch.post(&url, "application/json", document.to_string(), &[]).await?;
     if !answer.status.is_success() {
-        // If the client only assumed this endpoint, the error may mean that the endpoint does not exist.
+        // Without a metadata document, the client has guessed this URL, so the error may mean that the
+        // endpoint does not exist.
         return Err(if metadata.is_assumed { OAuthError::ServerUnknown } else { refusal(&url, &answer) });
     }
     let registered: Registered = serde_json::from_slice(&answer.content)

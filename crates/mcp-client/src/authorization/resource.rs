@@ -36,8 +36,8 @@ struct Document {
 
 impl ProtectedResource {
     /// Fetches the metadata of the MCP server at `server`. Uses the URL in `challenge`, if any. Otherwise
-    /// tries the well-known URL for the path of the server, and then the well-known URL of the origin.
-    /// Treats a server without metadata as a server of revision 2025-03-26.
+    /// tries the well-known URL for the path of the server, and then the well-known URL of the origin. Treats
+    /// a server without metadata as a server of MCP revision 2025-03-26.
     pub(super) async fn discover(
         fetch: &Fetch,
         server: &HttpUrl,
@@ -87,7 +87,7 @@ impl ProtectedResource {
         })
     }
 
-    /// Returns the data for a server of revision 2025-03-26 without metadata. Such a server issues its
+    /// Returns the data for a server of MCP revision 2025-03-26 without metadata. Such a server issues its
     /// tokens itself.
     fn of_its_own(server: &HttpUrl) -> Self {
         Self {

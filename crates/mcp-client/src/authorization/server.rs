@@ -50,8 +50,8 @@ impl ServerMetadata {
         }
     }
 
-    /// Returns the metadata to assume for an authorization server of revision 2025-03-26 without a metadata
-    /// document. The endpoints of such a server have fixed paths.
+    /// Returns the metadata to assume for an authorization server of MCP revision 2025-03-26 without a
+    /// metadata document. The endpoints of such a server have fixed paths.
     fn without_document(issuer: &HttpUrl) -> Self {
         let at = |path| Some(issuer.at(path).to_string());
         Self {
@@ -59,7 +59,7 @@ impl ServerMetadata {
             authorization_endpoint: at("/authorize"),
             token_endpoint: at("/token"),
             registration_endpoint: at("/register"),
-            // Revision 2025-03-26 requires all servers to support PKCE.
+            // MCP revision 2025-03-26 requires all servers to support PKCE.
             code_challenge_methods_supported: vec![S256.to_owned()],
             is_assumed: true,
             ..Self::default()
@@ -110,8 +110,8 @@ pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + D
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Returns the possible URLs of the metadata document, in the order in which the client tries them
-/// (2026-07-28, authorization server metadata discovery).
+/// Returns the possible URLs of the metadata document, in the order in which the client tries them (MCP
+/// revision 2026-07-28, section authorization server metadata discovery).
 fn places(issuer: &HttpUrl) -> Vec<HttpUrl> {
     let mut places =
         vec![issuer.well_known(OAUTH), issuer.well_known(OPENID), issuer.well_known_below(OPENID)];

@@ -37,14 +37,14 @@ impl HttpUrl {
     }
 
     /// `true` if no third party can read the traffic: the URL is `https`, or its host is this machine.
-    /// Recognizes only some names of this machine; [`reach`](Self::reach) recognizes more names.
+    /// Recognizes only some names of this machine. [`reach`](Self::reach) recognizes more names.
     pub(super) fn is_private(&self) -> bool {
         self.is_protected()
     }
 
-    /// Returns the network distance of the host. Considers only the name of the host, and returns the
-    /// shortest distance that any resolver could find for this name. Names that a DNS server resolves count
-    /// as [`HostScope::Internet`].
+    /// Returns the network scope of the host. Considers only the name of the host, and returns the smallest
+    /// scope that any resolver could find for this name. Names that a DNS server resolves count as
+    /// [`HostScope::Internet`].
     pub(super) fn reach(&self) -> HostScope {
         let host = self.host();
         if let Some(address) = self.address() {
@@ -118,9 +118,9 @@ impl Deref for HttpUrl {
     }
 }
 
-/// Network distance of a host from this machine. A server must not name URLs that are nearer than the
-/// server itself. Otherwise the server could make the client send requests that a firewall blocks for the
-/// server (RFC 9728 §7.7).
+/// The network scope of a host, as seen from this machine. A server must not name URLs with a smaller scope
+/// than its own scope. Otherwise, the server could make the client send requests to hosts that the server
+/// itself cannot reach (RFC 9728 §7.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum HostScope {
     /// This machine.
@@ -132,8 +132,8 @@ pub(super) enum HostScope {
 }
 
 impl HostScope {
-    /// Returns the distance between `address` and this machine. If an IPv6 address contains an IPv4
-    /// address, returns the shorter of the two distances.
+    /// Returns the scope of `address`. If an IPv6 address contains an IPv4 address, returns the smaller of
+    /// the two scopes.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let own = match address {

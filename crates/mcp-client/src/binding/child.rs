@@ -69,9 +69,9 @@ impl Origin {
 }
 
 impl Child {
-    /// Waits until the child process has exited. The input of the process is closed when `writing` ends. If
-    /// the process is still running after `exit_wait`, the client sends SIGTERM. After another `exit_wait`,
-    /// the client kills the process.
+    /// Waits until the child process has exited. The task `writing` closes the input of the process when this
+    /// task ends. If the process is still running after the time `exit_wait`, the client sends SIGTERM. If
+    /// the process is still running after the same time again, the client kills the process.
     pub(super) async fn wait_for_exit(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
         tokio::select! {
             _ = self.process.wait() => return,

@@ -36,8 +36,8 @@ impl Http {
         Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
     }
 
-    /// Returns the end of the last login, or the current time during a login. The time of a login does not
-    /// count toward timeouts.
+    /// Returns the time at which the last login ended, or the current time while a login is in progress.
+    /// Timeouts do not include the time of a login.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
     }

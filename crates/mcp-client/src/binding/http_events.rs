@@ -135,7 +135,7 @@ impl Http {
 impl Http {
     /// Ends a session that no longer works, although the server has not reported its end. In all revisions
     /// with sessions, a server reports the end of a session with 404. A client should end a session that it
-    /// no longer needs (2025-11-25, session management).
+    /// no longer needs (MCP revision 2025-11-25, section session management).
     async fn leave(&self, field_lines: &FieldLinesBuf) {
         if field_lines.field("Mcp-Session-Id").is_some() {
             // Errors are ignored, because they mean that the server has already ended the session.
@@ -230,10 +230,10 @@ async fn take_one(
         },
         message => {
             if let Some(unsent) = conversation.handle_message(message, Some(id)) {
-                // If the slow reader is the client that sent this request, the wait has no limit, because
-                // the client delays only its own call. The timeout of the call ends the wait. The server
-                // may also send messages for other clients on this stream. The wait for those clients is
-                // limited, because they must not delay this call.
+                // If the client that sent this request reads slowly, that client delays only its own call.
+                // Therefore only the timeout of the call limits the wait. The server may also send messages
+                // for other clients on this stream. If one of the other clients reads slowly, the wait is
+                // limited, because that client must not delay this call.
                 let requester = conversation.incoming.requester(Some(id));
                 if requester.is_some_and(|requester| requester.is_reader_of(&unsent)) {
                     unsent.deliver().await;

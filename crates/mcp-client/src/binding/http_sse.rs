@@ -1,5 +1,5 @@
-//! HTTP with SSE, the transport of revision 2024-11-05. One stream carries all messages of the server, and
-//! its first event contains the URL for messages of the client.
+//! HTTP with SSE, the transport of MCP revision 2024-11-05. One stream carries all messages of the server,
+//! and its first event contains the URL for messages of the client.
 
 use std::sync::{Arc, Weak};
 

@@ -34,8 +34,8 @@ impl Binding {
         }
     }
 
-    /// Opens the shared stream of a server that uses HTTP with SSE (2024-11-05). Returns `false` if the
-    /// server has no such stream.
+    /// Opens the shared stream of a server that uses HTTP with SSE (MCP revision 2024-11-05). Returns `false`
+    /// if the server has no such stream.
     pub(super) async fn open_stream(&self, conversation: &Arc<Conversation>) -> Result<bool, McpClientError> {
         match self {
             Self::Http(http) => http.open_stream(conversation).await,
@@ -43,8 +43,8 @@ impl Binding {
         }
     }
 
-    /// Returns the end of the last login, or the current time during a login. The time of a login does not
-    /// count toward timeouts.
+    /// Returns the time at which the last login ended, or the current time while a login is in progress.
+    /// Timeouts do not include the time of a login.
     pub(super) fn waited_until(&self) -> Option<Instant> {
         match self {
             Self::Http(http) => http.waited_until(),
@@ -102,11 +102,11 @@ impl Binding {
         }
     }
 
-    /// Sends a message that the server can do without. A stream drops the message if the server does not
-    /// read and the queue is full.
+    /// Tries to send a message that the server does not need. A stream transport drops the message if the
+    /// queue is full because the server does not read.
     pub(super) async fn try_send(&self, outgoing: Outgoing) {
         match self {
-            // Errors are ignored, because the server can do without the message.
+            // Errors are ignored, because the server does not need the message.
             Self::Http(_) => drop(self.send(outgoing).await),
             Self::Stream(stream) => stream.try_send(outgoing.bytes),
         }

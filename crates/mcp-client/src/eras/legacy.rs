@@ -103,8 +103,8 @@ impl Legacy {
         conversation.send_with(bytes, self.field_lines.clone()).await
     }
 
-    /// Sends a request and returns its result. Questions of the server arrive as separate requests, and
-    /// other code answers them.
+    /// Sends a request and returns its result. Elicitation, sampling and roots requests of the server arrive
+    /// as separate messages, and `receiving.rs` answers them.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,

@@ -23,7 +23,8 @@ pub use negotiation::is_refusal_of_era;
 pub(super) use thruway_mcp::Era;
 
 impl NegotiatedProtocol {
-    /// Sends a request, answers the questions that the server asks first, and returns the result.
+    /// Sends a request and returns its result. First answers the elicitation, sampling and roots requests
+    /// that the server sends before the result.
     pub(super) async fn perform<R: Wanted, P: Serialize>(
         &self,
         conversation: &Arc<Conversation>,

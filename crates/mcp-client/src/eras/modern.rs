@@ -1,5 +1,6 @@
-//! The modern era. Every request is self-contained. To ask questions, the server answers a request with an
-//! interim result.
+//! The modern era. Every request is self-contained. If the server needs input from the client, it answers a
+//! request with an interim result. This result contains elicitation, sampling or roots requests. The comments
+//! of this module call them questions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +52,8 @@ impl Modern {
             };
             match result_type(&answer) {
                 Ok(ResultType::Complete) => {
-                    // A result after questions depends on the answers, so the client does not cache the
-                    // result.
+                    // If the server has asked questions, the result depends on the answers, so the client
+                    // does not cache the result.
                     if let Some(key) = key.filter(|_| round == Round::default()) {
                         conversation.cache.keep(key, &answer);
                     }
@@ -135,7 +136,7 @@ impl Modern {
     }
 }
 
-/// `true` if the server may answer a request of this method with questions.
+/// `true` if the server may answer a request of this method with elicitation, sampling or roots requests.
 pub fn may_ask(method: &str) -> bool {
     matches!(method, methods::TOOLS_CALL | methods::PROMPTS_GET | methods::RESOURCES_READ)
 }
@@ -145,7 +146,9 @@ async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round
     let questions: InputRequiredResult =
         serde_json::from_str(questions.get()).map_err(|error| McpClientError::result_invalid(&error))?;
     if questions.input_requests.is_none() && questions.request_state.is_none() {
-        return Err(McpClientError::result_invalid(&"the result requests input but contains no question"));
+        return Err(McpClientError::result_invalid(
+            &"the result requests input, but contains no elicitation, sampling or roots request",
+        ));
     }
     let input_responses = match questions.input_requests {
         None => None,

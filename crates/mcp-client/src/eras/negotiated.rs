@@ -71,7 +71,7 @@ impl NegotiatedProtocol {
         }
     }
 
-    /// `true` if the client may request tasks for tool calls, as in revision 2025-11-25. In later
+    /// `true` if the client may request tasks for tool calls, as in MCP revision 2025-11-25. In later
     /// revisions, the server decides which calls become tasks.
     pub(crate) const fn allows_task_calls(&self) -> bool {
         match self {
@@ -108,7 +108,7 @@ pub(crate) struct Legacy {
     pub(super) has_session: bool,
     /// The headers of every message in this session.
     pub(super) field_lines: FieldLinesBuf,
-    /// `true` if the client may request tasks for tool calls (2025-11-25).
+    /// `true` if the client may request tasks for tool calls (MCP revision 2025-11-25).
     pub(super) has_tasks: bool,
     /// The task that reads messages outside of responses (HTTP only).
     pub(super) listening: Mutex<Option<Listening>>,

@@ -52,7 +52,8 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
     let modern = Modern::new(conversation, Revision::LATEST)?;
     let options = &conversation.options;
     let is_stream = conversation.binding.has_common_stream();
-    // On a stream, keeps time for the legacy handshake in case the server does not answer.
+    // On a stream, a legacy server may not answer. Therefore the timeout leaves enough time for the legacy
+    // handshake.
     let timeout = if is_stream { options.probe_timeout.min(options.timeout / 2) } else { options.timeout };
     let request_timeouts = RequestTimeouts { timeout, timeout_max: timeout };
     let outcome = modern.discover(conversation, request_timeouts).await;
@@ -70,8 +71,8 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
         Decision::Legacy(revision) => revision,
     };
     match legacy(conversation, revision, false).await {
-        // A modern server that starts slowly has read `server/discover` by now, so this server refuses the
-        // legacy handshake.
+        // A modern server that starts slowly reads `server/discover` first, although the client no longer
+        // waits. The server then refuses the legacy handshake.
         Err(McpClientError::Server(error))
             if was_silent && error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION =>
         {
@@ -85,15 +86,15 @@ async fn probe(conversation: &Arc<Conversation>) -> Result<NegotiatedProtocol, M
     }
 }
 
-/// The era to use, as the probe has shown.
+/// The era that the client uses after the probe.
 #[derive(PartialEq, Eq, Debug)]
 enum Decision {
     Modern,
     Legacy(Revision),
 }
 
-/// Chooses the era from the answer to the probe. Any answer that is not modern indicates a legacy server
-/// (2026-07-28, versioning). Returns an error for a failure that does not depend on the era.
+/// Chooses the era from the answer to the probe. Any answer that is not modern indicates a legacy server (MCP
+/// revision 2026-07-28, section versioning). Returns an error for a failure that does not depend on the era.
 fn decide(
     outcome: Result<&DiscoverResult, McpClientError>,
     is_stream: bool,

@@ -64,11 +64,11 @@ impl ErrorCode {
     /// The user must first visit the web pages that the error data lists. Servers use this code only in
     /// 2025-11-25. Later revisions return such questions as a result.
     pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
-    /// A header is missing, malformed, or different from the body (2026-07-28).
+    /// A header is missing, malformed, or different from the body (MCP revision 2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);
-    /// The request needs a capability that the client did not declare (2026-07-28).
+    /// The request needs a capability that the client did not declare (MCP revision 2026-07-28).
     pub const MISSING_REQUIRED_CLIENT_CAPABILITY: Self = Self(-32021);
-    /// The server does not support the revision of the request (2026-07-28).
+    /// The server does not support the revision of the request (MCP revision 2026-07-28).
     pub const UNSUPPORTED_PROTOCOL_VERSION: Self = Self(-32022);
 }
 

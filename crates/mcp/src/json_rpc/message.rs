@@ -255,7 +255,7 @@ fn once<'de, A: MapAccess<'de>, V: Deserialize<'de>, T>(
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Splits a batch into its messages. Returns `None` if `bytes` is not a JSON array. Only revision
+/// Splits a batch into its messages. Returns `None` if `bytes` is not a JSON array. Only MCP revision
 /// 2025-03-26 has batches.
 ///
 /// # Errors

@@ -52,8 +52,8 @@ pub fn check_param_headers(
     })
 }
 
-/// Returns `true` if a POST has a header that mirrors its body: `Mcp-Method`, `Mcp-Name` or
-/// `Mcp-Param-*`. Revision 2026-07-28 defines these headers, but clients of any revision can send them.
+/// Returns `true` if a POST has a header that mirrors its body: `Mcp-Method`, `Mcp-Name` or `Mcp-Param-*`.
+/// MCP revision 2026-07-28 defines these headers, but clients of any revision can send them.
 pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
     fields.iter().any(|line| {
         let name = line.name.as_bytes();

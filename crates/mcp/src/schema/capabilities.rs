@@ -17,7 +17,7 @@ pub struct ClientCapabilities {
     /// Roots: the client can list its working directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<JsonObject>,
-    /// Extensions and their settings (2026-07-28).
+    /// Extensions and their settings (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<JsonObject>,
     /// Capabilities that no revision defines.
@@ -32,7 +32,7 @@ pub struct ElicitationCapability {
     /// The client can show a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<JsonObject>,
-    /// The client can open a web page for its user (from 2025-11-25 on).
+    /// The client can open a web page for its user (since MCP revision 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<JsonObject>,
 }
@@ -49,18 +49,19 @@ pub struct ServerCapabilities {
     /// The server has prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListCapability>,
-    /// The server suggests values for arguments of prompts and resource templates (from 2025-03-26 on).
+    /// The server suggests values for arguments of prompts and resource templates (since MCP revision
+    /// 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completions: Option<JsonObject>,
     /// The server sends log messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
-    /// The server can run requests as tasks (2025-11-25). The member `requests` lists the methods that
-    /// can run as tasks. The members `list` and `cancel` declare that the server supports `tasks/list`
-    /// and `tasks/cancel`.
+    /// The server can run requests as tasks (MCP revision 2025-11-25). The member `requests` lists the
+    /// methods that can run as tasks. The members `list` and `cancel` declare that the server supports
+    /// `tasks/list` and `tasks/cancel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<JsonObject>,
-    /// Extensions and their settings (2026-07-28).
+    /// Extensions and their settings (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<JsonObject>,
     /// Capabilities that no revision defines.
@@ -90,7 +91,7 @@ pub struct ResourcesCapability {
 }
 
 impl ServerCapabilities {
-    /// Returns `true` if clients may request tool calls as tasks (2025-11-25).
+    /// Returns `true` if clients may request tool calls as tasks (MCP revision 2025-11-25).
     pub fn has_calls_as_tasks(&self) -> bool {
         let requests = self.tasks.as_ref().and_then(|tasks| tasks.get("requests"));
         requests.and_then(|requests| requests.pointer("/tools/call")).is_some_and(Value::is_object)

@@ -22,9 +22,9 @@ pub enum ContentBlock {
     Text(TextContent),
     /// An image.
     Image(ImageContent),
-    /// Audio (from 2025-03-26 on).
+    /// Audio (since MCP revision 2025-03-26).
     Audio(AudioContent),
-    /// A link to a resource (from 2025-06-18 on).
+    /// A link to a resource (since MCP revision 2025-06-18).
     ResourceLink(ResourceLink),
     /// An embedded resource.
     Resource(EmbeddedResource),

@@ -20,7 +20,7 @@ use super::{JsonObject, MetaObject};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {
-    /// The mode (from 2025-11-25 on). If the mode is absent, the question is a form.
+    /// The mode (since MCP revision 2025-11-25). If the mode is absent, the question is a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<FormMode>,
     /// The message for the user.
@@ -37,7 +37,7 @@ pub enum FormMode {
     Form,
 }
 
-/// A question on a web page, which the user should visit (from 2025-11-25 on).
+/// A question on a web page, which the user should visit (since MCP revision 2025-11-25).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "mode", rename = "url", rename_all = "camelCase")]
 pub struct ElicitRequestURLParams {
@@ -54,7 +54,7 @@ pub struct ElicitRequestURLParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "object")]
 pub struct RequestedSchema {
-    /// The dialect of JSON Schema (from 2025-11-25 on).
+    /// The dialect of JSON Schema (since MCP revision 2025-11-25).
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
     /// The fields of the form, in order. Each value is a [`PrimitiveSchemaDefinition`] as JSON.
@@ -159,7 +159,7 @@ pub struct EnumSchemaItems {
 pub enum ElicitRequestParams {
     /// A form.
     Form(ElicitRequestFormParams),
-    /// A web page (from 2025-11-25 on).
+    /// A web page (since MCP revision 2025-11-25).
     Url(ElicitRequestURLParams),
 }
 
@@ -277,7 +277,7 @@ impl PrimitiveSchemaDefinition {
         Self { options: options.into_iter().map(Into::into).collect(), ..Self::string() }
     }
 
-    /// Returns a field for a single choice between titled options (from 2025-11-25 on).
+    /// Returns a field for a single choice between titled options (since MCP revision 2025-11-25).
     pub fn one_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self { one_of: options.into_iter().collect(), ..Self::string() }
     }
@@ -289,13 +289,13 @@ impl PrimitiveSchemaDefinition {
         Self { options, enum_names, ..Self::string() }
     }
 
-    /// Returns a field for a multiple choice (from 2025-11-25 on).
+    /// Returns a field for a multiple choice (since MCP revision 2025-11-25).
     pub fn several_of<T: Into<String>>(options: impl IntoIterator<Item = T>) -> Self {
         let options = options.into_iter().map(Into::into).collect();
         Self::array(EnumSchemaItems { r#type: Some("string".into()), options, ..EnumSchemaItems::default() })
     }
 
-    /// Returns a field for a multiple choice between titled options (from 2025-11-25 on).
+    /// Returns a field for a multiple choice between titled options (since MCP revision 2025-11-25).
     pub fn several_of_titled(options: impl IntoIterator<Item = EnumOption>) -> Self {
         Self::array(EnumSchemaItems { any_of: options.into_iter().collect(), ..EnumSchemaItems::default() })
     }

@@ -61,7 +61,7 @@ pub struct SubscribeRequestParams {
     pub meta: Option<MetaObject>,
 }
 
-/// Result of `server/discover`: the revisions and capabilities of a server (2026-07-28).
+/// Result of `server/discover`: the revisions and capabilities of a server (MCP revision 2026-07-28).
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoverResult {

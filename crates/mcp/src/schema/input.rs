@@ -1,5 +1,5 @@
-//! Multi round-trip requests (2026-07-28): the server answers a request with questions, and the client
-//! sends the request again with the answers. Also contains the question for the client's working
+//! Multi round-trip requests (MCP revision 2026-07-28): the server answers a request with questions, and the
+//! client sends the request again with the answers. Also contains the question for the client's working
 //! directories.
 
 use alloc::collections::BTreeMap;

@@ -38,7 +38,7 @@ pub struct PaginatedRequestParams {
 /// The token that links progress notifications to a request: an integer or a string.
 pub type ProgressToken = RequestId;
 
-/// The permission to cache a result, and its limits (2026-07-28).
+/// The permission to cache a result, and its limits (MCP revision 2026-07-28).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {

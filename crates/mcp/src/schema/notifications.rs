@@ -1,4 +1,5 @@
-//! Notifications about progress and cancellation, and subscriptions to other notifications (2026-07-28).
+//! Notifications about progress and cancellation, and subscriptions to other notifications (MCP revision
+//! 2026-07-28).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ pub struct ProgressNotificationParams {
     /// The value that `progress` has at the end of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// A description of the current step (from 2025-03-26 on).
+    /// A description of the current step (since MCP revision 2025-03-26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Metadata (`_meta`).

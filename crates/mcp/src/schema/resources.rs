@@ -75,10 +75,10 @@ pub struct ListResourceTemplatesResult {
 pub struct ReadResourceRequestParams {
     /// The URI of the resource.
     pub uri: String,
-    /// The answers to questions of an earlier round (2026-07-28).
+    /// The answers to questions of an earlier round (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// The state that the server returned in an earlier round (2026-07-28).
+    /// The state that the server returned in an earlier round (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
     /// Metadata (`_meta`).

@@ -35,7 +35,7 @@ pub struct CreateMessageRequestParams {
     /// Preferences for the choice of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
-    /// Tools for the model (from 2025-11-25 on).
+    /// Tools for the model (since MCP revision 2025-11-25).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
     /// The model's permission to use the tools.
@@ -64,7 +64,7 @@ pub struct SamplingMessage {
 pub enum OneOrMany<T> {
     /// One item.
     One(T),
-    /// Several items (from 2025-11-25 on).
+    /// Several items (since MCP revision 2025-11-25).
     Many(Vec<T>),
 }
 

@@ -22,10 +22,10 @@ pub struct CallToolRequestParams {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonObject>,
-    /// The answers to the questions of an earlier round (2026-07-28).
+    /// The answers to the questions of an earlier round (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
-    /// The state that the server returned in an earlier round (2026-07-28).
+    /// The state that the server returned in an earlier round (MCP revision 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_state: Option<String>,
     /// Metadata (`_meta`).
@@ -40,8 +40,8 @@ pub struct CallToolResult {
     /// The content that the model reads.
     #[serde(default, deserialize_with = "content_blocks")]
     pub content: Vec<ContentBlock>,
-    /// The structured content (from 2025-06-18 on): the result as JSON, for programs instead of the
-    /// model.
+    /// The structured content (since MCP revision 2025-06-18): the result as JSON, for programs instead of
+    /// the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<StructuredContent>,
     /// `true` if the call failed.

@@ -43,7 +43,7 @@ pub struct Tool {
     /// Hints about the tool's behavior.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// The supported ways to call the tool (2025-11-25).
+    /// The supported ways to call the tool (MCP revision 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ToolExecution>,
     /// Icons for display.
@@ -75,7 +75,7 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// The supported ways to call a tool (2025-11-25).
+/// The supported ways to call a tool (MCP revision 2025-11-25).
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolExecution {
