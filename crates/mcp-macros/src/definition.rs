@@ -41,7 +41,8 @@ fn annotations(library: Library, attribute: &Attribute) -> Option<TokenStream> {
 }
 
 /// Returns the documentation of the function as an expression, without the first space of each line. The
-/// compiler must join the lines, because a line may be an `include_str!`.
+/// expression joins the lines at compile time, because a line can be an `include_str!`, which the macro
+/// cannot read.
 fn documentation(attributes: &[syn::Attribute]) -> Option<TokenStream> {
     let lines: Vec<TokenStream> = attributes
         .iter()

@@ -1,9 +1,8 @@
 //! Expands `#[tool]` to the unchanged function, a type with the name of the function, and an `Offer`
 //! implementation for the type.
 //!
-//! The type is a struct with braces (`struct name {}`). A struct with braces does not define a value, so
-//! the function can have the same name. In `name {}`, the name means the type. In `name(…)`, the name
-//! means the function.
+//! The type is a struct with braces (`struct name {}`). Rust allows a function with the same name as such a
+//! struct. `name {}` is a value of the struct, and `name(…)` is a call of the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};

@@ -86,8 +86,8 @@ fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
     Ok(is_input)
 }
 
-/// Checks that a parameter for the request context or for all arguments has no attributes for serde or
-/// schemars.
+/// Checks that a parameter has no attributes for serde or schemars. Such attributes are not allowed on the
+/// request context, or on a parameter that takes all arguments.
 fn check_is_no_member(attributes: &[Attribute]) -> syn::Result<()> {
     let is_known =
         |attribute: &Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("tool");

@@ -1,4 +1,5 @@
-//! A client that lists the tools of a server, calls one of them, and answers the questions of the server.
+//! A client that lists the tools of a server, calls one of them, and answers the elicitation requests of the
+//! server.
 
 use std::error::Error;
 

@@ -1,5 +1,5 @@
-//! A slow tool that reports progress and asks the user for confirmation. The tool asks clients of both
-//! eras with the same code.
+//! A slow tool that reports progress and asks the user for confirmation. The same code works for clients of
+//! both eras of the protocol.
 
 use std::time::Duration;
 

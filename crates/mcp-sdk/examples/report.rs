@@ -22,8 +22,8 @@ struct Report {
     chapters: Vec<String>,
 }
 
-/// The server drops this future when the client stops waiting or cancels the task. If the future starts
-/// work elsewhere, that work must end too.
+/// The server drops this future when the client stops waiting or cancels the task. If the future starts work
+/// in other tasks or threads, end that work too.
 async fn write(Wanted { chapters: wanted }: Wanted, context: Context) -> Structured<Report> {
     let mut chapters = Vec::new();
     for n in 1..=wanted {

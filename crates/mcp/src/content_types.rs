@@ -2,8 +2,8 @@
 
 use thruway_message::FieldLines;
 
-/// The response formats that a client accepts (RFC 9110 §12.5.1). A format with a weight of 0 is not
-/// accepted.
+/// The response formats that a client accepts (RFC 9110 §12.5.1). A client rejects a format by giving it the
+/// weight 0 (`q=0`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedFormats {
     /// `true` if the client accepts a response that is one JSON message.
@@ -36,14 +36,14 @@ impl AcceptedFormats {
         accepted
     }
 
-    /// Returns `true` if the server should send an event stream, even if the answer is a single message.
-    /// `are_preferred` is `true` if the server prefers event streams over JSON.
+    /// Returns `true` if the server should send an event stream even for a single message. `are_preferred` is
+    /// `true` if the server prefers event streams over JSON.
     pub const fn wants_events(self, are_preferred: bool) -> bool {
         self.events && (are_preferred || !self.json)
     }
 }
 
-/// Returns `true` if a member of `Accept` has the weight 0 (RFC 9110 §12.4.2).
+/// Returns `true` if a member of the `Accept` list has the weight 0 (`q=0`, RFC 9110 §12.4.2).
 fn has_zero_quality(member: &[u8]) -> bool {
     let parameters = member.split(|byte| *byte == b';').skip(1);
     parameters.filter_map(|parameter| core::str::from_utf8(parameter).ok()?.split_once('=')).any(

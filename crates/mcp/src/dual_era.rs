@@ -15,12 +15,12 @@ pub fn era_of(method: &str, params: &Params<'_>, header_version: Option<&str>) -
     if is_modern { Era::Modern } else { Era::Legacy }
 }
 
-/// Returns `false` if a client of `era` must not send `method` as a request.
+/// Returns `false` if clients of `era` must not send requests with `method`.
 ///
-/// MCP revision 2026-07-28 removed the handshake and all requests that change the state of a session (MCP
-/// revision 2026-07-28, section changelog). A legacy server still handles such requests. If several clients
-/// share one connection to a legacy server, such a request from one client changes the session of all these
-/// clients. In every revision, a method that begins with `notifications/` is a notification and has no `id`
+/// MCP revision 2026-07-28 removed the handshake and all requests that change the state of a session (see its
+/// changelog). A legacy server still handles such requests. If several clients share one connection to a
+/// legacy server, they also share one session, so such a request from one client would affect the others. In
+/// every revision, a method whose name begins with `notifications/` is a notification and has no `id`
 /// (JSON-RPC 2.0 §4.1).
 ///
 /// Returns `true` for a method that no revision defines, because an extension may define the method.

@@ -61,8 +61,8 @@ impl Finder {
         if number.is_finite() { Ok(()) } else { Err(Stop::Found(number.to_string())) }
     }
 
-    /// Visits a member of an object. If the search ends inside of the member, the path still contains its
-    /// name.
+    /// Visits a member of an object. If the search finds a number inside of the member, the path still
+    /// contains the name of the member.
     fn member<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Stop> {
         let length = self.path.len();
         if length > 0 {
@@ -104,7 +104,8 @@ struct Within<'f> {
     finder: &'f mut Finder,
     index: usize,
     key: String,
-    /// The length of the path without the variant's name. `None` if the value is not an enum variant.
+    /// For an enum variant, the length of the path before the name of the variant. `None` for all other
+    /// values.
     length: Option<usize>,
 }
 

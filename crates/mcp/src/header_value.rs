@@ -1,5 +1,5 @@
-//! Encodes names and arguments for HTTP headers that mirror (repeat) values of the message body (MCP revision
-//! 2026-07-28, section Streamable HTTP).
+//! Encodes names and arguments as values of HTTP headers. These headers mirror (repeat) values of the message
+//! body (MCP revision 2026-07-28, section Streamable HTTP).
 //!
 //! ```
 //! use thruway_mcp::header_value::{decode, encode};
@@ -16,8 +16,8 @@ use alloc::string::String;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Error: a header value is invalid. Either the value is marked as Base64 but is not valid Base64 of
-/// UTF-8 text, or the value contains other bytes than printable ASCII characters, spaces and tabs.
+/// Error: a header value is invalid. Either the value contains bytes other than printable ASCII characters,
+/// spaces and tabs. Or the value is marked as Base64, but is not valid Base64 of UTF-8 text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidHeaderValue;
 

@@ -1,6 +1,6 @@
-//! The legacy era, up to 2025-11-25: a handshake begins a session.
+//! The legacy era, up to MCP revision 2025-11-25: a handshake begins a session.
 //!
-//! Each session has one revision. This module adapts results to that revision, by removing or replacing
+//! Each session has one revision. This module adapts results to that revision: it removes or replaces the
 //! parts that the revision does not define.
 
 #[cfg(test)]
@@ -46,9 +46,8 @@ pub fn downgrade_tool(tool: &mut Tool) {
     tool.output_schema = tool.output_schema.take().filter(is_of_object);
 }
 
-/// Adapts a tool result to `revision`. Removes structured content if `revision` does not define
-/// structured content, or if the content is not an object. Also applies [`downgrade`] to the other
-/// content.
+/// Adapts a tool result to `revision`. Removes structured content if `revision` does not define structured
+/// content, or if the structured content is not an object. Also applies [`downgrade`] to the other content.
 pub fn downgrade_result(result: &mut CallToolResult, revision: Revision) {
     downgrade(&mut result.content, revision);
     let is_known = |structured: &StructuredContent| {

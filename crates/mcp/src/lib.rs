@@ -1,4 +1,4 @@
-//! The Model Context Protocol, in all revisions from 2024-11-05 to 2026-07-28.
+//! The Model Context Protocol (MCP), in all revisions from 2024-11-05 to 2026-07-28.
 //!
 //! This crate converts messages from bytes and to bytes. The crate does no I/O, reads no clock, and does
 //! not call tools.

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotAnObject;
 
-/// Appends the members of `object` for which `keep` returns `true`. Before the call, `output` must end
-/// with `{` or with a member.
+/// Appends the members of `object` for which `keep` returns `true`. Before the call, `output` must end with
+/// `{` or with a member.
 ///
 /// # Errors
 /// `object` is not an object.

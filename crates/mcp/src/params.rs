@@ -39,7 +39,7 @@ pub struct Params<'a> {
     /// The cursor of the requested page of a list.
     #[serde(borrow, default, deserialize_with = "borrowed")]
     pub cursor: Option<Cow<'a, str>>,
-    /// The answers to the questions of an earlier round.
+    /// The answers to the server's elicitation, sampling and roots requests in an earlier round.
     #[serde(borrow, default)]
     pub input_responses: Option<&'a RawValue>,
     /// The state that the server returned in an earlier round.

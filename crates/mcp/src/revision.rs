@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A revision of the protocol, named by its date. Later revisions compare as greater.
+/// A revision of the protocol. Its name is a date. A later revision compares as greater than an earlier
+/// revision.
 ///
 /// ```
 /// use thruway_mcp::{Era, Revision};
@@ -15,25 +16,25 @@ use core::str::FromStr;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Revision {
-    /// 2024-11-05, the first revision.
+    /// MCP revision 2024-11-05, the first revision.
     R20241105,
-    /// 2025-03-26: adds Streamable HTTP, batches, audio and annotations of tools.
+    /// MCP revision 2025-03-26: adds Streamable HTTP, batches, audio and annotations of tools.
     R20250326,
-    /// 2025-06-18: adds structured output, elicitation and resource links, and removes batches.
+    /// MCP revision 2025-06-18: adds structured output, elicitation and resource links, and removes batches.
     R20250618,
-    /// 2025-11-25: adds icons, elicitation by URL and tasks.
+    /// MCP revision 2025-11-25: adds icons, elicitation by URL and tasks.
     R20251125,
-    /// 2026-07-28: replaces sessions with independent requests, and adds multi round-trip requests and
-    /// subscriptions.
+    /// MCP revision 2026-07-28: replaces sessions with independent requests, and adds multi round-trip
+    /// requests and subscriptions.
     R20260728,
 }
 
 /// The two generations of protocol revisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Era {
-    /// Revisions up to 2025-11-25: a client begins a session with a handshake.
+    /// MCP revisions up to 2025-11-25: a client begins a session with a handshake.
     Legacy,
-    /// Revisions from 2026-07-28 on: requests are independent, without sessions.
+    /// MCP revisions since 2026-07-28: requests are independent, without sessions.
     Modern,
 }
 

@@ -58,11 +58,11 @@ impl ErrorCode {
     pub const INVALID_PARAMS: Self = Self(-32602);
     /// The server failed to handle the request.
     pub const INTERNAL_ERROR: Self = Self(-32603);
-    /// The server does not have the requested resource. Servers use this code only up to 2025-11-25.
-    /// Later revisions use [`INVALID_PARAMS`](Self::INVALID_PARAMS).
+    /// The server does not have the requested resource (up to MCP revision 2025-11-25). Later revisions use
+    /// [`INVALID_PARAMS`](Self::INVALID_PARAMS).
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
-    /// The user must first visit the web pages that the error data lists. Servers use this code only in
-    /// 2025-11-25. Later revisions return such questions as a result.
+    /// The user must first visit the web pages that the error data lists (only MCP revision 2025-11-25). In
+    /// later revisions, the result of the request lists such web pages.
     pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
     /// A header is missing, malformed, or different from the body (MCP revision 2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);

@@ -19,8 +19,9 @@ pub(super) fn check_version_header(fields: FieldLines<'_>, version: &str) -> Res
     check_plain(fields, "MCP-Protocol-Version", version)
 }
 
-/// Checks that the headers of a POST match its body, because intermediaries make decisions based on the
-/// headers. [`check_meta`](super::check_meta) checks the header that names the revision.
+/// Checks that the headers of a POST match its body, because proxies between the client and the server make
+/// decisions based on the headers. [`check_meta`](super::check_meta) checks the header that names the
+/// revision.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`] if a header is missing, malformed, duplicated, or different from the
@@ -67,9 +68,9 @@ pub fn has_mirroring_headers(fields: FieldLines<'_>) -> bool {
 /// Checks the headers that mirror the body in a POST of a legacy revision. Such a POST does not need
 /// these headers.
 ///
-/// An intermediary that makes decisions based on these headers does not know the revision of the body.
-/// Without this check, a client could avoid the intermediary's rules by claiming an older revision.
-/// `method` is `None` for responses. `params` is `None` for notifications.
+/// A proxy that makes decisions based on these headers does not know the revision of the body. Without this
+/// check, a client could bypass the rules of the proxy by naming an older revision. `method` is `None` for
+/// responses. `params` is `None` for notifications.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`] if a header is malformed, present twice, or different from the body.
@@ -91,8 +92,8 @@ pub fn check_present_headers(
     }
 }
 
-/// Checks the headers that mirror arguments of a tool call, but accepts absent headers (see
-/// [`check_present_headers`]).
+/// Checks the headers that mirror arguments of a tool call, but accepts absent headers, as
+/// [`check_present_headers`] does.
 ///
 /// # Errors
 /// The function returns the same errors as [`check_present_headers`].
@@ -104,9 +105,8 @@ pub fn check_present_param_headers(
     headers.iter().try_for_each(|header| check_present_param_header(fields, header, arguments).map(drop))
 }
 
-/// Rejects requests that have a header `Mcp-Param-*`. If a server cannot compare such a header with the
-/// arguments, the server must reject the request, because an intermediary may have made decisions based
-/// on the header.
+/// Rejects requests that have a header `Mcp-Param-*`. A server must reject such a request if it cannot
+/// compare the header with the arguments, because a proxy may have made decisions based on the header.
 ///
 /// # Errors
 /// [`ErrorCode::HEADER_MISMATCH`] if the request has a header `Mcp-Param-*`.
@@ -167,8 +167,8 @@ fn mirrored_name<'p>(method: &str, params: &'p Params<'_>) -> Option<&'p str> {
     member.as_deref()
 }
 
-/// Checks a header that must occur only once and is never encoded. An intermediary that does not decode
-/// headers must read the same value as the server.
+/// Checks a header that must occur only once and is never encoded. A proxy that does not decode headers must
+/// read the same value as the server.
 fn check_plain(fields: FieldLines<'_>, name: &str, expected: &str) -> Result<(), Error> {
     match once(fields, name)? {
         Some(value) if value == expected => Ok(()),

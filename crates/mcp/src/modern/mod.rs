@@ -1,4 +1,4 @@
-//! The modern era, from 2026-07-28 on: every request is independent.
+//! The modern era, since MCP revision 2026-07-28: every request is independent.
 
 // requests
 mod headers;

@@ -61,7 +61,7 @@ struct Complete {
     #[expect(dead_code, reason = "deserialization fails for any other value")]
     #[serde(default)]
     result_type: Option<IsComplete>,
-    /// This member exists only if the result is a task of 2025-11-25.
+    /// Only a task of MCP revision 2025-11-25 has this member.
     #[expect(dead_code, reason = "deserialization fails for any value")]
     #[serde(default)]
     task: Option<Nothing>,

@@ -14,12 +14,12 @@ use crate::params::{RequestMeta, meta_keys};
 use crate::revision::{Era, Revision};
 use crate::schema::{ClientCapabilities, Implementation, InputResponses, LoggingLevel, MetaObject};
 
-/// Checks the required members of `_meta`, and returns the revision of the request. `headers` are the
-/// headers of the POST if the request arrived over HTTP. If `_meta` and the header name different
-/// revisions, the error is a mismatch, even if a revision is unknown.
+/// Checks the required members of `_meta`, and returns the revision of the request. `headers` are the headers
+/// of the POST if the request arrived over HTTP. If `_meta` and the header name different revisions, returns
+/// [`ErrorCode::HEADER_MISMATCH`], even if one of the revisions is unknown.
 ///
 /// # Errors
-/// The checks run in this order. [`ErrorCode::INVALID_PARAMS`] if a member is missing.
+/// The function makes these checks in this order. [`ErrorCode::INVALID_PARAMS`] if a member is missing.
 /// [`ErrorCode::HEADER_MISMATCH`] if the header `MCP-Protocol-Version` differs from `_meta`.
 /// [`ErrorCode::UNSUPPORTED_PROTOCOL_VERSION`] if the revision is unknown or belongs to the legacy era.
 pub fn check_meta(meta: &RequestMeta<'_>, headers: Option<FieldLines<'_>>) -> Result<Revision, Error> {
@@ -54,8 +54,8 @@ pub fn client_capabilities(meta: &RequestMeta<'_>) -> Result<ClientCapabilities,
         .map_err(|error| Error::invalid_params(format!("the client's capabilities are invalid: {error}")))
 }
 
-/// Returns the error for a request that needs the capabilities `required`, if the client lacks one of
-/// them.
+/// Returns the error for a request that needs the capabilities `required`. The client lacks at least one of
+/// these capabilities.
 pub fn missing_capability(required: &ClientCapabilities) -> Error {
     Error::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "the client lacks a required capability")
         .with_data(json!({"requiredCapabilities": required}))
@@ -81,12 +81,12 @@ pub struct RequestOptions<'a> {
     pub meta: Option<&'a MetaObject>,
 }
 
-/// The parameters that a client adds when it sends a request again: the answers to the server's
-/// questions, and the state that the server returned.
+/// The parameters that a client adds when it sends a request again: the answers to the server's elicitation,
+/// sampling and roots requests, and the state that the server returned.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Round {
-    /// The answers to the server's questions.
+    /// The answers to the server's elicitation, sampling and roots requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
     /// The state that the server returned, unchanged.

@@ -21,7 +21,7 @@ pub struct ResultWriter {
 pub enum ResultType {
     /// The result answers the request completely.
     Complete,
-    /// The result contains questions that the client must answer first.
+    /// The result contains elicitation, sampling or roots requests that the client must answer first.
     InputRequired,
     /// The result names a task, which will provide the answer later.
     Task,

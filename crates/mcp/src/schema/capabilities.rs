@@ -11,7 +11,7 @@ pub struct ClientCapabilities {
     /// Elicitation: the client can ask its user a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationCapability>,
-    /// Sampling: the client can have its language model answer a question of the server.
+    /// Sampling: the client can let its language model generate text for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<JsonObject>,
     /// Roots: the client can list its working directories.

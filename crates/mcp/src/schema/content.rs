@@ -276,7 +276,7 @@ impl<'de> Visitor<'de> for BlocksVisitor {
 struct Members<'de, A> {
     /// The name of the first member, until the caller has read it.
     first: Option<Cow<'de, str>>,
-    /// `true` if the first member was `type`. A second member `type` is then an error.
+    /// `true` if the first member was `type`. If another member `type` follows, this is an error.
     is_type_read: bool,
     map: A,
 }

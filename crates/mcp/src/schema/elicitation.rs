@@ -1,4 +1,4 @@
-//! Elicitation: questions to the user.
+//! Elicitation: the server asks the client's user a question.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use super::{JsonObject, MetaObject};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElicitRequestFormParams {
-    /// The mode (since MCP revision 2025-11-25). If the mode is absent, the question is a form.
+    /// The mode (since MCP revision 2025-11-25). If the mode is absent, the client shows a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<FormMode>,
     /// The message for the user.
@@ -37,7 +37,7 @@ pub enum FormMode {
     Form,
 }
 
-/// A question on a web page, which the user should visit (since MCP revision 2025-11-25).
+/// A request that the user visits a web page with a question (since MCP revision 2025-11-25).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "mode", rename = "url", rename_all = "camelCase")]
 pub struct ElicitRequestURLParams {
@@ -45,7 +45,8 @@ pub struct ElicitRequestURLParams {
     pub message: String,
     /// The URL of the page.
     pub url: String,
-    /// The id that the server gave the elicitation (required in 2025-11-25, absent in other revisions).
+    /// The id that the server gave the elicitation. Required in MCP revision 2025-11-25, absent in other
+    /// revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
 }
@@ -163,7 +164,7 @@ pub enum ElicitRequestParams {
     Url(ElicitRequestURLParams),
 }
 
-/// A request to ask the user, without its JSON-RPC envelope.
+/// A server's request that the client asks its user a question, without the JSON-RPC envelope.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ElicitRequest {
     /// The question.

@@ -1,5 +1,6 @@
-//! Messages with which client and server introduce themselves: the handshake of the legacy era, and
-//! `server/discover` of the modern era. Also contains the requests that change the state of a session.
+//! Messages with which client and server exchange their names and capabilities: the handshake of the legacy
+//! era, and `server/discover` of the modern era. Also contains the requests that change the state of a
+//! session.
 
 use alloc::string::String;
 use alloc::vec::Vec;

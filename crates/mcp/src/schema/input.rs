@@ -1,6 +1,6 @@
-//! Multi round-trip requests (MCP revision 2026-07-28): the server answers a request with questions, and the
-//! client sends the request again with the answers. Also contains the question for the client's working
-//! directories.
+//! Multi round-trip requests (MCP revision 2026-07-28). The server answers a request with questions:
+//! elicitation, sampling or roots requests. The client then sends its request again with the answers. Roots
+//! are the client's working directories. The types for roots requests are also here.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use super::sampling::{CreateMessageRequest, CreateMessageResult};
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequiredResult {
-    /// The questions to the client.
+    /// The elicitation, sampling and roots requests to the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_requests: Option<InputRequests>,
     /// State of the server, which the client must return unchanged.
@@ -28,29 +28,30 @@ pub struct InputRequiredResult {
     pub meta: Option<MetaObject>,
 }
 
-/// Questions by name. The client returns each answer under the name of its question.
+/// Elicitation, sampling and roots requests by name. The client returns each answer under the name of its
+/// request.
 pub type InputRequests = BTreeMap<String, InputRequest>;
 
-/// Answers by the name of the question.
+/// The client's answers, by the name of the elicitation, sampling or roots request.
 pub type InputResponses = BTreeMap<String, InputResponse>;
 
-/// A question of the server to the client.
+/// An elicitation, sampling or roots request of the server to the client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "method")]
 pub enum InputRequest {
-    /// A question to the user.
+    /// A question to the user (elicitation).
     #[serde(rename = "elicitation/create")]
     Elicit(ElicitRequest),
-    /// A question to the client's language model.
+    /// A request to the client's language model (sampling).
     #[serde(rename = "sampling/createMessage")]
     CreateMessage(CreateMessageRequest),
-    /// A question to the client about its working directories.
+    /// A request for the client's working directories (roots).
     #[serde(rename = "roots/list")]
     ListRoots(ListRootsRequest),
 }
 
-/// The client's answer to a question. An answer has no type tag in JSON, so its members identify the kind
-/// of answer.
+/// The client's answer to an elicitation, sampling or roots request. An answer has no type tag in JSON, so
+/// its members identify the kind of answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum InputResponse {

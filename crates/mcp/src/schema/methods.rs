@@ -27,11 +27,11 @@ names! {
     TASKS_GET = "tasks/get", "Returns the state of a task.";
     TASKS_LIST = "tasks/list", "Lists the tasks (MCP revision 2025-11-25).";
     TASKS_RESULT = "tasks/result", "Waits for the end of a task and returns its result (MCP revision 2025-11-25).";
-    TASKS_UPDATE = "tasks/update", "Sends the answers to the questions of a task (tasks extension).";
+    TASKS_UPDATE = "tasks/update", "Sends the answers to the elicitation, sampling and roots requests of a task (tasks extension).";
     TASKS_CANCEL = "tasks/cancel", "Cancels a task.";
-    SAMPLING_CREATE_MESSAGE = "sampling/createMessage", "Asks the client's language model a question.";
-    ROOTS_LIST = "roots/list", "Asks the client for its working directories.";
-    ELICITATION_CREATE = "elicitation/create", "Asks the user a question.";
+    SAMPLING_CREATE_MESSAGE = "sampling/createMessage", "Lets the client's language model generate text (sampling).";
+    ROOTS_LIST = "roots/list", "Asks the client for its working directories (roots).";
+    ELICITATION_CREATE = "elicitation/create", "Asks the user a question (elicitation).";
     NOTIFICATIONS_INITIALIZED = "notifications/initialized", "Reports that the client is ready (up to MCP revision 2025-11-25).";
     NOTIFICATIONS_CANCELLED = "notifications/cancelled", "Cancels a request.";
     NOTIFICATIONS_PROGRESS = "notifications/progress", "Reports the progress of a request.";

@@ -17,7 +17,7 @@ mod resources;
 mod prompts;
 mod completion;
 
-// questions of servers
+// requests of servers to clients
 mod elicitation;
 mod sampling;
 mod input;

@@ -69,7 +69,8 @@ pub struct GetPromptRequestParams {
     /// The arguments of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<BTreeMap<String, String>>,
-    /// The answers to questions of an earlier round (MCP revision 2026-07-28).
+    /// The answers to the server's elicitation, sampling and roots requests in an earlier round (MCP revision
+    /// 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
     /// The state that the server returned in an earlier round (MCP revision 2026-07-28).
@@ -103,8 +104,8 @@ pub struct PromptMessage {
 }
 
 impl Prompt {
-    /// Returns a prompt without arguments. If no argument is added, the server declares the arguments
-    /// that the prompt's handler expects.
+    /// Returns a prompt without arguments. If you add no arguments, the server derives the arguments from the
+    /// prompt's handler.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

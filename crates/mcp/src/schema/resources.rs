@@ -75,7 +75,8 @@ pub struct ListResourceTemplatesResult {
 pub struct ReadResourceRequestParams {
     /// The URI of the resource.
     pub uri: String,
-    /// The answers to questions of an earlier round (MCP revision 2026-07-28).
+    /// The answers to the server's elicitation, sampling and roots requests in an earlier round (MCP revision
+    /// 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
     /// The state that the server returned in an earlier round (MCP revision 2026-07-28).

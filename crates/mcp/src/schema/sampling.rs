@@ -1,4 +1,4 @@
-//! Sampling: questions of a server to the client's language model.
+//! Sampling: a server lets the client's language model generate text.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use super::{
     Tool,
 };
 
-/// Parameters of a question to the model.
+/// Parameters of a sampling request.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateMessageRequestParams {
@@ -181,7 +181,7 @@ pub struct CreateMessageResult {
     pub meta: Option<MetaObject>,
 }
 
-/// A question to the client's model, without its JSON-RPC envelope.
+/// A request to the client's language model, without its JSON-RPC envelope.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct CreateMessageRequest {
     /// The question.
@@ -189,7 +189,7 @@ pub struct CreateMessageRequest {
 }
 
 impl CreateMessageRequestParams {
-    /// Returns a question that consists of one message of the user.
+    /// Returns a request that consists of one message of the user.
     pub fn new(text: impl Into<String>, max_tokens: u64) -> Self {
         Self { messages: alloc::vec![SamplingMessage::user(text)], max_tokens, ..Self::default() }
     }

@@ -1,4 +1,5 @@
-//! Tasks: the extension `io.modelcontextprotocol/tasks` of 2026-07-28. The tasks of 2025-11-25 are different.
+//! Tasks: the extension `io.modelcontextprotocol/tasks` of MCP revision 2026-07-28. The tasks of MCP revision
+//! 2025-11-25 are different.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -85,7 +86,7 @@ pub struct InputRequiredTask {
     /// The members that all tasks have.
     #[serde(flatten)]
     pub task: WorkingTask,
-    /// The questions by name. A task never uses a name twice.
+    /// The elicitation, sampling and roots requests of the task, by name. A task never uses a name twice.
     pub input_requests: InputRequests,
 }
 

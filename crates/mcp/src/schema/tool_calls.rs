@@ -22,7 +22,8 @@ pub struct CallToolRequestParams {
     /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<JsonObject>,
-    /// The answers to the questions of an earlier round (MCP revision 2026-07-28).
+    /// The answers to the server's elicitation, sampling and roots requests in an earlier round (MCP revision
+    /// 2026-07-28).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_responses: Option<InputResponses>,
     /// The state that the server returned in an earlier round (MCP revision 2026-07-28).

@@ -21,9 +21,9 @@ pub struct Lines {
     /// Maximum length of a line, in bytes.
     bytes_max: usize,
     bytes: Vec<u8>,
-    /// Number of bytes at the start of the buffer that belong to lines already returned.
+    /// Number of bytes at the start of the buffer that belong to lines that were already returned.
     taken: usize,
-    /// Number of bytes after `taken` that were searched and contain no line end.
+    /// Number of bytes after `taken` that were already searched for a line end and contain none.
     searched: usize,
     /// The parser of the current line if that line is too long. The buffer discards the line itself.
     skipped: Option<SkipParser>,
@@ -46,7 +46,7 @@ impl Lines {
         Self { bytes_max, bytes: Vec::new(), taken: 0, searched: 0, skipped: None }
     }
 
-    /// Returns the buffer, to which the caller must append the bytes that arrive.
+    /// Returns the input buffer. The caller must append the received bytes to this buffer.
     pub fn input_buffer(&mut self) -> &mut Vec<u8> {
         if self.taken > 0 {
             self.bytes.drain(..self.taken);
