@@ -16,8 +16,8 @@ pub struct Config {
     pub timeouts: Timeouts,
 }
 
-/// The timeouts of an exchange with its upstream server. Time during which the server waits for the
-/// client counts only for `total`.
+/// The timeouts of an exchange with its upstream server. While the server waits for the client, only the
+/// timeout `total` runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// Maximum time from the end of the request, or from the last interim response, to the end of the final

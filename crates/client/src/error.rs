@@ -23,8 +23,8 @@ pub enum Retry {
     /// The request must not be sent again.
     Never,
     /// The request may be sent again if it is idempotent. If the connection was reused, the server has
-    /// probably closed the idle connection. After a failure of a reused connection, retry at once and
-    /// with the same server: see [`Retry::counts_against_no_server`].
+    /// probably closed the connection while it was idle. In this case, retry at once and with the same
+    /// server: see [`Retry::counts_against_no_server`].
     IfConnectionReused,
     /// The request may be sent again only if it is idempotent, because the server may have acted on the
     /// request (RFC 9110 §9.2.2).
@@ -44,8 +44,8 @@ impl Retry {
         }
     }
 
-    /// Returns `true` if the failure does not count against the server. This applies only to reused
-    /// connections, because a server may close an idle connection at any time.
+    /// Returns `true` if the failure is not the server's fault. The result can be `true` only for a reused
+    /// connection, because a server may close an idle connection at any time.
     pub const fn counts_against_no_server(self, is_reused: bool) -> bool {
         is_reused && matches!(self, Self::IfConnectionReused | Self::Always)
     }

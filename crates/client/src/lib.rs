@@ -1,9 +1,11 @@
 //! HTTP clients: name resolution, connecting, connection pools, and exchanges. An exchange is one request
 //! with its response.
 //!
-//! The crate has two interfaces: - [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface, for
-//! relays such as a reverse proxy. The caller polls these types, and the events borrow the received data. The
-//! low-level interface needs no runtime. - [`Client`] is the high-level interface.
+//! The crate has two interfaces:
+//! - [`Connection`], [`Exchange`] and [`Pool`] are the low-level interface, for relays such as a reverse
+//!   proxy. The caller polls these types. Events borrow the received data, so the data is not copied. The
+//!   low-level interface needs no async runtime.
+//! - [`Client`] is the high-level interface. A client takes URLs and returns responses.
 //!
 //! Both interfaces use HTTP/1.1. The module [`http2`] provides the low-level interface for HTTP/2. The
 //! [`Transport`](thruway_net::Transport) of a connection determines if the connection uses TLS.
@@ -39,7 +41,7 @@
 //!         match ready!(poll.poll_event(cx, clock.now()))? {
 //!             ResponseEvent::Interim(head) => println!("{}", head.status),
 //!             ResponseEvent::Final(head, body_length) => println!("{} {body_length:?}", head.status),
-//!             // If the receiver cannot take all of `content`, put the rest back and end the poll.
+//!             // If the receiver cannot take all of `content`, put the remaining bytes back and end the poll.
 //!             ResponseEvent::Content(content) => println!("{}", content.escape_ascii()),
 //!             ResponseEvent::End(_) | ResponseEvent::Tunnel(_) => return Poll::Ready(Ok::<_, Error>(())),
 //!         }

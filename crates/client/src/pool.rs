@@ -35,8 +35,8 @@ pub struct PoolConfig {
     /// closes a released connection instead of keeping it.
     pub idle_max: usize,
     /// Maximum idle time of a connection. The default is 30 s. Set this time below the idle timeout of the
-    /// upstream server. With a longer time, the server may close a connection at the moment when the client
-    /// sends a request.
+    /// upstream server. Otherwise, the server may close a connection at the moment when the client sends a
+    /// request.
     pub idle: Duration,
 }
 
@@ -72,10 +72,10 @@ impl<K: Eq + Hash, T: Transport, S: BuildHasher> Pool<K, T, S> {
         Self { idle: HashMap::with_hasher(hasher), count: 0, config }
     }
 
-    /// Takes the most recently used connection for `key`, so that surplus connections expire. Returns
-    /// `None` if the pool has no usable connection for `key`. A connection is unusable if it has been
-    /// idle too long, if the upstream server has closed it, or if unexpected data has arrived. The pool
-    /// closes the unusable connections that it finds during the search.
+    /// Takes the most recently used connection for `key`, so that connections that are not needed stay idle
+    /// and expire. Returns `None` if the pool has no usable connection for `key`. A connection is unusable if
+    /// it has been idle too long, if the upstream server has closed it, or if unexpected data has arrived.
+    /// The pool closes the unusable connections that it finds during the search.
     #[inline]
     pub fn acquire<Q>(&mut self, key: &Q, now: Duration) -> Option<Connection<T>>
     where

@@ -65,8 +65,8 @@ impl Resolve for SystemResolver {
 /// address, with or without brackets.
 ///
 /// # Errors
-/// Returns [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address. For any other
-/// failure, returns the reason that the lookup failed.
+/// Returns [`NotFound`](io::ErrorKind::NotFound) if the name does not exist or has no address. Any other
+/// error means that the lookup failed.
 ///
 /// # Cancel safety
 /// Dropping the future discards the result of the lookup.
@@ -79,8 +79,8 @@ pub async fn resolve(host: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     tokio::task::spawn_blocking(move || ask_system(&name, port)).await?
 }
 
-/// Calls `getaddrinfo`. `tokio` and the standard library can also call this function, but their errors do
-/// not reliably show that a name does not exist.
+/// Calls `getaddrinfo` directly. The errors of `tokio` and of the standard library do not reliably show that
+/// a name does not exist.
 fn ask_system(name: &str, port: u16) -> io::Result<Vec<UpstreamAddr>> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     let found = getaddrinfo(Some(name), None, Some(hints)).map_err(failure)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{Error, Timeouts};
 
-/// The start times and end times of the waiting periods of an exchange.
+/// The times at which an exchange began to wait, and at which its waits end.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Timers {
     started: Duration,
@@ -89,8 +89,8 @@ impl Timers {
     }
 
     /// Returns the time at which the write timeout expires. The timeout applies only until the final response
-    /// starts. After the start of the final response, the upstream server need not accept the rest of the
-    /// request, and the timeout of the response body applies.
+    /// starts. After the start of the final response, the upstream server need not accept the remaining part
+    /// of the request. The timeout of the response body applies instead.
     fn write_deadline(&self, awaited: Awaited, timeouts: &Timeouts) -> Option<Duration> {
         let stalled = self.stalled_since.filter(|_| awaited == Awaited::Head);
         Some(stalled?.saturating_add(timeouts.write_stall))

@@ -21,9 +21,9 @@ pub(crate) struct Upgrade {
 }
 
 impl Upgrade {
-    /// Returns the upgrade that `head` asks for. Returns `None` if `head` names no protocol, or asks for
-    /// a WebSocket without a valid key. The key is read here, because the 101 response depends on it and
-    /// an HTTP/2 server does not get the key.
+    /// Returns the upgrade that `head` asks for. Returns `None` if `head` names no protocol, or asks for a
+    /// WebSocket without a valid key. This function reads the key because the 101 response depends on the
+    /// key, and an HTTP/2 server does not receive the key.
     pub(crate) fn of(head: &RequestHead<'_>) -> Option<Self> {
         let mut named = head.field_lines.all("upgrade").flat_map(|value| list::members(value.as_bytes()));
         let protocol = named.find(|protocol| is_token(protocol))?;

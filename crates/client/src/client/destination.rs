@@ -35,8 +35,8 @@ struct Parts {
     field_lines: FieldLinesBuf,
 }
 
-/// The scheme and authority of a URL. Requests with the same origin can share a connection. The stored
-/// hash avoids computing a hash for each request.
+/// The scheme and authority of a URL. Requests with the same origin can share a connection. The hash is
+/// stored, so that the client need not compute it for each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
     hash: u64,

@@ -66,9 +66,8 @@ impl Driven {
     }
 }
 
-/// Returns the free read buffers, which all clients of the process share. The number of buffers is the
-/// highest number of threads that have polled exchanges at the same time. The number of clients does not
-/// matter.
+/// Returns the free read buffers, which all clients of the process share. Each thread takes one buffer while
+/// it polls an exchange, so the number of buffers does not depend on the number of clients.
 fn spare_buffers() -> MutexGuard<'static, Vec<ReadBuffers>> {
     static SPARE: Mutex<Vec<ReadBuffers>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -79,8 +78,8 @@ pub(super) fn now() -> Duration {
     Clock::system().now()
 }
 
-/// A timer for a deadline. If the deadline moves to a later time, the timer fires too early, and is then
-/// set again.
+/// A timer for a deadline. If the deadline moves to a later time, the timer still fires at the old time. Then
+/// the timer is set to the new deadline.
 #[derive(Default)]
 struct DeadlineTimer {
     sleep: Option<Pin<Box<Sleep>>>,

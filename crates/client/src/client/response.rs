@@ -126,7 +126,7 @@ impl Response {
         Poll::Ready(Ok(None))
     }
 
-    /// Ends the exchange, and returns the connection to the pool if another exchange can use it.
+    /// Ends the exchange. Returns the connection to the pool if another exchange can use the connection.
     fn release(&mut self) {
         if let Some(connection) = self.driven.take().and_then(|driven| driven.exchange.finish()) {
             self.home.take_back(connection);

@@ -33,8 +33,8 @@ pub struct RequestToSend {
     pub body_length: BodyLength,
     /// `true` if the head has an `Upgrade` field. If `false`, the exchange rejects a 101 response.
     pub asks_for_upgrade: bool,
-    /// `true` if the head has `Expect: 100-continue`, and the exchange must hold back the body until the
-    /// answer. A gateway sets `false` if its client holds back the body.
+    /// `true` if the head has `Expect: 100-continue`, and the exchange must not send the body before the
+    /// server responds. A gateway sets `false` if its client already waits for this response.
     pub awaits_continue: bool,
 }
 
@@ -131,7 +131,8 @@ impl<T: Transport> Exchange<T> {
         self.0.exchanges > 1
     }
 
-    /// Returns `true` if the response is complete. The exchange then never sends the rest of the request.
+    /// Returns `true` if the response is complete. If a part of the request is still unsent, the exchange
+    /// never sends this part.
     pub fn is_complete(&self) -> bool {
         self.0.phase == Phase::Complete
     }
@@ -154,8 +155,8 @@ impl<T: Transport> Exchange<T> {
     }
 
     /// Returns the number of body bytes that can be [moved](Self::poll_move_content) directly from the
-    /// transport. This is the rest of a body of known length, if no byte of the rest is already buffered. In
-    /// all other cases, the result is 0.
+    /// transport. If the length of the body is known and none of the remaining bytes is buffered, these are
+    /// all remaining bytes. In all other cases, the result is 0.
     pub fn movable_content(&self) -> u64 {
         let is_next = matches!(self.0.phase, Phase::ExpectContent { .. }) && self.0.kept.is_empty();
         if is_next { self.0.http1.content_remaining().unwrap_or(0) } else { 0 }
@@ -179,7 +180,7 @@ impl<T: Transport> Exchange<T> {
         if movable == 0 {
             return Poll::Ready(Ok(0));
         }
-        // The upstream server may wait for the rest of the request before it sends more.
+        // The upstream server may wait for the unsent part of the request before it sends more.
         if let Poll::Ready(Err(error)) = self.0.poll_flush(cx, now) {
             return Poll::Ready(Err(error));
         }
@@ -197,8 +198,8 @@ impl<T: Transport> Exchange<T> {
         }
     }
 
-    /// Ends the exchange. Returns the connection if another exchange can follow, and closes the
-    /// connection otherwise. Another exchange can follow if all of these conditions are true:
+    /// Ends the exchange. If another exchange can follow, returns the connection. Otherwise, closes the
+    /// connection. Another exchange can follow if all of these conditions are true:
     /// - The request and the response are complete, and no data came after the response.
     /// - The upstream server keeps the connection open (RFC 9112 §9.3).
     /// - No request on the connection asked for an upgrade.

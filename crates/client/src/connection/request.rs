@@ -40,8 +40,8 @@ impl<T: Transport> Exchange<T> {
     /// Sends bytes from the start of `content`, and returns their number. The number is at least 1 unless
     /// `content` is empty. Buffers small pieces until the buffer is full, or until the caller calls
     /// [`poll_flush`](Self::poll_flush) or [`poll_event`](super::ResponsePoll::poll_event). Writes large
-    /// pieces directly. Discards `content` if the upstream server no longer [wants](Self::wants_content)
-    /// it.
+    /// pieces directly. If the upstream server no longer [wants](Self::wants_content) the body, discards
+    /// `content`.
     ///
     /// # Errors
     /// Returns an error if a timeout has expired, or if the body is longer than the head has announced.

@@ -34,8 +34,8 @@ pub enum ResponseEvent<'t> {
 /// A poll that reads a response. At the end of the poll, the connection keeps the data that was read but
 /// not consumed.
 ///
-/// If the caller has no capacity for more of the body, the caller ends the poll and begins another poll
-/// later. Between the polls, the connection reads no data.
+/// If the caller cannot accept more of the body now, the caller ends the poll and begins another poll later.
+/// Between the polls, the connection reads no data.
 pub struct ResponsePoll<'e, T: Transport> {
     state: &'e mut State<T>,
     buffers: &'e ReadBuffers,
@@ -119,8 +119,8 @@ impl<'e, T: Transport> ResponsePoll<'e, T> {
         self.given = 0;
     }
 
-    /// Returns the rest of the body if its length is known and the whole rest has arrived. The response
-    /// is then complete, as after an `End` event.
+    /// Returns the remaining bytes of the body if the length of the body is known and all of these bytes have
+    /// arrived. The response is then complete, as after an `End` event.
     #[inline]
     pub fn take_content(&mut self) -> Option<&[u8]> {
         if self.state.put_back > 0 {

@@ -46,14 +46,14 @@ pub(super) struct State<T> {
 /// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// The rest of a body of known length.
+    /// The remaining bytes of a body of known length.
     Bytes { remaining: u64 },
-    /// The rest of a chunked body.
+    /// The remaining part of a chunked body.
     Chunked,
     /// The caller has provided the whole request. The last bytes of the request may still wait in `output`.
     Complete,
-    /// The client has stopped sending an incomplete request, because the upstream server does not want
-    /// the rest or cannot accept it.
+    /// The client has stopped before the whole request was sent, because the upstream server does not want or
+    /// cannot accept the unsent part.
     Stopped,
 }
 
@@ -159,8 +159,8 @@ impl<T> State<T> {
     }
 
     /// Handles the head of the final response. If the status is not a success, stops sending, because the
-    /// upstream server does not want the rest of the request. After a success, the server may still read the
-    /// rest of the request (RFC 9112 §9.5).
+    /// upstream server does not want the unsent part of the request. After a success, the server may still
+    /// read the unsent part (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.waiting_since = None;
@@ -173,16 +173,16 @@ impl<T> State<T> {
         }
     }
 
-    /// Returns `true` if a failure of the connection counts as a regular close, which ends a body without
-    /// a length. An upstream server may refuse a request, and close the connection without reading the
-    /// whole request. The close then resets the connection (RFC 9112 §9.6). The client should get the
-    /// error response, even if its body may be incomplete.
+    /// Returns `true` if a failure of the connection ends a body without a length, as a regular close does.
+    /// An upstream server may refuse a request, and close the connection without reading the whole request.
+    /// The close then resets the connection (RFC 9112 §9.6). The client should still get the error response,
+    /// although its body may be incomplete.
     pub(super) fn may_end_by_reset(&self) -> bool {
         self.phase == Phase::ExpectContent { is_refusal: true }
     }
 
-    /// Handles the end of the response. Stops sending, because the upstream server no longer needs the
-    /// rest of the request.
+    /// Handles the end of the response. Stops sending, because the upstream server no longer needs the unsent
+    /// part of the request.
     #[inline]
     pub(super) fn handle_end(&mut self) {
         self.phase = Phase::Complete;

@@ -24,10 +24,10 @@ use crate::{Config, Error, RequestToSend};
 /// HTTP/1.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2Config {
-    /// Number of body bytes that an upstream server may send on one stream before the client reads them. The
-    /// default is 256 KiB. A larger window is faster over long distances. The window of the connection is 100
-    /// times as large. A connection never has more than 100 streams, even if the server allows more. In a
-    /// smaller window, unread bodies of some exchanges would block all other exchanges.
+    /// Flow-control window of a stream: the number of body bytes that an upstream server may send before the
+    /// client reads them. The default is 256 KiB. A larger window is faster over long distances. The window
+    /// of the connection is 100 times as large, and the client opens at most 100 streams on a connection.
+    /// Therefore the unread bodies of some exchanges cannot block other exchanges.
     pub stream_window_bytes: u32,
     /// Time without received data after which the connection sends a ping. The connection sends pings
     /// only while an exchange is active. The default is 10 s. If the server answers two pings and sends
@@ -221,9 +221,9 @@ impl Connection {
 pub struct PingRequest(Rc<State>);
 
 impl PingRequest {
-    /// Allows the connection to send one more ping than usual, as the start of an exchange does. If an
-    /// exchange is active, the connection sends this ping after the time
-    /// [`ping_after`](Http2Config::ping_after) without received data.
+    /// Allows the connection to send one additional ping. The start of an exchange has the same effect. If an
+    /// exchange is active, the connection sends this ping when it has received no data for the time
+    /// [`ping_after`](Http2Config::ping_after).
     pub fn ask(&self) {
         self.0.has_begun.set(true);
         self.0.watching.borrow().iter().for_each(Waker::wake_by_ref);
@@ -319,8 +319,9 @@ impl Watch {
     }
 
     /// Returns the time without received data after which the connection sends the next ping. After
-    /// [`PINGS_IN_A_ROW`] pings without a response, this time is at least [`PING_SELDOM`]. A new exchange
-    /// allows one more ping after the usual time, so that the exchange fails soon if the server is gone.
+    /// [`PINGS_IN_A_ROW`] pings without a response to a request, this time is at least [`PING_SELDOM`]. A new
+    /// exchange allows one additional ping after the usual time. If the server is gone, the exchange
+    /// therefore fails soon.
     fn ping_after(&self) -> Duration {
         let most = PINGS_IN_A_ROW + u32::from(self.state.has_begun.get());
         let has_enough_pings = self.state.unanswered_pings.get() >= most;
@@ -355,17 +356,17 @@ const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 /// Maximum number of request bytes that wait on one stream.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum number of reset streams that the h2 library remembers, each stream for one second. The library
-/// ignores late frames on these streams. Dropping an exchange resets its stream.
+/// Maximum number of reset streams that the h2 library remembers. The library remembers each stream for one
+/// second, and ignores frames that still arrive on it. Dropping an exchange resets its stream.
 const RESETS_REMEMBERED: usize = 1024;
 
-/// Maximum number of late frames on streams that the h2 library no longer remembers. The library answers each
-/// late frame with a stream reset. Above this number, the library closes the connection and all its
-/// exchanges. The limit `GIVEN_UP_MAX` is lower, so the caller opens a new connection before the library
-/// closes the old connection.
+/// Maximum number of frames that arrive on reset streams after the h2 library has forgotten these streams.
+/// The library answers each of these frames with a stream reset. Above this number, the library closes the
+/// connection and all its exchanges. The limit `GIVEN_UP_MAX` is lower, so the caller opens a new connection
+/// before that happens.
 const LATE_FRAMES_MAX: usize = 1 << 16;
 
-/// Maximum number of pings between two responses. A gRPC server treats the fourth ping as an attack
-/// (`too_many_pings`) if less than five minutes have passed since the previous ping.
+/// Maximum number of pings between two responses. If a gRPC server receives a fourth ping within five minutes
+/// after the third ping, the server treats this as an attack (`too_many_pings`).
 const PINGS_IN_A_ROW: u32 = 2;
 const PING_SELDOM: Duration = Duration::from_secs(310);

@@ -60,14 +60,14 @@ pub(super) struct Parts {
 /// The part of the request that is still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sending {
-    /// The rest of a body of known length.
+    /// The remaining bytes of a body of known length.
     Bytes { remaining: u64 },
-    /// The rest of a body of unknown length.
+    /// The remaining part of a body of unknown length.
     Chunked,
     /// The client has sent the whole request.
     Complete,
-    /// The client has stopped sending an incomplete request, because the upstream server does not want
-    /// the rest.
+    /// The client has stopped before the whole request was sent, because the upstream server does not want
+    /// the unsent part.
     Stopped,
 }
 
@@ -111,7 +111,8 @@ impl Exchange {
         self.config.timeouts = timeouts;
     }
 
-    /// Returns `true` if the response is complete. The exchange then never sends the rest of the request.
+    /// Returns `true` if the response is complete. If a part of the request is still unsent, the exchange
+    /// never sends this part.
     pub fn is_complete(&self) -> bool {
         self.phase == Phase::Complete
     }
@@ -340,8 +341,8 @@ impl Exchange {
                 }
                 Poll::Ready(Some(Ok(data))) if data.is_empty() => {}
                 Poll::Ready(Some(Ok(data))) => {
-                    // `release_capacity` fails only for more bytes than have arrived. The window opens
-                    // again at once, because a caller without capacity does not poll.
+                    // `release_capacity` fails only if more bytes are released than have arrived. The bytes
+                    // are released at once, because a caller that cannot accept more data does not poll.
                     let _ = content.flow_control().release_capacity(data.len());
                     self.piece = data;
                     self.note_answered();
@@ -376,8 +377,8 @@ impl Exchange {
         self.counted.note_answered();
     }
 
-    /// Records the end of the response. If the request is incomplete, resets the stream, because the
-    /// upstream server does not need the rest.
+    /// Records the end of the response. If a part of the request is unsent, resets the stream, because the
+    /// upstream server does not need this part.
     fn complete(&mut self) {
         self.phase = Phase::Complete;
         self.counted.note_complete();

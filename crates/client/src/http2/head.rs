@@ -23,8 +23,8 @@ pub struct ConvertedRequest {
 }
 
 impl ConvertedRequest {
-    /// Converts the HTTP/1.1 request head at the start of `bytes`. Returns `None` if the head is invalid,
-    /// or if HTTP/2 cannot express the request. The caller must not pass such a head.
+    /// Converts the HTTP/1.1 request head at the start of `bytes`. Returns `None` if the head is invalid, or
+    /// if HTTP/2 cannot express the request.
     pub fn of(bytes: &[u8], scheme: Scheme, asks_for_upgrade: bool) -> Option<Self> {
         let limits = Limits {
             request_target_bytes: u32::MAX,

@@ -18,7 +18,8 @@ pub(super) struct State {
     pub(super) unanswered_pings: Cell<u32>,
     /// Number of bytes received before the most recent ping was sent or answered.
     pub(super) ping_sent_at_bytes: Cell<u64>,
-    /// `true` if, since the last ping, an exchange has started or other code has requested a ping.
+    /// `true` if an exchange has started since the last ping, or if other code has requested a ping since
+    /// then.
     pub(super) has_begun: Cell<bool>,
     /// The waker of the driver.
     pub(super) watching: RefCell<Option<Waker>>,
@@ -43,8 +44,8 @@ impl Counted {
         Self { state, is_complete: false }
     }
 
-    /// Records that the caller has read a part of the response. Resets the number of pings, unless all of
-    /// the data had arrived before the last ping.
+    /// Records that the caller has read a part of the response. Resets the number of pings if the connection
+    /// has received data since the last ping.
     pub(super) fn note_answered(&self) {
         if self.state.heard.bytes() > self.state.ping_sent_at_bytes.get() {
             self.state.unanswered_pings.set(0);

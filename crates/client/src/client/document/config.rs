@@ -16,10 +16,10 @@ pub struct DocumentConfig {
     /// Time until the document is fetched again. The default is 10 minutes. A server can shorten this
     /// time with `Cache-Control`, but cannot extend it.
     pub kept_for: Duration,
-    /// Maximum age of a document that cannot be fetched again. An older document is not used. The default
-    /// is 24 hours. A longer time tolerates longer failures of the server or the network. Risk: during
-    /// such a failure, callers still use information that the server has withdrawn. If this time is
-    /// shorter than `kept_for`, it also limits `kept_for`.
+    /// Maximum age of a document whose fetches fail. An older document is not used. The default is 24 hours.
+    /// A longer time tolerates longer failures of the server or the network. Risk: during such a failure,
+    /// callers still use information that the server has withdrawn. If this time is shorter than `kept_for`,
+    /// it also limits `kept_for`.
     pub age_max: Duration,
     /// Minimum interval between two fetches, even after failures and when callers request a fetch. The
     /// default is 10 s.
@@ -49,7 +49,7 @@ pub enum InvalidDocumentUrl {
 }
 
 impl DocumentConfig {
-    /// Returns the settings for the document at `url`. All other settings have their defaults.
+    /// Returns settings with this `url`. All other settings have their defaults.
     ///
     /// # Errors
     /// Returns an error if `url` is invalid, or if an attacker could change the document on the network

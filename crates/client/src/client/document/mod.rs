@@ -5,8 +5,8 @@
 //!               for a while              asked for, or old
 //! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
 //! ```
-//! A separate thread with a tokio runtime fetches each document. Readers can therefore be on any thread
-//! and do not wait. If a fetch fails, the previous document stays in use until its age is
+//! A separate thread with a tokio runtime fetches each document. Therefore any thread can read a document
+//! without waiting. If a fetch fails, the previous document stays in use until its age is
 //! [`DocumentConfig::age_max`].
 
 mod config;
