@@ -156,8 +156,8 @@ impl ClientConnection {
     }
 
     /// Returns `true` if the server keeps the connection open, according to its responses so far. If the
-    /// result is `false`, the server ignores requests after the last request that it answered (RFC 9112
-    /// §9.6).
+    /// result is `false`, the server ignores all requests after the request to which it last responded (RFC
+    /// 9112 §9.6).
     pub const fn is_persistent(&self) -> bool {
         self.is_persistent
     }
@@ -177,19 +177,19 @@ impl ClientConnection {
     }
 
     /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an effect
-    /// only if the length of the content is known. If `bytes` is larger than the rest of the content, the
-    /// function ignores the surplus. [`handle_input`](Self::handle_input) still reports the end of the
-    /// content.
+    /// only if the length of the content is known. If `bytes` is larger than the number of remaining content
+    /// bytes, the function skips only the remaining bytes. [`handle_input`](Self::handle_input) still reports
+    /// the end of the content.
     pub fn skip_content(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(bytes);
         }
     }
 
-    /// Completes the response if the rest of the content has arrived. `arrived` is the number of input bytes
-    /// that the parser has not consumed. Returns the length of the rest, or `None` if the length is unknown
-    /// or larger than `arrived`. After success, the caller takes the rest from the start of its input, and
-    /// gets no further events for this response.
+    /// Completes the response if all remaining content bytes have arrived. `arrived` is the number of input
+    /// bytes that the parser has not consumed. Returns the number of remaining content bytes, or `None` if
+    /// this number is unknown or larger than `arrived`. After success, the caller takes the remaining content
+    /// from the start of its input, and gets no further events for this response.
     #[inline]
     pub fn take_content(&mut self, arrived: usize) -> Option<usize> {
         let State::ExpectContent(decoder) = &self.state else { return None };

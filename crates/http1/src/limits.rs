@@ -21,9 +21,9 @@ pub struct Limits {
     /// request can keep a connection busy.
     pub content_bytes: u64,
     /// Maximum number of bytes in the extensions of one chunk. Also the maximum overhead of all chunk-size
-    /// lines of a message. The overhead is the total length of the chunk-size lines, minus 18 bytes for each
-    /// chunk, and minus 1 byte for every 8 bytes of data. A request above the limit gets status 400. The
-    /// default is 4 KiB.
+    /// lines of a message. This overhead is the total length of the chunk-size lines, minus an allowance. The
+    /// allowance is 18 bytes for each chunk, plus 1 byte for every 8 bytes of data. A request above the limit
+    /// gets status 400. The default is 4 KiB.
     pub chunk_extension_bytes: u32,
     /// Maximum number of bytes in a trailer section. A request with a larger trailer section gets status 431.
     /// The default is 8 KiB.

@@ -56,8 +56,9 @@ pub enum ResponseBody {
     /// The response has no framing field. The server closes the connection to end the body. Servers use
     /// this framing for HTTP/1.0 clients.
     UntilClose,
-    /// The response has the framing fields of a response to GET, but no body. Responses to HEAD use this
-    /// framing. The number is the content length of the response to GET, or `None` if the length is unknown.
+    /// The response has no body, but has the framing fields that a response to GET would have. Responses to
+    /// HEAD use this framing. The number is the content length of the response to GET, or `None` if the
+    /// length is unknown.
     OnlyFields(Option<u64>),
 }
 

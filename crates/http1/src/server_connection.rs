@@ -123,9 +123,9 @@ impl ServerConnection {
         if is_incomplete { Err(Error::IncompleteMessage) } else { Ok(()) }
     }
 
-    /// Skips the rest of the content of the current request. Call this function only if the length of the
-    /// content is known and all of the content has arrived. The caller must also skip the rest of the content in
-    /// its input.
+    /// Skips the remaining content of the current request. Call this function only if the length of the
+    /// content is known and all of the content has arrived. The caller must also skip the remaining content
+    /// in its input.
     #[inline]
     pub fn skip_content(&mut self) {
         if self.content_remaining().is_some_and(|remaining| remaining > 0) {
@@ -134,9 +134,9 @@ impl ServerConnection {
     }
 
     /// Skips `bytes` bytes of content that the caller has read directly from the connection. Has an effect
-    /// only if the length of the content is known. If `bytes` is larger than the rest of the content, the
-    /// function ignores the surplus. [`handle_input`](Self::handle_input) still reports the end of the
-    /// content.
+    /// only if the length of the content is known. If `bytes` is larger than the number of remaining content
+    /// bytes, the function skips only the remaining bytes. [`handle_input`](Self::handle_input) still reports
+    /// the end of the content.
     pub fn skip_bytes(&mut self, bytes: u64) {
         if let State::ExpectContent(decoder) = &mut self.state {
             decoder.skip(bytes);

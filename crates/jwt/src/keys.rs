@@ -150,8 +150,8 @@ fn public_key(jwk: &Value) -> Option<Key> {
     is_of_use.then_some(Key { id: jwk.common.key_id, algorithms, decoding })
 }
 
-/// Returns `true` unless the member `use` (RFC 7517 §4.2) or `key_ops` (§4.3) states that the key does not
-/// verify signatures.
+/// Returns `true` if the members `use` (RFC 7517 §4.2) and `key_ops` (§4.3) allow the key to verify
+/// signatures. An absent member allows every use.
 fn is_for_signatures(jwk: &Jwk) -> bool {
     let is_use_ok =
         jwk.common.public_key_use.as_ref().is_none_or(|purpose| *purpose == PublicKeyUse::Signature);
@@ -199,8 +199,8 @@ fn pem_key(text: &str) -> Option<Key> {
 }
 
 /// Returns the modulus of an `RSAPublicKey` (RFC 8017 §A.1.1) in DER. The modulus is the first member of a
-/// SEQUENCE. Returns `None` if the modulus has fewer than 256 bytes, because DER encodes shorter lengths
-/// differently. An RSA key with a modulus of fewer than 256 bytes is not safe.
+/// SEQUENCE. Returns `None` if the modulus has fewer than 256 bytes: DER encodes shorter lengths differently,
+/// and such an RSA key is not safe anyway.
 fn modulus(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, 0x82, _, _, 0x02, 0x82, high, low, rest @ ..] => {

@@ -38,9 +38,9 @@ pub struct JwtRules {
     /// rejects types such as `logout+jwt` and `dpop+jwt`, because such tokens do not grant access.
     pub types: Vec<String>,
     /// `true` to accept ID tokens (OpenID Connect Core 1.0 §2). Default: `true`. Set this to `false` to
-    /// accept only access tokens: an ID token describes a user to a client, and grants no access. Some ID
-    /// tokens look exactly like access tokens, so `false` cannot reject these ID tokens: check the audience
-    /// too.
+    /// accept only access tokens, because an ID token describes a user to a client and grants no access. With
+    /// `false`, also set `audience`: some ID tokens look exactly like access tokens, so this setting cannot
+    /// reject them.
     pub allow_id_tokens: bool,
 }
 
@@ -77,8 +77,8 @@ impl Default for JwtRules {
 impl JwtRules {
     /// Verifies that one of `keys` signed `token` and that `token` meets these rules. Returns the claims of
     /// `token`. `now` is the current time since the Unix epoch. Rejects tokens of more than 16 KiB. Also
-    /// rejects tokens with the claim `cnf`. Only the holder of a certain key may use such a token, and the
-    /// signature of the token does not prove that the sender holds this key.
+    /// rejects tokens with the claim `cnf`. Such a token is bound to a key of its owner, and its signature
+    /// does not prove that the sender has this key.
     ///
     /// # Errors
     /// The reason for the rejection. The reason does not name the failed check, because the name of the

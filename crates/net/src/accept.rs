@@ -16,7 +16,8 @@ use crate::log_limit::{Admitted, LogLimit};
 use crate::socket::watch;
 use crate::stream::Stream;
 
-/// Accepts a connection that the kernel has completed. Fails with `WouldBlock` if there is none.
+/// Accepts a connection that the kernel has completed. Fails with `WouldBlock` if no such connection is
+/// waiting.
 fn accept_now(listener: &OwnedFd) -> io::Result<(Stream, ClientAddr)> {
     let (socket, address) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     let address = address.and_then(|address| SocketAddr::try_from(address).ok());
@@ -100,8 +101,8 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Limits the log messages about pauses of `accept`. Without the limits, clients that open and close many
-/// connections could fill the log while the process has no free descriptors.
+/// Limit the log messages of `accept`. While the process has no free descriptors, clients that open and close
+/// many connections could otherwise fill the log.
 static AGAIN: LogLimit = LogLimit::new();
 static PAUSES: LogLimit = LogLimit::new();
 

@@ -1,7 +1,7 @@
 //! Assigns each new connection to the worker with the fewest connections.
 //!
-//! `SO_REUSEPORT` alone is not enough: the kernel distributes connections by a hash, so a few long-lived
-//! connections may all reach the same core.
+//! `SO_REUSEPORT` alone is not enough: the kernel distributes connections by a hash, so all long-lived
+//! connections may reach the same worker.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,10 +65,10 @@ impl Balance {
     }
 
     /// Chooses a worker for a connection that the worker `acceptor` has accepted, and counts the connection
-    /// at the chosen worker. If several workers have the fewest connections, prefers `acceptor`. Passing
-    /// the connection to a different worker costs more, because that worker must be woken. Returns `None`
-    /// if too many connections beyond the maximum are open. The server then cannot even send an error to
-    /// this client.
+    /// at the chosen worker. If several workers have the fewest connections, prefers `acceptor`. Passing the
+    /// connection to a different worker costs more, because that worker must be woken. Returns `None` if all
+    /// connections that [`over_limit_max`] allows beyond the maximum are also in use. Then the server closes
+    /// the connection without sending an error.
     pub(crate) fn assign(&self, acceptor: usize) -> Option<Assigned> {
         let mut places = self.lock();
         let open: usize = places.iter().map(|place| place.connections).sum();
@@ -134,8 +134,8 @@ impl Balance {
     }
 }
 
-/// Returns how many connections the server accepts beyond the maximum. The server answers each of these
-/// connections with an error. The number is small, so that enough descriptors remain for files.
+/// Returns the number of connections that the server accepts beyond the maximum. The server only sends an
+/// error on each of these connections. The number is small, so that enough descriptors remain for files.
 const fn over_limit_max(connections_max: usize) -> usize {
     connections_max / 20 + 4
 }

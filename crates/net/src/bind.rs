@@ -48,8 +48,8 @@ impl Bound {
         &self.address
     }
 
-    /// Stores `kept` in the listener. The listener drops `kept` after the listener has stopped and the last
-    /// accepted connection has reached the serving function.
+    /// Stores `kept` in the listener. After the listener has stopped and has passed its last accepted
+    /// connection to the serving function, the listener drops `kept`.
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
@@ -94,7 +94,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 
 /// Opens listening sockets for `address`: `sockets` sockets for a TCP address, or one Unix socket.
 ///
-/// `backlog` is a maximum for each socket: the number of connections that wait in the kernel until a worker
+/// For each socket, `backlog` is the maximum number of connections that wait in the kernel until a worker
 /// accepts them.
 ///
 /// # Errors

@@ -74,7 +74,8 @@ impl Deadlines {
         }
     }
 
-    /// Wakes all connections, for events that all connections must handle, such as a drain.
+    /// Wakes all connections, for events that all connections must handle, such as the start of a graceful
+    /// shutdown.
     pub fn wake_all(&self) {
         self.0.borrow().wakers.iter().flatten().for_each(Waker::wake_by_ref);
     }
@@ -84,7 +85,7 @@ impl Deadline {
     /// Replaces the deadline. The worker wakes the connection at this time. `None` disables the deadline.
     #[inline]
     pub fn set(&self, at: Option<Duration>) {
-        // Rounds up. When the connection wakes, its clock is then never earlier than the deadline.
+        // Rounds up, so that the connection never wakes before its deadline.
         let at = at.map_or(NEVER, |at| milliseconds(at).saturating_add(1));
         self.table.0.borrow_mut().at[self.place] = at;
     }

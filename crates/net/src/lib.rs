@@ -1,5 +1,5 @@
 //! Interface to the operating system: listeners, streams, TLS, worker threads, buffers, deadlines and
-//! drain.
+//! graceful shutdown.
 //!
 //! A worker is a thread with its own tokio runtime, buffers and deadlines. Workers do not share state while
 //! they handle requests. This crate implements two protocols besides TLS: the PROXY protocol, and the part

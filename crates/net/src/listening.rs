@@ -1,4 +1,5 @@
-//! Commands to running workers, such as listen, stop listening and drain.
+//! Commands to running workers: start to listen, stop listening, serve a connection, and shut down
+//! gracefully.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,8 +95,8 @@ impl LiveWorkers {
         }
     }
 
-    /// Stops accepting connections of `listener`, and drains the open connections of `listener`. Each
-    /// connection closes when its accepted requests are answered.
+    /// Stops accepting connections of `listener`. Each open connection of `listener` closes when all its
+    /// accepted requests are answered.
     pub fn stop_listening(&self, listener: usize) {
         self.places.remove(listener);
         for commands in &self.commands {

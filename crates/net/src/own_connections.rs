@@ -72,7 +72,7 @@ impl OwnConnection {
             return None;
         }
         let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
-        // If a machine connects to an address of its own, the kernel uses the same address as the source
+        // If a machine connects to one of its own addresses, the kernel also uses this address as the source
         // address.
         let is_here = peer.ip().is_loopback() || local.ip() == peer.ip();
         let ends = ConnectionEnds { client: local, listener_port: peer.port() };
@@ -102,8 +102,8 @@ impl Drop for OwnConnection {
 }
 
 impl Peer {
-    /// Returns the peer of `stream`, which the listener at `listener` has accepted from `client`. The address
-    /// of the listener saves a system call for each connection.
+    /// Returns the peer of `stream`, which the listener at `listener` has accepted from `client`. With the
+    /// address of the listener, this function needs no system call for the port of a TCP connection.
     pub fn of(stream: &Stream, client: ClientAddr, listener: &ListenAddr) -> Self {
         match client {
             ClientAddr::Tcp(client) => {

@@ -42,7 +42,7 @@ pub(crate) struct AcceptedSocket {
     /// The registration with the reactor, after an operation had to wait. This field is dropped before the
     /// descriptor, because the reactor needs an open descriptor to remove it.
     watched: OnceLock<AsyncFd<RawFd>>,
-    /// The operations that were tried without the reactor: [`READ`], [`WRITTEN`] and [`DRAINED`].
+    /// The operations that were tried without the reactor: [`READ`], [`WRITTEN`] and [`NO_DATA`].
     tried: AtomicU8,
     descriptor: OwnedFd,
     is_tcp: bool,
@@ -111,13 +111,13 @@ impl Socket {
         attempt.is_err_and(|error| is_passing(&error))
     }
 
-    /// Returns `true` unless the last read found no data and the reactor has reported no data since then.
+    /// Returns `false` if the last read found no data, and the reactor has reported no data since then.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         if let Kind::Accepted(socket) = &self.kind
             && socket.watched.get().is_none()
         {
-            return socket.tried.load(Ordering::Relaxed) & DRAINED == 0;
+            return socket.tried.load(Ordering::Relaxed) & NO_DATA == 0;
         }
         let mut is_readable = false;
         // The closure makes no system call. tokio calls the closure only if the reactor has reported data.
@@ -210,7 +210,7 @@ impl AcceptedSocket {
             }
         }
         let watched = self.watched()?;
-        // The guards are dropped. `try_io` clears the readiness after an operation that would block.
+        // Drops the guards, because `try_io` clears the readiness after an operation that would block.
         if is_read {
             watched.poll_read_ready(cx).map_ok(drop)
         } else {
@@ -218,7 +218,8 @@ impl AcceptedSocket {
         }
     }
 
-    /// Calls `operation`, and records a read that found no data, or fewer bytes than it wanted.
+    /// Calls `operation`. If `operation` is a read that found no data or fewer bytes than requested, records
+    /// this.
     fn try_unwatched(
         &self,
         interest: Interest,
@@ -228,7 +229,7 @@ impl AcceptedSocket {
         if interest.is_readable()
             && outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
-            self.tried.fetch_or(DRAINED, Ordering::Relaxed);
+            self.tried.fetch_or(NO_DATA, Ordering::Relaxed);
         }
         outcome
     }
@@ -253,8 +254,8 @@ pub(crate) fn watch<S: AsRawFd>(socket: S, interest: Interest) -> io::Result<Asy
 /// Bits of [`AcceptedSocket::tried`].
 const READ: u8 = 1;
 const WRITTEN: u8 = 1 << 1;
-/// A read found no data, or fewer bytes than it wanted.
-const DRAINED: u8 = 1 << 2;
+/// A read found no data, or fewer bytes than requested.
+const NO_DATA: u8 = 1 << 2;
 
 /// Returns `true` if the operation had no effect and the caller can repeat it.
 fn is_passing(error: &io::Error) -> bool {

@@ -22,8 +22,8 @@ pub trait Transport: 'static {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
 
     /// Returns `true` if neither more data nor the end of the stream has arrived. Ignores the cooperative
-    /// budget of tokio, because a read without budget is always pending. If the result is `false`, the
-    /// check may have discarded received data, so the connection must not be used again.
+    /// budget of tokio, because a read returns `Pending` when the budget is used up. If the result is
+    /// `false`, the check may have discarded received data, so the connection must not be used again.
     fn has_no_input(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         pin!(unconstrained(poll_fn(|cx| self.poll_read(cx, &mut [0])))).poll(&mut cx).is_pending()
@@ -37,8 +37,8 @@ pub trait Transport: 'static {
     }
 
     /// Writes some bytes of `slices`, and returns the number of bytes. After `Pending`, the next call must
-    /// start with the same bytes, or the caller must stop writing: an encrypting transport may already have
-    /// sent some of these bytes.
+    /// start with the same bytes, or the caller must stop writing. The reason is that a TLS transport may
+    /// already have encrypted and sent some of these bytes.
     ///
     /// # Errors
     /// The connection failed.
@@ -63,7 +63,7 @@ pub trait Transport: 'static {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
-    /// Returns `true` if TLS protects the data of the connection on the network.
+    /// Returns `true` if the connection uses TLS.
     fn is_secured(&self) -> bool {
         false
     }

@@ -117,21 +117,21 @@ impl Worker {
         &self.deadlines
     }
 
-    /// Returns `true` if the drain has started. Each connection must then close after its accepted requests
-    /// are answered. The start of the drain wakes all connections.
+    /// Returns `true` if the graceful shutdown (drain) has started. Each connection must then close after its
+    /// accepted requests are answered. The start of the shutdown wakes all connections.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining.get()
     }
 
-    /// Starts the drain of all connections of this worker.
+    /// Starts the graceful shutdown of this worker and all its connections.
     pub fn drain(&self) {
         self.is_draining.set(true);
         self.deadlines.wake_all();
         self.wake_if_waiting();
     }
 
-    /// Starts the drain of the connections of one listener.
+    /// Starts the graceful shutdown of the connections of one listener.
     pub(crate) fn remove_listener(&self, listener: usize) {
         self.is_removed(listener).set(true);
         self.deadlines.wake_all();
@@ -152,7 +152,8 @@ impl Worker {
         ConnectionGuard { worker: self.clone(), is_over_limit, is_removed: self.is_removed(listener) }
     }
 
-    /// Returns a guard for a task that accepts connections. The drain waits until the guard is dropped.
+    /// Returns a guard for a task that accepts connections. A graceful shutdown waits until the guard is
+    /// dropped.
     pub(crate) fn accepting(self: &Rc<Self>) -> Accepting {
         self.accepting.set(self.accepting.get() + 1);
         Accepting(self.clone())
@@ -171,8 +172,8 @@ impl Worker {
         self.balance.fill(self.index);
     }
 
-    /// Ready when the drain is complete: all accepting tasks and all connections have ended, and all data
-    /// is sent. The function `poll_all_sent` must return `Ready` when no data waits to be sent.
+    /// Ready when the graceful shutdown is complete: all accepting tasks and all connections have ended, and
+    /// all data is sent. The function `poll_all_sent` must return `Ready` when no data waits to be sent.
     pub(crate) fn poll_drained(
         &self,
         cx: &mut Context<'_>,
@@ -186,7 +187,8 @@ impl Worker {
         Poll::Pending
     }
 
-    /// Returns `true` if the drain has reached its deadline. Connections must then stop immediately.
+    /// Returns `true` if the graceful shutdown has reached its deadline. Connections must then stop
+    /// immediately.
     pub fn is_cut_off(&self) -> bool {
         self.is_cut_off.get()
     }
@@ -237,9 +239,8 @@ impl ConnectionGuard {
         &self.worker
     }
 
-    /// Returns `true` if this connection must close after its accepted requests are answered, because its
-    /// worker is draining or its listener was removed. The start of the drain and the removal of the
-    /// listener wake the connection.
+    /// Returns `true` if this connection must close after its accepted requests are answered. The reason is
+    /// the graceful shutdown of its worker or the removal of its listener. Both events wake the connection.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.worker.is_draining() || self.is_removed.get()

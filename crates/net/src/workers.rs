@@ -61,11 +61,11 @@ pub struct Workers {
     places: Registrations,
 }
 
-/// The result of a drain.
+/// The result of a graceful shutdown (drain).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// Load of each worker at the deadline of the drain. The worker has closed the connections that were
-    /// open at that time.
+    /// Load of each worker at the end of the graceful shutdown. A worker has aborted the connections that
+    /// this load counts as open.
     pub loads: Vec<WorkerLoad>,
 }
 
@@ -118,12 +118,12 @@ impl Workers {
         LiveWorkers::new(self.commands.clone(), self.balance.clone(), self.places.clone())
     }
 
-    /// Starts the drain of all workers: see [`DrainHandle::drain`].
+    /// Starts the graceful shutdown of all workers: see [`DrainHandle::drain`].
     pub fn drain(&self, within: Duration) {
         self.drain_handle().drain(within);
     }
 
-    /// Returns a handle that can start the drain from another thread and report the loads.
+    /// Returns a handle with which another thread can start the graceful shutdown and read the loads.
     pub fn drain_handle(&self) -> DrainHandle {
         let (commands, balance) = (self.commands.clone(), self.balance.clone());
         DrainHandle { commands, balance, is_draining: self.is_draining.clone() }
@@ -146,7 +146,7 @@ impl Workers {
     }
 }
 
-/// Starts the drain of all workers, and reports their loads.
+/// Starts the graceful shutdown (drain) of all workers, and reports their loads.
 #[derive(Clone, Debug)]
 pub struct DrainHandle {
     commands: Vec<UnboundedSender<Command>>,
@@ -155,8 +155,8 @@ pub struct DrainHandle {
 }
 
 impl DrainHandle {
-    /// Stops accepting connections. Each open connection closes when its accepted requests are answered.
-    /// Connections that are still open after `within` are aborted.
+    /// Starts the graceful shutdown. The workers stop accepting connections. Each open connection closes when
+    /// its accepted requests are answered. Connections that are still open after `within` are aborted.
     pub fn drain(&self, within: Duration) {
         self.is_draining.store(true, Ordering::Relaxed);
         for commands in &self.commands {
@@ -165,7 +165,7 @@ impl DrainHandle {
         }
     }
 
-    /// Returns `true` if the drain has started.
+    /// Returns `true` if the graceful shutdown has started.
     pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
     }
@@ -207,7 +207,7 @@ fn run_thread<T: Fn(Accepted) + 'static>(
     });
 }
 
-/// Executes commands and wakes connections with overdue deadlines, until the drain has ended.
+/// Executes commands and wakes connections with overdue deadlines, until the graceful shutdown is complete.
 async fn drive<T: Fn(Accepted) + 'static>(
     worker: &Rc<Worker>,
     mut dispatcher: Dispatcher<T>,

@@ -25,8 +25,7 @@ pub(super) struct AcmeClient {
     order_lock: Mutex<()>,
 }
 
-/// The store and the account. The client opens the store when an order first needs the store, and the
-/// account when an order first needs the account.
+/// The store and the account. The client opens each of them when an order needs it for the first time.
 #[derive(Default)]
 struct Opened {
     store: Option<Store>,

@@ -6,9 +6,9 @@ use thruway_net::tls::Validity;
 
 use super::Pace;
 
-/// Returns the renewal time of a certificate if its issuer suggests no renewal time. At this time, a third
-/// of the certificate's lifetime is left. Subtracts a random time of up to a thirtieth of the lifetime, so
-/// that certificates are renewed at different times. `chance` is a random number from 0 to 1.
+/// Returns the renewal time of a certificate whose issuer suggests no renewal time. This is the time at which
+/// a third of the lifetime is left, minus a random time of up to a thirtieth of the lifetime. With the random
+/// time, certificates are renewed at different times. `chance` is a random number from 0 to 1.
 pub(super) fn renewal_at(validity: &Validity, chance: f64) -> SystemTime {
     let lifetime = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
     let left = lifetime / 3;
@@ -24,9 +24,9 @@ pub(super) fn random_time_between(start: SystemTime, end: SystemTime, chance: f6
 }
 
 /// Returns the delay after `failures` consecutive failures. The delay doubles with each failure, up to
-/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is at least
-/// `server_wait`, the `Retry-After` of the ACME server. If `server_wait` is longer than one day, the delay is
-/// at least one day.
+/// `pace.retry_max`. A random time of up to a quarter of the delay is added. The delay is not shorter than
+/// `server_wait`, the `Retry-After` of the ACME server. A `server_wait` of more than one day counts as one
+/// day.
 pub(super) fn retry_after(
     failures: u32,
     server_wait: Option<Duration>,

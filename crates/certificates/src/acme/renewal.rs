@@ -43,8 +43,8 @@ impl Renewal {
         Self { at, certificate: leaf_of(contents).to_vec(), ask_again: Instant::now() + ask_again }
     }
 
-    /// Returns `true` if this renewal time is for the certificate `contents` and the client need not ask
-    /// the issuer again yet.
+    /// Returns `true` if this renewal time is for the certificate `contents`, and it is too early to ask the
+    /// issuer for a new renewal time.
     pub(super) fn holds_for(&self, contents: &CertificateContents) -> bool {
         self.certificate == leaf_of(contents) && Instant::now() < self.ask_again
     }

@@ -20,13 +20,13 @@ pub enum ReceiveError {
     Invalid(InvalidProxyHeader),
     /// The connection failed.
     Io(io::Error),
-    /// The header did not arrive within the timeout, or the server started to drain before the header
+    /// The header did not arrive within the timeout, or a graceful shutdown started before the header
     /// arrived.
     TimedOut,
 }
 
 /// Reads the PROXY header at the start of `transport`. `within` is the timeout. Also returns the bytes that
-/// arrived after the header. If the connection drains, the timeout is at most 150 ms, so that this function
+/// arrived after the header. During a graceful shutdown, the timeout is at most 150 ms, so that this function
 /// reads only data that has already arrived.
 ///
 /// # Errors
@@ -102,5 +102,5 @@ impl std::error::Error for ReceiveError {}
 /// arrive together.
 const PIECE_BYTES: usize = 1 << 10;
 
-/// Timeout during a drain. The reactor needs this time to report data that has already arrived.
+/// Timeout during a graceful shutdown. The reactor needs this time to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);

@@ -26,7 +26,7 @@ fn parse_line(line: &str) -> Result<ProxyHeader, InvalidProxyHeader> {
     let parse_ip: fn(&str) -> Option<IpAddr> = match words.next() {
         Some("TCP4") => |word| word.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
         Some("TCP6") => |word| word.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        // The specification requires that the receiver ignores the rest of the line.
+        // The specification requires that the receiver ignores the remaining part of the line.
         Some("UNKNOWN") => return Ok(ProxyHeader::Local),
         _ => return Err(InvalidProxyHeader::Family),
     };

@@ -31,7 +31,8 @@ pub(super) struct Batch {
 /// Count of the sockets that did not accept all bytes of a batch. Each thread has a separate count.
 struct Unsent {
     sockets: Cell<usize>,
-    /// Waker of a drain. The drain waits until the count is zero.
+    /// Waker of the task that waits for the end of a graceful shutdown. This task waits until the count is
+    /// zero.
     waiting: Cell<Option<Waker>>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn queue(socket: &Arc<Socket>, slices: &[IoSlice<'_>], length: usize)
 
 /// Sends the batch of this thread. If `io_uring` fails, stops batching.
 fn flush() {
-    // The access fails only while the thread ends, when the batch no longer exists.
+    // The access fails only while the thread ends. The batch no longer exists at that time.
     let _ = BATCH.try_with(|batch| {
         let mut slot = batch.borrow_mut();
         if let Some(Err(error)) = slot.as_mut().map(Batch::flush) {
@@ -105,12 +106,13 @@ pub(crate) fn end() {
     BATCH.set(None);
 }
 
-/// Returns a future that runs `sending`. A drain waits until the future has ended: see [`poll_all_sent`].
+/// Returns a future that runs `sending`. A graceful shutdown waits until the future has ended: see
+/// [`poll_all_sent`].
 fn unsent(sending: impl Future<Output = ()>) -> impl Future<Output = ()> {
     struct Counted;
     impl Drop for Counted {
         fn drop(&mut self) {
-            // The access fails only while the thread ends, when no drain waits any more.
+            // The access fails only while the thread ends, when the graceful shutdown is already complete.
             let _ = UNSENT.try_with(|unsent| {
                 unsent.sockets.set(unsent.sockets.get() - 1);
                 if let Some(waker) = unsent.waiting.take() {
@@ -265,7 +267,7 @@ impl Socket {
 
     /// Sends some of the unsent bytes. Returns `true` if no unsent bytes are left.
     fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.outbox.send_rest(cx, |bytes, cx| {
+        self.outbox.send_unsent(cx, |bytes, cx| {
             self.poll_io(cx, Interest::WRITABLE, bytes.len(), |socket| {
                 Ok(send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
             })
@@ -283,7 +285,7 @@ pub(super) const SENDS_MAX: u32 = 64;
 /// Maximum number of bytes of a send in a batch. For larger sends, a system call costs less than the copy.
 pub(super) const SEND_BYTES_MAX: usize = 16 << 10;
 
-/// Timeout after the stream was dropped: if the peer accepts none of the unsent bytes within this time, the
-/// bytes are discarded.
+/// If the stream was dropped and the peer accepts none of the unsent bytes within this time, the bytes are
+/// discarded.
 pub(super) const STALL: Duration =
     if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };

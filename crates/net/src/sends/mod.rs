@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! Stream::poll_write ──▶ batch ──(all ready tasks have run, or the batch is full)──▶ one system call
-//!                          │ taken only in part
-//!                          └──▶ a new task sends the rest, and the stream accepts no more until then
+//!                          │ the kernel accepts only a part
+//!                          └──▶ a new task sends the remaining bytes; until then, the stream accepts no more
 //! ```
 //! If clients or upstream servers run on the same core as a worker, each send can wake a client or server,
 //! and the kernel may then preempt the worker. Batches reduce the number of such interruptions, because a

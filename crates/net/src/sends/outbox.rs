@@ -19,7 +19,7 @@ pub(crate) struct Outbox {
     /// One of the states in the diagram above. Only the thread that polls the socket changes the state.
     state: AtomicU8,
     /// The unsent bytes in the state `UNSENT`, or the error in the state `FAILED`.
-    rest: Mutex<Option<Box<UnsentState>>>,
+    unsent: Mutex<Option<Box<UnsentState>>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,14 +58,14 @@ impl Outbox {
 
     /// Records that the bytes in the batch were sent, except `bytes`.
     pub(crate) fn set_unsent(&self, bytes: &[u8]) {
-        self.rest().get_or_insert_default().bytes = bytes.to_vec();
+        self.unsent().get_or_insert_default().bytes = bytes.to_vec();
         self.set(UNSENT);
     }
 
     /// Records that the socket has failed with `error`, and wakes the waiting tasks.
     pub(crate) fn set_failed(&self, error: Errno) {
-        let rest = UnsentState { error: Some(error), ..UnsentState::default() };
-        let before = self.rest().replace(Box::new(rest));
+        let unsent = UnsentState { error: Some(error), ..UnsentState::default() };
+        let before = self.unsent().replace(Box::new(unsent));
         self.set(FAILED);
         wake(before);
     }
@@ -83,15 +83,15 @@ impl Outbox {
 
     /// Returns the error of a failed socket.
     pub(crate) fn error(&self) -> Errno {
-        self.rest().as_ref().and_then(|rest| rest.error).unwrap_or(Errno::PIPE)
+        self.unsent().as_ref().and_then(|unsent| unsent.error).unwrap_or(Errno::PIPE)
     }
 
     /// Ready when no unsent bytes are left, or when the socket has failed.
     pub(crate) fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut rest = self.rest();
-        match rest.as_mut().filter(|_| self.send_state() == SendState::Unsent) {
-            Some(rest) => {
-                rest.waker = Some(cx.waker().clone());
+        let mut unsent = self.unsent();
+        match unsent.as_mut().filter(|_| self.send_state() == SendState::Unsent) {
+            Some(unsent) => {
+                unsent.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
             None => Poll::Ready(()),
@@ -100,19 +100,19 @@ impl Outbox {
 
     /// Passes the unsent bytes to `poll_send`, which returns the number of accepted bytes. If no unsent
     /// bytes are left, wakes the waiting task and returns `true`.
-    pub(crate) fn send_rest(
+    pub(crate) fn send_unsent(
         &self,
         cx: &mut Context<'_>,
         poll_send: impl FnOnce(&[u8], &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<bool>> {
-        let mut slot = self.rest();
-        let Some(rest) = slot.as_mut().filter(|rest| rest.error.is_none()) else {
+        let mut slot = self.unsent();
+        let Some(unsent) = slot.as_mut().filter(|unsent| unsent.error.is_none()) else {
             return Poll::Ready(Ok(true));
         };
-        rest.sender = Some(cx.waker().clone());
-        let taken = ready!(poll_send(&rest.bytes, cx))?;
-        rest.bytes.drain(..taken);
-        if !rest.bytes.is_empty() {
+        unsent.sender = Some(cx.waker().clone());
+        let taken = ready!(poll_send(&unsent.bytes, cx))?;
+        unsent.bytes.drain(..taken);
+        if !unsent.bytes.is_empty() {
             return Poll::Ready(Ok(false));
         }
         let before = slot.take();
@@ -126,14 +126,14 @@ impl Outbox {
         self.state.store(state, Ordering::Release);
     }
 
-    fn rest(&self) -> MutexGuard<'_, Option<Box<UnsentState>>> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unsent(&self) -> MutexGuard<'_, Option<Box<UnsentState>>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn wake(rest: Option<Box<UnsentState>>) {
-    if let Some(rest) = rest {
-        [rest.waker, rest.sender].into_iter().flatten().for_each(Waker::wake);
+fn wake(unsent: Option<Box<UnsentState>>) {
+    if let Some(unsent) = unsent {
+        [unsent.waker, unsent.sender].into_iter().flatten().for_each(Waker::wake);
     }
 }
 

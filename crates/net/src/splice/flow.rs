@@ -14,7 +14,7 @@ use crate::transport::Transport;
 /// A flow without pending bytes holds neither a pipe nor a buffer.
 #[derive(Debug, Default)]
 pub struct Flow {
-    carrier: Storage,
+    storage: Storage,
     moved_bytes: u64,
     /// `true` if the last read returned `BUFFER_BYTES` bytes or more. More data is then likely, so the next
     /// read uses a pipe. A pipe needs more system calls than a buffer, but avoids copies.
@@ -44,8 +44,8 @@ enum State {
 impl Flow {
     /// Creates a flow that first writes `early`: bytes that were already read from the source.
     pub fn behind(early: PooledBuffer) -> Self {
-        let carrier = if early.is_empty() { Storage::None } else { Storage::Buffer(early, 0) };
-        Self { carrier, ..Self::default() }
+        let storage = if early.is_empty() { Storage::None } else { Storage::Buffer(early, 0) };
+        Self { storage, ..Self::default() }
     }
 
     /// Returns the number of bytes written to the destination.
@@ -59,8 +59,8 @@ impl Flow {
     }
 
     #[cfg(test)]
-    pub(super) const fn carrier(&self) -> &Storage {
-        &self.carrier
+    pub(super) const fn storage(&self) -> &Storage {
+        &self.storage
     }
 
     /// Moves the available bytes, but only about 1 MiB in one poll. Ready when `from` has ended, `to` has
@@ -76,7 +76,7 @@ impl Flow {
     ) -> Poll<io::Result<()>> {
         let fair_end = self.moved_bytes + FAIR_BYTES;
         loop {
-            while !matches!(self.carrier, Storage::None) {
+            while !matches!(self.storage, Storage::None) {
                 ready!(self.poll_write(cx, to))?;
                 if self.moved_bytes >= fair_end {
                     // Yields, so that other tasks of this thread can run.
@@ -106,19 +106,19 @@ impl Flow {
         let pipe = (self.is_bulk && to_splices && from.splices()).then(Pipe::take).flatten();
         let read = if let Some(mut pipe) = pipe {
             let read = ready!(from.poll_fill(cx, &mut pipe, PIPE_BYTES))?;
-            self.carrier = Storage::Pipe(pipe);
+            self.storage = Storage::Pipe(pipe);
             read
         } else {
             let mut buffer = PooledBuffer::take();
             buffer.resize(if self.is_bulk { BULK_BYTES } else { BUFFER_BYTES }, 0);
             let read = ready!(from.poll_read(cx, &mut buffer))?;
             buffer.truncate(read);
-            self.carrier = Storage::Buffer(buffer, 0);
+            self.storage = Storage::Buffer(buffer, 0);
             read
         };
         self.is_bulk = read >= BUFFER_BYTES;
         if read == 0 {
-            self.carrier = Storage::None;
+            self.storage = Storage::None;
             self.state = State::Ending;
         }
         Poll::Ready(Ok(()))
@@ -127,7 +127,7 @@ impl Flow {
     /// Writes some of the pending bytes to `to`. Releases the pipe or buffer when all pending bytes are
     /// written.
     fn poll_write<T: Transport>(&mut self, cx: &mut Context<'_>, to: &mut T) -> Poll<io::Result<()>> {
-        let (written, is_all) = match &mut self.carrier {
+        let (written, is_all) = match &mut self.storage {
             Storage::None => return Poll::Ready(Ok(())),
             Storage::Pipe(pipe) => (ready!(to.poll_splice(cx, pipe))?, pipe.is_empty()),
             Storage::Buffer(buffer, start) => {
@@ -141,7 +141,7 @@ impl Flow {
         }
         self.moved_bytes += written as u64;
         if is_all {
-            self.carrier = Storage::None;
+            self.storage = Storage::None;
         }
         Poll::Ready(Ok(()))
     }
@@ -150,8 +150,8 @@ impl Flow {
 /// Number of bytes after which one poll stops, so that other connections of the thread are served too.
 const FAIR_BYTES: u64 = 1 << 20;
 
-/// Number of bytes read at a time into a buffer. A batch accepts a write only if the write has at most this
-/// size.
+/// Number of bytes read at a time into a buffer. A batch of sends accepts a write of this size, but not a
+/// larger write.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
 /// Number of bytes read at a time if much data is likely but no pipe is available.

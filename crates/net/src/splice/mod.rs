@@ -4,9 +4,9 @@
 //! ```text
 //!  socket ──Transport::poll_fill──▶ Pipe ──Transport::poll_splice──▶ socket        Flow does both, to the end
 //! ```
-//! A pipe is filled only when it is empty. So a task waits only for sockets, never for a pipe. If the
-//! kernel refuses to splice, the current pipe carries its bytes in a buffer instead, and the pool returns
-//! no more pipes.
+//! A pipe is filled only when it is empty. So a task waits only for sockets, never for a pipe. If the kernel
+//! refuses to splice, the bytes of the current pipe are copied into a buffer, and the pool returns no more
+//! pipes.
 
 mod pool;
 mod pipe;

@@ -219,7 +219,7 @@ fn flow_holds_a_pipe_only_with_pending_bytes_and_stops_reading() {
         source.set_nonblocking(true).unwrap();
         let mut cx = Context::from_waker(Waker::noop());
         assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
-        assert!(matches!(flow.carrier(), Storage::None));
+        assert!(matches!(flow.storage(), Storage::None));
         // The peer does not read, so the flow stops, and then the source stops.
         let piece = vec![0; 64 << 10];
         let (mut sent, mut refused) = (0, 0);
@@ -232,12 +232,12 @@ fn flow_holds_a_pipe_only_with_pending_bytes_and_stops_reading() {
             assert!(flow.poll(&mut cx, &mut from, &mut to).is_pending());
         }
         assert!(sent < HELD_BYTES_MAX, "took {sent} bytes for a peer that reads none");
-        assert!(matches!(flow.carrier(), Storage::Pipe(_)));
+        assert!(matches!(flow.storage(), Storage::Pipe(_)));
         drop(source);
         let reader = thread::spawn(move || io::copy(&mut sink, &mut io::sink()).unwrap());
         poll_fn(|cx| flow.poll(cx, &mut from, &mut to)).await.unwrap();
         assert_eq!((flow.moved_bytes(), reader.join().unwrap()), (sent as u64, sent as u64));
-        assert!(matches!(flow.carrier(), Storage::None));
+        assert!(matches!(flow.storage(), Storage::None));
     });
 }
 

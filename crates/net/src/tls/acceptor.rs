@@ -46,10 +46,10 @@ pub struct TlsAcceptorConfig {
     /// The supported protocols (ALPN), in order of preference. The default is `http/1.1`. The server
     /// rejects clients that offer only other protocols, and accepts clients without ALPN.
     pub alpn: Vec<Vec<u8>>,
-    /// `true` if clients get tickets, with which the clients can resume sessions. The server replaces the
-    /// ticket keys every six hours, and accepts tickets with the previous key for six more hours. If
-    /// `false`, the server stores up to [`sessions_max`](Self::sessions_max) sessions in memory instead.
-    /// The default is `true`.
+    /// `true` if the server sends tickets. With a ticket, a client can resume its session. The server
+    /// replaces the ticket keys every six hours, and accepts tickets with the previous key for six more
+    /// hours. If `false`, the server stores up to [`sessions_max`](Self::sessions_max) sessions in memory
+    /// instead. The default is `true`.
     pub tickets: bool,
     /// Maximum number of sessions in memory, for clients without tickets. A full cache evicts the oldest
     /// session. With 0, the server stores no sessions. The default is 10 000.

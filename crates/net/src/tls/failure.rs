@@ -19,7 +19,7 @@ pub enum HandshakeError {
     /// The TLS library reported an error. Possible causes are an alert or an invalid certificate from the
     /// peer, a protocol violation by the peer, or incompatible settings of the two peers.
     Refused(Error),
-    /// The handshake did not end within the timeout, or the server started to drain before the handshake
+    /// The handshake did not end within the timeout, or a graceful shutdown started before the handshake
     /// ended.
     TimedOut,
 }

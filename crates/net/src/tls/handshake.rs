@@ -16,7 +16,8 @@ use crate::transport::Transport;
 use crate::worker::ConnectionGuard;
 
 /// Performs the TLS handshake with the client of `transport`. `within` is the timeout. `early` contains the
-/// bytes that the caller has already read from `transport`. If the connection drains, the timeout is short.
+/// bytes that the caller has already read from `transport`. During a graceful shutdown, the timeout is at
+/// most 150 ms.
 ///
 /// # Errors
 /// The handshake failed or exceeded the timeout. If the client broke a rule, the server has sent an alert.
@@ -41,8 +42,8 @@ pub async fn accept_tls<T: Transport>(
     }
 }
 
-/// Closes a connection on which the server sent no application data. Sends the rest of the handshake and
-/// `close_notify`. `within` is the timeout.
+/// Closes a connection on which the server sent no application data. Sends the remaining handshake messages
+/// and `close_notify`. `within` is the timeout.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
@@ -107,8 +108,8 @@ pub async fn connect_tls<T: Transport>(
     Ok(stream)
 }
 
-/// Calls `poll` until it is ready, but no longer than `within`. If the connection drains, the timeout is
-/// short.
+/// Calls `poll` until it is ready, but no longer than `within`. During a graceful shutdown, the timeout is at
+/// most 150 ms.
 pub(super) async fn until<R>(
     guard: &ConnectionGuard,
     within: Duration,
@@ -225,5 +226,5 @@ const FLIGHT_BYTES: usize = 16 << 10;
 /// response.
 const PASSED_OVER_BYTES: usize = 256 << 10;
 
-/// Timeout during a drain. The reactor needs this time to report data that has already arrived.
+/// Timeout during a graceful shutdown. The reactor needs this time to report data that has already arrived.
 const DRAIN_WAIT: Duration = Duration::from_millis(150);
