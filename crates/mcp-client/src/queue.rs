@@ -145,7 +145,7 @@ pub(super) struct Resubscription(pub(super) AtomicBool);
 pub(super) struct UriLocks(Mutex<HashMap<Box<str>, Weak<tokio::sync::Mutex<()>>>>);
 
 impl UriLocks {
-    /// Waits until no other request to subscribe to `uri`, or to unsubscribe from it, is in flight.
+    /// Waits until no other subscribe or unsubscribe request for `uri` is in flight.
     pub(super) async fn lock(&self, uri: &str) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -125,8 +125,8 @@ impl<T: Transport> Exchange<T> {
         self.0.timeouts
     }
 
-    /// Returns `true` if the connection had an earlier exchange, which matters for
-    /// [`Retry`](crate::Retry).
+    /// Returns `true` if the connection had an earlier exchange. The methods of [`Retry`](crate::Retry) need
+    /// this information.
     pub const fn is_reused(&self) -> bool {
         self.0.exchanges > 1
     }

@@ -173,8 +173,8 @@ impl Identity {
         Self { id, secret, method }
     }
 
-    /// Authenticates a request to the token endpoint of `issuer`. Adds parameters to `form`, or returns the
-    /// value of the `Authorization` header.
+    /// Authenticates a request to the token endpoint of `issuer`. Either adds parameters to `form`, or
+    /// returns the value of the `Authorization` header.
     pub(super) fn prove(
         &self,
         issuer: &str,
