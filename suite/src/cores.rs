@@ -9,7 +9,7 @@ pub(crate) struct Cores {
     pub(crate) server: CpuSet,
     /// Of the load generator.
     pub(crate) load: CpuSet,
-    /// Of what stands behind gateways.
+    /// Of the backends of gateways.
     pub(crate) backend: CpuSet,
     /// Number of cores.
     pub(crate) count: usize,
@@ -50,9 +50,9 @@ impl Cores {
     }
 }
 
-/// Runs this thread on `cores`, and with it what it starts from now on.
+/// Runs this thread on `cores`, and with it all programs that it starts from now on.
 pub(crate) fn run_on(cores: &CpuSet) {
-    // Where that is not allowed, the report's figures are those of any core.
+    // Where that is not allowed, the figures of the report come from any core.
     let _ = sched_setaffinity(None, cores);
 }
 

@@ -5,18 +5,16 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use anyhow::{Context as _, ensure};
+
 /// Returns the number of requests that the server with this admin listener has answered with success so far.
-pub(crate) fn requests(admin: SocketAddr) -> Result<u64, String> {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(admin)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
-        let mut metrics = String::new();
-        stream.read_to_string(&mut metrics)?;
-        Ok(metrics)
-    };
-    let metrics = ask().map_err(|error| format!("the metrics cannot be read: {error}"))?;
-    answered(&metrics).ok_or_else(|| "the metrics have no count of requests".to_owned())
+pub(crate) fn requests(admin: SocketAddr) -> anyhow::Result<u64> {
+    let mut stream = TcpStream::connect(admin).context("the metrics cannot be read")?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics)?;
+    answered(&metrics).context("the metrics have no count of requests")
 }
 
 fn answered(metrics: &str) -> Option<u64> {
@@ -31,15 +29,12 @@ fn answered(metrics: &str) -> Option<u64> {
 
 /// Fails unless a load generator has counted the requests that the server answered, without the open ones at
 /// the end: at most `open_max`.
-pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> Result<(), String> {
-    match answered.checked_sub(counted) {
-        _ if counted == 0 => Err("it has counted no request".to_owned()),
-        None => Err(format!("it has counted {counted} requests, and the server {answered}")),
-        Some(uncounted) if uncounted > open_max => {
-            Err(format!("of {answered} requests it has not counted {uncounted}"))
-        }
-        Some(_) => Ok(()),
-    }
+pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> anyhow::Result<()> {
+    ensure!(counted > 0, "it has counted no request");
+    ensure!(counted <= answered, "it has counted {counted} requests, and the server {answered}");
+    let uncounted = answered - counted;
+    ensure!(uncounted <= open_max, "of {answered} requests it has not counted {uncounted}");
+    Ok(())
 }
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -49,13 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_other_than_that_of_the_server_is_found() {
-        assert!(check(100, 100, 4).is_ok() && check(96, 100, 4).is_ok());
-        assert!(check(95, 100, 4).is_err() && check(101, 100, 4).is_err() && check(0, 0, 4).is_err());
-    }
-
-    #[test]
-    fn the_count_of_answers_with_success_is_read() {
+    fn the_count_of_answers_with_success_is_read_and_compared() {
         let count = |status, count: u64| {
             format!(
                 "http_server_request_duration_seconds_count{{http_route=\"/a\",\
@@ -63,7 +52,10 @@ mod tests {
             )
         };
         let metrics = format!("# TYPE a counter\n{}{}{}", count(200, 17_760), count(204, 4), count(404, 1));
-        assert_eq!(answered(&metrics), Some(17_764));
-        assert_eq!(answered(""), None);
+        assert_eq!((answered(&metrics), answered("")), (Some(17_764), None));
+        for (counted, is_right) in [(100, true), (96, true), (95, false), (101, false), (0, false)] {
+            assert_eq!(check(counted, 100, 4).is_ok(), is_right, "{counted}");
+        }
+        assert!(check(0, 0, 4).is_err());
     }
 }

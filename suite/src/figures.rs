@@ -1,86 +1,50 @@
-//! The figures of one load, as far as the suite keeps them, and the metrics that are read from them.
+//! The figures of one load, and the metrics that are read from them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
 use thruway_bench::report::{Handshakes, Report, bytes, rate, time};
 use thruway_bench::statistics::{Ratio, Summary};
 
-/// The figures of one load. Times are in microseconds; four digits are kept.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// The figures of one load.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Figures {
     /// Requests that were answered as expected.
     pub(crate) answered: u64,
     /// Requests that failed.
     pub(crate) failed: u64,
     /// Description of the first kind of failure; empty if there is none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) failure: String,
     /// Seconds that were measured.
     pub(crate) seconds: f64,
-    /// Requests a second that were answered as expected.
-    pub(crate) rate: f64,
-    /// Times of requests; absent where there was no answer, or another load generator tells none that could
-    /// be compared.
-    pub(crate) times: Option<SpreadOfTimes>,
-    /// Bytes a second that were received.
-    pub(crate) received_rate: Option<f64>,
-    /// Handshakes of TLS; absent where connections persist, or without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) handshakes: Option<Handshakes>,
-    /// CPU time of the server for each answer.
-    pub(crate) server_cpu: Option<f64>,
-    /// CPU time of the load generator for each answer.
-    pub(crate) generator_cpu: Option<f64>,
     /// `true` if the load generator, and not the server, was likely the limit.
     pub(crate) is_generator_limit: bool,
     /// Connections for which listeners of the machine had no room.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) listen_drops: u64,
-    /// Growth of the server's resident memory for each connection, in bytes, for cases that report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) memory_per_connection: Option<f64>,
-    /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) program_cpu: Option<f64>,
-    /// Growth of the anonymous memory of the server over the load, in bytes; may be negative.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) memory_growth: Option<f64>,
+    /// Handshakes of TLS; absent where connections persist, or without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) handshakes: Option<Handshakes>,
+    /// The values of the metrics, as far as they are known: four digits.
+    #[serde(flatten)]
+    pub(crate) values: BTreeMap<Metric, f64>,
 }
 
-/// Times of requests.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[expect(clippy::struct_field_names, reason = "JSON members carry units")]
-pub(crate) struct SpreadOfTimes {
-    /// The shortest.
-    pub(crate) min_us: f64,
-    /// Their mean.
-    pub(crate) mean_us: f64,
-    /// Their standard deviation.
-    pub(crate) deviation_us: f64,
-    /// Half of them were not longer.
-    pub(crate) p50_us: f64,
-    /// 90 of 100.
-    pub(crate) p90_us: f64,
-    /// 95 of 100.
-    pub(crate) p95_us: f64,
-    /// 98 of 100.
-    pub(crate) p98_us: f64,
-    /// 99 of 100.
-    pub(crate) p99_us: f64,
-    /// The longest.
-    pub(crate) max_us: f64,
-}
-
-/// A figure of a load.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+/// A figure of a load. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Metric {
+    /// Requests a second that were answered as expected.
     Rate,
+    /// CPU time of the server for each answer.
     ServerCpu,
+    /// CPU time of the load generator for each answer.
     GeneratorCpu,
+    /// CPU time of client and server together.
+    BothCpu,
+    /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
+    ProgramCpu,
     Mean,
     P50,
     P90,
@@ -90,31 +54,23 @@ pub(crate) enum Metric {
     Longest,
     Shortest,
     Deviation,
+    /// Bytes a second that were received.
     ReceivedRate,
+    /// Growth of the server's resident memory for each connection, in bytes, for cases that report it.
     MemoryPerConnection,
     HandshakeRate,
-    /// CPU time of client and server together.
-    BothCpu,
-    ProgramCpu,
+    /// Growth of the anonymous memory of the server over the load, in bytes; may be negative.
     MemoryGrowth,
 }
 
 impl Figures {
     /// Returns the figures of a report; `memory_before` is the resident memory of the server before the
     /// connections, for cases that report their memory.
-    #[expect(clippy::cast_precision_loss, reason = "four digits are kept")]
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
-        let times = &report.response_time;
         let server = report.server.as_ref();
-        let grown = |before: u64| {
-            let after = server.map_or(before, |server| server.resident_max_bytes);
-            after.saturating_sub(before) as f64 / report.settings.connections as f64
-        };
         let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0);
         let failure = report.errors.first();
-        // Of no answer there is no time, and nothing that it has cost.
-        let has_answers = report.requests.answered > 0;
-        Self {
+        let figures = Self {
             answered: report.requests.answered,
             failed: report.failures(),
             failure: match failure.filter(|_| !report.is_clean()) {
@@ -123,41 +79,63 @@ impl Figures {
                 None => String::new(),
             },
             seconds: kept(report.elapsed_seconds),
-            rate: kept(report.achieved_requests_per_second),
-            times: has_answers.then(|| SpreadOfTimes {
-                min_us: kept(times.min_us),
-                mean_us: kept(times.mean_us),
-                deviation_us: kept(times.deviation_us),
-                p50_us: kept(times.p50_us),
-                p90_us: kept(times.p90_us),
-                p95_us: kept(times.p95_us),
-                p98_us: kept(times.p98_us),
-                p99_us: kept(times.p99_us),
-                max_us: kept(times.max_us),
-            }),
-            received_rate: Some(kept(report.received_rate())),
-            handshakes: handshakes.map(|handshakes| Handshakes {
-                per_second: kept(handshakes.per_second),
-                ..handshakes.clone()
-            }),
-            server_cpu: server.and_then(|server| server.cpu_us_per_request).map(kept),
-            generator_cpu: report.generator.cpu_us_per_request.map(kept),
             is_generator_limit: report.generator.is_limit,
             listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
-            memory_per_connection: memory_before.map(|before| kept(grown(before))),
-            ..Self::default()
+            handshakes: handshakes.cloned(),
+            values: BTreeMap::new(),
+        };
+        let figures = figures
+            .with(Metric::Rate, report.achieved_requests_per_second)
+            .with(Metric::ReceivedRate, report.received_rate())
+            .with(Metric::HandshakeRate, handshakes.map(|handshakes| handshakes.per_second))
+            .with(Metric::ServerCpu, server.and_then(|server| server.cpu_us_per_request))
+            .with(Metric::GeneratorCpu, report.generator.cpu_us_per_request)
+            .with(Metric::MemoryPerConnection, memory_before.map(|before| memory_each(report, before)));
+        // Of no answer there is no time.
+        if figures.answered == 0 {
+            return figures;
         }
+        let times = &report.response_time;
+        figures
+            .with(Metric::Mean, times.mean_us)
+            .with(Metric::P50, times.p50_us)
+            .with(Metric::P90, times.p90_us)
+            .with(Metric::P95, times.p95_us)
+            .with(Metric::P98, times.p98_us)
+            .with(Metric::P99, times.p99_us)
+            .with(Metric::Longest, times.max_us)
+            .with(Metric::Shortest, times.min_us)
+            .with(Metric::Deviation, times.deviation_us)
+    }
+
+    /// Returns the figures of a load generator that only counts.
+    pub(crate) fn counted(answered: u64, seconds: f64) -> Self {
+        let figures = Self { answered, seconds: kept(seconds), ..Self::default() };
+        figures.with(Metric::Rate, as_f64(answered) / seconds)
+    }
+
+    /// Adds the value of a metric, if there is one.
+    pub(crate) fn with(mut self, metric: Metric, value: impl Into<Option<f64>>) -> Self {
+        self.values.extend(value.into().map(|value| (metric, kept(value))));
+        self
+    }
+
+    /// Adds the part of each answer in a CPU time, if that is known.
+    pub(crate) fn with_cpu(self, metric: Metric, cpu: Option<Duration>) -> Self {
+        let count = as_f64(self.answered.max(1));
+        self.with(metric, cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count))
+    }
+
+    /// Returns `true` if requests were answered and none failed.
+    pub(crate) const fn is_clean(&self) -> bool {
+        self.answered > 0 && self.failed == 0
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as `skip_serializing_if` wants it")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-/// Returns the microseconds of CPU time for each of `count` requests.
-pub(crate) fn cpu_each(cpu: Duration, count: u64) -> f64 {
-    kept(cpu.as_secs_f64() * 1e6 / as_f64(count.max(1)))
+/// Returns the growth of the server's memory for each connection.
+fn memory_each(report: &Report, before: u64) -> f64 {
+    let after = report.server.as_ref().map_or(before, |server| server.resident_max_bytes);
+    as_f64(after.saturating_sub(before)) / as_f64(report.settings.connections)
 }
 
 /// Returns a count as a floating-point number.
@@ -166,22 +144,9 @@ pub(crate) const fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Four digits, which is what figures are worth.
-pub(crate) fn kept(value: f64) -> f64 {
+/// Returns four digits of a value: more digits of a figure mean nothing.
+fn kept(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
-}
-
-impl Figures {
-    /// Returns the figures of a load generator that only counts.
-    pub(crate) fn counted(answered: u64, seconds: f64) -> Self {
-        let rate = kept(as_f64(answered) / seconds);
-        Self { answered, seconds: kept(seconds), rate, ..Self::default() }
-    }
-
-    /// Returns `true` if requests were answered and none failed.
-    pub(crate) const fn is_clean(&self) -> bool {
-        self.answered > 0 && self.failed == 0
-    }
 }
 
 impl Metric {
@@ -191,6 +156,8 @@ impl Metric {
             Self::Rate => "requests/s",
             Self::ServerCpu => "server CPU per request",
             Self::GeneratorCpu => "generator CPU per request",
+            Self::BothCpu => "CPU of client and server",
+            Self::ProgramCpu => "CPU of the program alone",
             Self::Mean => "mean",
             Self::P50 => "p50",
             Self::P90 => "p90",
@@ -203,13 +170,11 @@ impl Metric {
             Self::ReceivedRate => "received/s",
             Self::MemoryPerConnection => "memory per connection",
             Self::HandshakeRate => "handshakes/s",
-            Self::BothCpu => "CPU of client and server",
-            Self::ProgramCpu => "CPU of the program alone",
             Self::MemoryGrowth => "memory growth",
         }
     }
 
-    /// A value with its unit.
+    /// Returns a value with its unit.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole bytes are shown")]
     pub(crate) fn format(self, value: f64) -> String {
         match self {
@@ -225,34 +190,17 @@ impl Metric {
         matches!(self, Self::Rate | Self::ReceivedRate | Self::HandshakeRate)
     }
 
-    /// The figure, where there is one.
+    /// Returns the figure, where there is one.
     pub(crate) fn of(self, figures: &Figures) -> Option<f64> {
-        let times = figures.times.as_ref();
         match self {
-            Self::Rate => Some(figures.rate),
-            Self::ServerCpu => figures.server_cpu,
-            Self::GeneratorCpu => figures.generator_cpu,
-            Self::BothCpu => Some(kept(figures.server_cpu? + figures.generator_cpu?)),
-            Self::ProgramCpu => figures.program_cpu,
-            Self::MemoryGrowth => figures.memory_growth,
-            Self::ReceivedRate => figures.received_rate,
-            Self::MemoryPerConnection => figures.memory_per_connection,
-            Self::HandshakeRate => figures.handshakes.as_ref().map(|handshakes| handshakes.per_second),
-            Self::Mean => times.map(|times| times.mean_us),
-            Self::P50 => times.map(|times| times.p50_us),
-            Self::P90 => times.map(|times| times.p90_us),
-            Self::P95 => times.map(|times| times.p95_us),
-            Self::P98 => times.map(|times| times.p98_us),
-            Self::P99 => times.map(|times| times.p99_us),
-            Self::Longest => times.map(|times| times.max_us),
-            Self::Shortest => times.map(|times| times.min_us),
-            Self::Deviation => times.map(|times| times.deviation_us),
+            Self::BothCpu => Some(Self::ServerCpu.of(figures)? + Self::GeneratorCpu.of(figures)?),
+            metric => figures.values.get(&metric).copied(),
         }
     }
 
-    /// The median of some rounds and their spread.
-    pub(crate) fn summary(self, rounds: &[Figures]) -> Option<Summary> {
-        Summary::of(&self.values(rounds)?)
+    /// Returns the median of some rounds, with its unit.
+    pub(crate) fn median(self, rounds: &[Figures]) -> Option<String> {
+        Summary::of(&self.values(rounds)?).map(|summary| self.format(summary.median))
     }
 
     /// Returns `ours` as a multiple of `theirs`, round by round; `None` for too few rounds, or if requests
@@ -262,13 +210,12 @@ impl Metric {
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }
     }
 
-    /// The values of all rounds, if no request failed in any.
+    /// Returns the values of all rounds, if no request failed in any.
     pub(crate) fn clean_values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
         self.values(rounds).filter(|_| rounds.iter().all(Figures::is_clean))
     }
 
-    /// The values of all rounds.
-    pub(crate) fn values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
+    fn values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
         rounds.iter().map(|figures| self.of(figures)).collect()
     }
 }

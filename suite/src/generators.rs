@@ -1,19 +1,19 @@
-//! Other load generators, which make the same load to check ours: how they are called, and what they print.
+//! Other load generators, which make the same load to check ours: their command lines and their output.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::case::{Amount, Case, Request, Security, Workload, whole_seconds};
-use crate::figures::{Figures, cpu_each, kept};
-use crate::results::Tool;
-use tempfile::TempDir;
+use anyhow::{Context as _, bail, ensure};
 use thruway_bench::usage;
 use thruway_net::Clock;
 
-use crate::process::{first_line, on_path, wait};
-use crate::server::{Server, ServerResources};
+use crate::case::{Case, Request, Security, Workload, whole_seconds};
+use crate::figures::{Figures, Metric};
+use crate::process::{Runner, first_line, on_path};
+use crate::results::Tool;
+use crate::server::Server;
 
 /// Another load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ impl Generator {
         match case.workload {
             Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
             Workload::Pipelining => &[Self::Wrk],
-            Workload::Persistence => &[Self::Ab],
+            Workload::KeepAlive => &[Self::Ab],
             Workload::Http2 => &[Self::H2load],
             Workload::CrossCheck if case.is_http2 => &[Self::H2load],
             Workload::CrossCheck => &Self::ALL,
@@ -57,7 +57,7 @@ impl Generator {
 
     /// Returns `true` if it is installed.
     pub(crate) fn is_there(self) -> bool {
-        on_path(self.name()).is_some()
+        on_path(self.name()).is_ok()
     }
 
     /// All that are on this machine, with their versions.
@@ -81,34 +81,24 @@ impl Generator {
         case: &Case,
         duration: Duration,
         server: &Server,
-        ground: ServerResources<'_>,
-    ) -> Result<Figures, String> {
-        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let mut command = self.command(case, duration, &server.address.to_string(), &directory)?;
-        let printed = directory.path().join("printed");
-        let output = File::create(&printed).map_err(|error| error.to_string())?;
-        command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        runner: Runner<'_>,
+    ) -> anyhow::Result<Figures> {
+        let directory = tempfile::tempdir()?;
+        let mut command = self.command(case, duration, &server.address.to_string(), directory.path())?;
         let (clock, before) = (Clock::system(), usage(server.id()));
         let start = clock.now_exact();
-        let mut child = ground.groups.start(&mut command).map_err(|error| error.to_string())?;
-        let ended = wait(&mut child, duration + PATIENCE, ground.stop);
-        ground.groups.forget(child.id());
-        let (status, own_cpu) = ended?;
+        let ended = runner.end_of(&mut command, duration + PATIENCE)?;
         let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
         let after = usage(server.id());
-        let text = fs::read_to_string(&printed).unwrap_or_default();
-        let found = self.read(&text).filter(|_| status.success());
+        ensure!(ended.status.success(), "`{}` ended with {}", self.name(), ended.status);
+        let printed = self.read(&ended.printed);
         let Printed { answered, failed, rate } =
-            found.ok_or_else(|| format!("`{}` ended with {status}", self.name()))?;
+            printed.with_context(|| format!("`{}` printed {:?}", self.name(), ended.printed))?;
         let server_cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
-        Ok(Figures {
-            failed,
-            failure: if failed > 0 { format!("as `{}` says", self.name()) } else { String::new() },
-            rate: kept(rate),
-            server_cpu: server_cpu.map(|cpu| cpu_each(cpu, answered)),
-            generator_cpu: Some(cpu_each(own_cpu, answered)),
-            ..Figures::counted(answered, seconds)
-        })
+        let failure = if failed > 0 { format!("as `{}` says", self.name()) } else { String::new() };
+        let figures = Figures { failed, failure, ..Figures::counted(answered, seconds) };
+        let figures = figures.with(Metric::Rate, rate).with_cpu(Metric::ServerCpu, server_cpu);
+        Ok(figures.with_cpu(Metric::GeneratorCpu, Some(ended.cpu)))
     }
 
     fn command(
@@ -116,31 +106,27 @@ impl Generator {
         case: &Case,
         duration: Duration,
         address: &str,
-        directory: &TempDir,
-    ) -> Result<Command, String> {
-        let Request::Get(target, _) = case.request else {
-            return Err(format!("`{}` knows no MCP", self.name()));
-        };
+        directory: &Path,
+    ) -> anyhow::Result<Command> {
+        let Request::Get(target, _) = &case.request else { bail!("`{}` knows no MCP", self.name()) };
         let scheme = if case.security == Security::None { "http" } else { "https" };
         let (connections, url) = (case.connections.to_string(), format!("{scheme}://{address}{target}"));
         let mut command = Command::new(self.name());
         match self {
             Self::Wrk => {
-                let seconds = duration.as_secs().max(1);
+                let seconds = whole_seconds(duration);
                 command.args(["-t1", "-c", &connections]).arg(format!("-d{seconds}s"));
                 if case.pipeline > 1 {
-                    command.arg("-s").arg(script(directory.path(), target, case.pipeline)?);
+                    command.arg("-s").arg(script(directory, target, case.pipeline)?);
                 }
             }
             Self::Ab => {
                 let persistent = case.is_persistent.then_some("-k");
                 command.arg("-q").args(persistent).args(["-c", &connections]);
-                match case.amount {
-                    Amount::Requests(requests, _) => command.args(["-n", &requests.to_string()]),
+                match case.requests {
+                    Some(requests) => command.args(["-n", &requests.to_string()]),
                     // A time sets the number to 50,000 unless a number follows.
-                    Amount::Time => {
-                        command.args(["-t", &whole_seconds(duration).to_string(), "-n", "100000000"])
-                    }
+                    None => command.args(["-t", &whole_seconds(duration).to_string(), "-n", "100000000"]),
                 };
             }
             Self::H2load => {
@@ -197,13 +183,14 @@ fn socket_errors(text: &str) -> u64 {
 }
 
 /// A script for wrk that sends `depth` requests at once.
-fn script(directory: &Path, target: &str, depth: u16) -> Result<String, String> {
+fn script(directory: &Path, target: &str, depth: u16) -> anyhow::Result<String> {
     let path = directory.join("pipeline.lua");
     let script = format!(
-        "local all\nfunction init()\n  local each = {{}}\n  for i = 1, {depth} do each[i] = wrk.format(nil, \"{target}\") end\n  \
+        "local all\nfunction init()\n  local each = {{}}\n  \
+         for i = 1, {depth} do each[i] = wrk.format(nil, \"{target}\") end\n  \
          all = table.concat(each)\nend\nfunction request() return all end\n"
     );
-    fs::write(&path, script).map_err(|error| error.to_string())?;
+    fs::write(&path, script)?;
     Ok(path.display().to_string())
 }
 
@@ -214,18 +201,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_they_print_is_understood() {
-        let wrk = "Running 1s test @ http://127.0.0.1/\n  64012 requests in 1.00s, 8.00MB read\n  Socket errors: connect 0, read 1, write 0, timeout 2\n  \
-                   Non-2xx or 3xx responses: 4\nRequests/sec:  64000.50\n";
-        let read = Generator::Wrk.read(wrk).unwrap();
-        assert_eq!(read, Printed { answered: 64_012, failed: 7, rate: 64_000.5 });
-        let ab = "Complete requests:      5000\nFailed requests:        80\nRequests per second:    181264.50 [#/sec] (mean)\n";
-        let read = Generator::Ab.read(ab).unwrap();
-        assert_eq!(read, Printed { answered: 4920, failed: 80, rate: 181_264.5 });
-        let h2load = "finished in 1.00s, 64494.00 req/s, 7.5MB/s\nrequests: 64510 total, 64510 started, 64494 done, 64494 succeeded, 0 failed, 0 errored, 3 timeout\n";
-        let read = Generator::H2load.read(h2load).unwrap();
-        assert_eq!(read, Printed { answered: 64_494, failed: 3, rate: 64_494.0 });
-        for generator in Generator::ALL {
+    fn the_output_of_each_is_understood() {
+        let wrk = "Running 1s test @ http://127.0.0.1/\n  64012 requests in 1.00s, 8.00MB read\n  \
+                   Socket errors: connect 0, read 1, write 0, timeout 2\n  Non-2xx or 3xx responses: 4\n\
+                   Requests/sec:  64000.50\n";
+        let ab = "Complete requests:      5000\nFailed requests:        80\n\
+                  Requests per second:    181264.50 [#/sec] (mean)\n";
+        let h2load = "finished in 1.00s, 64494.00 req/s, 7.5MB/s\nrequests: 64510 total, 64510 started, \
+                      64494 done, 64494 succeeded, 0 failed, 0 errored, 3 timeout\n";
+        for (generator, text, answered, failed, rate) in [
+            (Generator::Wrk, wrk, 64_012, 7, 64_000.5),
+            (Generator::Ab, ab, 4920, 80, 181_264.5),
+            (Generator::H2load, h2load, 64_494, 3, 64_494.0),
+        ] {
+            assert_eq!(generator.read(text), Some(Printed { answered, failed, rate }), "{generator:?}");
             assert_eq!(generator.read("cannot connect\n"), None);
         }
     }

@@ -2,26 +2,25 @@
 //! the id changes, answers that are counted. It keeps no times.
 
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use crate::case::{Case, Role};
-use crate::figures::{Figures, cpu_each};
+use anyhow::{Context as _, ensure};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use thruway_bench::{ProcessGroups, Revision, StopFlag, usage};
+use thruway_bench::{Revision, usage};
 use thruway_net::Clock;
 
+use crate::case::{Case, Role};
 use crate::cores::run_on;
+use crate::figures::{Figures, Metric};
 use crate::found::Found;
-use crate::process::guarded;
+use crate::process::{PipedChild, Runner};
 use crate::server::ServerResources;
 
-/// A server of ours on pipes. It is ended when this is dropped.
+/// A server of ours on pipes.
 pub(crate) struct HandWritten {
-    child: Child,
-    input: ChildStdin,
-    output: ChildStdout,
+    child: PipedChild,
     message: Vec<u8>,
     id_at: usize,
     next_id: u64,
@@ -29,40 +28,30 @@ pub(crate) struct HandWritten {
     /// All answers are as long as the first.
     answer_bytes: u64,
     received_bytes: u64,
-    groups: ProcessGroups,
-    stop: StopFlag,
 }
 
 impl HandWritten {
     /// Starts the server on its core.
-    pub(crate) fn start(ours: &Found, ground: ServerResources<'_>) -> Result<Self, String> {
-        let setup = ours.peer.setup(Role::Pipes).ok_or("it cannot be that")?;
+    pub(crate) fn start(ours: &Found, ground: ServerResources<'_>) -> anyhow::Result<Self> {
+        let setup = ours.peer.setup(Role::Pipes).context("it cannot be that")?;
         let mut command = Command::new(&ours.program);
-        command.args(&setup.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(&setup.arguments);
         run_on(&ground.cores.server);
-        let child = ground.groups.start(&mut command);
+        let child = PipedChild::start(&mut command, ground.runner);
         run_on(&ground.cores.load);
-        let mut child = child.map_err(|error| error.to_string())?;
-        let (input, output) = child.stdin.take().zip(child.stdout.take()).ok_or("it has no pipes")?;
         let message = message();
         let id = FIRST_ID.to_string();
         let id_at = message.windows(id.len()).position(|bytes| bytes == id.as_bytes()).unwrap_or_default();
-        let buffer = vec![0; BUFFER_BYTES];
         let mut started = Self {
-            child,
-            input,
-            output,
+            child: child?,
             message,
             id_at,
             next_id: FIRST_ID,
-            buffer,
+            buffer: vec![0; BUFFER_BYTES],
             answer_bytes: 0,
             received_bytes: 0,
-            groups: ground.groups.clone(),
-            stop: ground.stop.clone(),
         };
-        let (id, stop) = (started.child.id(), started.stop.clone());
-        guarded(id, PATIENCE, &stop, || started.exchange_first())?;
+        ground.runner.guarded(started.child.id(), PATIENCE, || started.exchange_first())?;
         Ok(started)
     }
 
@@ -72,10 +61,10 @@ impl HandWritten {
         case: &Case,
         warm_up: Duration,
         duration: Duration,
-    ) -> Result<Figures, String> {
+        runner: Runner<'_>,
+    ) -> anyhow::Result<Figures> {
         let window = u64::from(case.pipeline);
-        let (id, stop) = (self.child.id(), self.stop.clone());
-        guarded(id, warm_up + duration + PATIENCE, &stop, || {
+        runner.guarded(self.child.id(), warm_up + duration + PATIENCE, || {
             self.send(window)?;
             self.exchange(warm_up)?;
             let figures = self.measure(duration)?;
@@ -84,7 +73,7 @@ impl HandWritten {
         })
     }
 
-    fn measure(&mut self, duration: Duration) -> Result<Figures, String> {
+    fn measure(&mut self, duration: Duration) -> anyhow::Result<Figures> {
         let (clock, before) = (Clock::system(), usage(self.child.id()));
         let (start, cpu) = (clock.now_exact(), thread_cpu_time());
         let answered = self.exchange(duration)?;
@@ -92,21 +81,17 @@ impl HandWritten {
         let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
         let after = usage(self.child.id());
         let used = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
-        Ok(Figures {
-            server_cpu: used.map(|cpu| cpu_each(cpu, answered)),
-            generator_cpu: Some(cpu_each(own, answered)),
-            ..Figures::counted(answered, seconds)
-        })
+        let figures = Figures::counted(answered, seconds);
+        Ok(figures.with_cpu(Metric::ServerCpu, used).with_cpu(Metric::GeneratorCpu, Some(own)))
     }
 
-    /// Why the server has ended, if it has.
-    pub(crate) fn death(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok().flatten()?;
-        Some(format!("it has ended: {status}"))
+    /// Returns the status of the server, if it has ended.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.status()
     }
 
     /// The first answer tells how long all of them are.
-    fn exchange_first(&mut self) -> Result<(), String> {
+    fn exchange_first(&mut self) -> anyhow::Result<()> {
         self.send(1)?;
         let mut answer = Vec::new();
         while !answer.ends_with(b"\n") {
@@ -115,15 +100,13 @@ impl HandWritten {
             answer.extend_from_slice(&self.buffer[..n]);
         }
         let answer = String::from_utf8_lossy(&answer);
-        if !answer.contains(MESSAGE) {
-            return Err(format!("it answers {}", answer.escape_debug()));
-        }
+        ensure!(answer.contains(MESSAGE), "it answers {}", answer.escape_debug());
         self.answer_bytes = self.received_bytes;
         Ok(())
     }
 
     /// Sends a request after each response for `time`, and returns the number of responses.
-    fn exchange(&mut self, time: Duration) -> Result<u64, String> {
+    fn exchange(&mut self, time: Duration) -> anyhow::Result<u64> {
         let clock = Clock::system();
         let end = clock.now_exact() + time;
         let mut answered = 0;
@@ -136,20 +119,18 @@ impl HandWritten {
     }
 
     /// Receives the remaining responses, and checks that all are as long as the first.
-    fn receive_last(&mut self, unanswered: u64) -> Result<(), String> {
+    fn receive_last(&mut self, unanswered: u64) -> anyhow::Result<()> {
         let mut left = unanswered;
         while left > 0 {
             left = left.saturating_sub(self.receive()?);
         }
-        if self.received_bytes.is_multiple_of(self.answer_bytes) {
-            Ok(())
-        } else {
-            Err("some answers are longer or shorter than the first".to_owned())
-        }
+        let is_even = self.received_bytes.is_multiple_of(self.answer_bytes);
+        ensure!(is_even, "some answers are longer or shorter than the first");
+        Ok(())
     }
 
     /// So many requests with one write.
-    fn send(&mut self, requests: u64) -> Result<(), String> {
+    fn send(&mut self, requests: u64) -> anyhow::Result<()> {
         let mut batch = Vec::new();
         for _ in 0..requests {
             let id_at = batch.len() + self.id_at;
@@ -158,27 +139,16 @@ impl HandWritten {
             batch[id_at..id_at + id.len()].copy_from_slice(id.as_bytes());
             self.next_id = if self.next_id == LAST_ID { FIRST_ID } else { self.next_id + 1 };
         }
-        self.input.write_all(&batch).map_err(|error| format!("it reads no more: {error}"))
+        self.child.input.write_all(&batch).context("it reads no more")
     }
 
     /// Returns the number of responses in the next read.
-    fn receive(&mut self) -> Result<u64, String> {
-        let n = self.output.read(&mut self.buffer).map_err(|error| error.to_string())?;
-        if n == 0 {
-            return Err("it has closed its output".to_owned());
-        }
+    fn receive(&mut self) -> anyhow::Result<u64> {
+        let n = self.child.output.read(&mut self.buffer)?;
+        ensure!(n > 0, "it has closed its output");
         let read = &self.buffer[..n];
         self.received_bytes += n as u64;
         Ok(read.iter().map(|byte| u64::from(*byte == b'\n')).sum())
-    }
-}
-
-impl Drop for HandWritten {
-    fn drop(&mut self) {
-        // It has nothing to finish, and may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        self.groups.forget(self.child.id());
     }
 }
 

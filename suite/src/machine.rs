@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::results::{Environment, Tool};
-use rustix::process::{Resource, getrlimit};
 
 use crate::cores::Cores;
 use crate::found::Found;
-use crate::process::first_line;
+use crate::process::{descriptor_limit, first_line};
 
 /// Describes the machine and the software.
 pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environment {
@@ -25,7 +24,7 @@ pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environ
         placement: cores.describe().to_owned(),
         kernel: kernel.map_or_else(|_| unknown(), |kernel| kernel.trim().to_owned()),
         memory: memory().unwrap_or(0),
-        descriptors: getrlimit(Resource::Nofile).current,
+        descriptors: descriptor_limit(),
         tools,
     }
 }
@@ -39,18 +38,11 @@ fn version(ours: &Found) -> String {
     format!("{}{commit}{loader}", ours.version)
 }
 
-/// The commit that is checked out around `directory`, and whether the files differ from it.
+/// Returns the commit that is checked out around `directory`, with `-dirty` if files differ from it.
 fn commit(directory: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(directory).args(arguments).output().ok()?;
-        let printed = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| printed.trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let root = git(&["rev-parse", "--show-toplevel"])?;
-    // Reports are what changes when a suite is run.
-    let changes = git(&["-C", &root, "status", "--porcelain", "--", ".", ":!docs"])?;
-    Some(if changes.is_empty() { commit } else { format!("{commit} with changes") })
+    let mut git = Command::new("git");
+    git.arg("-C").arg(directory).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    first_line(&mut git).filter(|line| !line.starts_with("fatal: "))
 }
 
 fn memory() -> Option<u64> {

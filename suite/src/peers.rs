@@ -2,13 +2,15 @@
 //! configs.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
 use crate::case::{Case, Peers, Role, Workload};
-use crate::floor::RELAY;
-use crate::process;
+use crate::process::{first_line, room_for_clients};
 
 /// A server that can take part; ours is one of them.
 #[derive(Deserialize)]
@@ -99,10 +101,9 @@ impl From<RowSetup> for Setup {
             RowSetup::Words(text) => Self { arguments: words(&text), config: None },
             RowSetup::List(arguments) => Self { arguments, config: None },
             RowSetup::Configured { arguments, config } => {
-                let template = CONFIGS.iter().find(|(name, _)| *name == config);
-                let (_, text) =
-                    template.unwrap_or_else(|| panic!("peers.toml: there is no config `{config}`"));
-                Self { arguments: words(&arguments), config: Some((*text).to_owned()) }
+                let text = fs::read_to_string(templates().join(&config));
+                let text = text.unwrap_or_else(|error| panic!("peers.toml: config `{config}`: {error}"));
+                Self { arguments: words(&arguments), config: Some(text) }
             }
         }
     }
@@ -119,53 +120,10 @@ pub(crate) static PEERS: LazyLock<Vec<Peer>> = LazyLock::new(|| {
     file.unwrap_or_else(|error| panic!("peers.toml: {error}")).peer
 });
 
-/// Returns ours behind gateways, at nine addresses with the same port.
-pub(crate) fn backend() -> Setup {
-    let mut arguments = "serve --workers 1 --listen {address}".to_owned();
-    for place in 2..=9 {
-        arguments.push_str(" --listen 127.0.0.");
-        arguments.push_str(&place.to_string());
-        arguments.push_str(":{port}");
-    }
-    RowSetup::Words(arguments).into()
+/// Returns the folder of the config templates in this repository.
+pub(crate) fn templates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
-
-macro_rules! configs {
-    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../peers/", $name)))),*] };
-}
-
-/// The configs, each with its name in `suite/peers`.
-const CONFIGS: &[(&str, &str)] = configs![
-    "counted-thruway.toml"
-    "counted-tls-thruway.toml"
-    "gateway-access-log.toml"
-    "gateway-checks.toml"
-    "gateway-haproxy-tuned.cfg"
-    "gateway-haproxy.cfg"
-    "gateway-metrics.toml"
-    "gateway-nginx.conf"
-    "gateway-policies.toml"
-    "gateway-realistic.toml"
-    "gateway-rewriting.toml"
-    "gateway-routes.toml"
-    "gateway-servers.toml"
-    "gateway-thruway.toml"
-    "h2o.conf"
-    "haproxy.cfg"
-    "http2-gateway-haproxy.cfg"
-    "http2-gateway-nginx.conf"
-    "http2-gateway-thruway.toml"
-    "http2-h2o.conf"
-    "http2-nginx.conf"
-    "http2-thruway.toml"
-    "nginx.conf"
-    "tls-haproxy.cfg"
-    "tls-nginx.conf"
-    "tls-thruway.toml"
-];
-
-/// A backend that closes after each response.
-pub(crate) const CLOSING_BACKEND: &str = include_str!("../peers/closing.py");
 
 impl Program {
     /// Returns the place of a program that is built, below the folder `peers`.
@@ -183,13 +141,17 @@ impl Program {
 }
 
 impl Peer {
+    /// Returns `true` if it is the program under test.
+    pub(crate) const fn is_ours(&self) -> bool {
+        matches!(self.program, Program::Ours(_))
+    }
+
     /// Returns `true` if it can take part in a case.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
+        let is_named = case.peers.named().contains(&self.name);
         let is_chosen = match case.peers {
-            Peers::All => !self.is_extra,
-            Peers::AllAnd(names) => !self.is_extra || names.contains(&&*self.name),
-            Peers::Only(names) => names.contains(&&*self.name),
-            Peers::None => false,
+            Peers::All | Peers::AllAnd(_) => is_named || !self.is_extra,
+            Peers::Only(_) | Peers::None => is_named,
         };
         let is_other = self.name != case.ours && self.name != PEERS[0].name;
         is_chosen && is_other && self.setup(case.role()).is_some() && !self.not_in.contains(&case.workload)
@@ -198,7 +160,7 @@ impl Peer {
     /// Returns the number of connections that replaces `wanted`, if it has descriptors for fewer.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Others share connections to the backend between clients, or queue requests.
-        let room = if self.name == RELAY { process::room_for_clients(2) } else { None };
+        let room = if self.name == RELAY { room_for_clients(2) } else { None };
         room.filter(|room| *room < wanted)
     }
 
@@ -206,63 +168,93 @@ impl Peer {
     pub(crate) fn setup(&self, role: Role) -> Option<&Setup> {
         self.setups.get(&role)
     }
+
+    /// Returns the version for reports; `unknown` rather than an error.
+    pub(crate) fn version_of(&self, program: &Path, peers_from: Option<&Path>) -> String {
+        let within = |file: &str, before: String| {
+            let text = fs::read_to_string(peers_from?.join(file)).ok()?;
+            let (_, rest) = text.split_once(&before)?;
+            rest.split(['"', '\n', ' ']).next().map(str::to_owned)
+        };
+        let version = match &self.version {
+            Version::Printed(argument) => first_line(Command::new(program).arg(argument)),
+            Version::Locked(package) => within("Cargo.lock", format!("name = \"{package}\"\nversion = \"")),
+            Version::GoModule(module) => within("go/go.mod", format!("{module} ")),
+            Version::NpmLock(folder, package) => {
+                let before = format!("\"node_modules/{package}\": {{\n      \"version\": \"");
+                within(&format!("{folder}/{NPM_LOCK}"), before)
+            }
+            Version::Requirement(folder, package) => {
+                within(&format!("{folder}/{REQUIREMENTS}"), format!("\n{package}=="))
+            }
+            Version::Go => first_line(Command::new("go").arg("version").arg(program))
+                .and_then(|line| line.rsplit_once(": ").map(|(_, version)| version.to_owned())),
+        };
+        version.unwrap_or_else(|| "unknown".to_owned())
+    }
 }
+
+/// A relay that only passes on bytes, as a floor for gateways.
+pub(crate) const RELAY: &str = "relay";
+
+/// Lock file of a folder with npm packages.
+pub(crate) const NPM_LOCK: &str = "package-lock.json";
+
+/// Requirements of a folder with Python packages.
+pub(crate) const REQUIREMENTS: &str = "requirements.txt";
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::case::{ComparisonKind, Peers};
-    use crate::cases::cases;
+    use crate::case::{CASES, ComparisonKind};
 
     use super::*;
 
     #[test]
-    fn every_peer_that_a_case_names_is_in_the_table_once() {
-        let names: BTreeSet<_> = PEERS.iter().map(|peer| &*peer.name).collect();
+    fn every_peer_is_in_the_table_once_and_extra_ones_take_part_only_where_they_are_named() {
+        let names: BTreeSet<_> = PEERS.iter().map(|peer| &peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
-        for case in cases(Workload::all()) {
-            if let Peers::Only(named) | Peers::AllAnd(named) = case.peers {
-                assert!(named.iter().all(|name| names.contains(name)), "{}: {named:?}", case.name);
+        let mut used: BTreeSet<_> = CASES.iter().flat_map(|case| case.peers.named()).collect();
+        assert!(used.is_subset(&names), "{used:?}");
+        used.extend(CASES.iter().map(|case| &case.ours));
+        for extra in PEERS.iter().filter(|peer| peer.is_extra) {
+            assert!(used.contains(&extra.name) || CASES.iter().any(|case| case.needs(&extra.name)));
+            for case in CASES.iter().filter(|case| extra.takes_part(case)) {
+                assert!(case.peers.named().contains(&extra.name), "{}: {}", extra.name, case.name);
             }
         }
     }
 
     #[test]
-    fn another_setup_of_a_peer_takes_part_only_where_it_is_named() {
-        let extras: Vec<_> = PEERS.iter().filter(|peer| peer.is_extra).collect();
-        assert!(!PEERS[0].is_extra && extras.len() == 27);
-        for extra in extras {
-            let is_named = |case: &Case| match case.peers {
-                Peers::Only(named) | Peers::AllAnd(named) => named.contains(&&*extra.name),
-                Peers::All | Peers::None => false,
-            };
-            let is_named = |case: &Case| is_named(case) || case.ours == extra.name;
-            assert!(cases(Workload::all()).iter().any(is_named), "{}", extra.name);
+    fn the_relay_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
+        for case in CASES.iter().filter(|case| case.peers.named().iter().any(|name| name == RELAY)) {
+            assert!(case.between == ComparisonKind::Gateways && !case.is_http2, "{}", case.name);
         }
-    }
-
-    #[test]
-    fn who_reads_no_http_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
         let relay = PEERS.iter().find(|peer| peer.name == RELAY).unwrap();
-        for case in cases(Workload::all()) {
-            let is_named =
-                matches!(case.peers, Peers::Only(named) | Peers::AllAnd(named) if named.contains(&RELAY));
-            let can_be = case.between == ComparisonKind::Gateways && !case.is_http2;
-            assert!(can_be || !is_named, "{}", case.name);
-        }
         assert_eq!(relay.connections_instead_of(1), None);
-        assert_eq!(relay.connections_instead_of(u32::MAX), process::room_for_clients(2));
+        assert_eq!(relay.connections_instead_of(u32::MAX), room_for_clients(2));
         assert_eq!(PEERS[0].connections_instead_of(u32::MAX), None);
     }
 
     #[test]
     fn ours_can_be_everything_and_comes_first() {
         let ours = &PEERS[0];
-        assert!(matches!(ours.program, Program::Ours(_)));
+        assert!(ours.is_ours() && !ours.is_extra);
         let of_https = [Role::Tls, Role::Http2, Role::Http2Gateway];
-        for role in [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway].into_iter().chain(of_https) {
+        let others = [Role::Http, Role::Mcp, Role::Pipes, Role::Gateway, Role::Backend];
+        for role in others.into_iter().chain(of_https) {
             assert!(ours.setup(role).is_some(), "{role:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_found_in_the_lock_files_of_the_peers() {
+        let peers = templates().join("../../peers");
+        for peer in PEERS.iter().filter(|peer| !matches!(peer.version, Version::Printed(_) | Version::Go)) {
+            let version = peer.version_of(Path::new(""), Some(&peers));
+            let is_number = version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
+            assert!(is_number, "{}: {version}", peer.name);
         }
     }
 }

@@ -3,18 +3,7 @@
 
 use std::time::Duration;
 
-use crate::case::{Amount, Case, ComparisonKind, LoadCondition, Request};
-
-/// The wanted durations and rounds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RequestedPlan {
-    /// Each time.
-    pub(crate) duration: Duration,
-    /// Number of rounds of each case.
-    pub(crate) rounds: usize,
-    /// All of it together.
-    pub(crate) limit: Duration,
-}
+use crate::case::{Case, ComparisonKind, LoadCondition, Request};
 
 /// A case that will be measured.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,6 +32,19 @@ impl Plan {
     /// Warm-up of cases with few connections.
     pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
+    /// Returns as much of `cases` as fits into `limit`, at most with the wanted `duration` and `rounds`.
+    pub(crate) fn new(
+        mut cases: Vec<PlannedCase>,
+        duration: Duration,
+        rounds: usize,
+        limit: Duration,
+    ) -> Self {
+        cases.sort_by_key(|planned| planned.case.rank);
+        let mut plan = Self { duration, rounds, cases, left_out: Vec::new() };
+        while plan.estimated() > limit && plan.is_reduced(duration) {}
+        plan
+    }
+
     /// Returns the warm-up of `case`: each connection gets a response, from slower servers too. All
     /// connections are open before.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
@@ -57,31 +59,7 @@ impl Plan {
         }
     }
 
-    /// As much of `cases` as fits.
-    pub(crate) fn new(mut cases: Vec<PlannedCase>, asked: RequestedPlan) -> Self {
-        cases.sort_by_key(|planned| planned.case.rank);
-        let RequestedPlan { duration, rounds, limit } = asked;
-        let mut plan = Self { duration, rounds, cases, left_out: Vec::new() };
-        while plan.estimated_from(0, 0) > limit && plan.is_reduced(duration) {}
-        plan
-    }
-
-    /// About how long it takes from cell `cell` of case `case` on. A cell is one candidate in one round.
-    pub(crate) fn estimated_from(&self, case: usize, cell: usize) -> Duration {
-        let of = |planned: &PlannedCase| {
-            let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-            let cells = self.cell(&planned.case) * count(planned.candidates * self.rounds);
-            START * count(1 + planned.candidates) + cells
-        };
-        let rest = self.cases.get(case..).unwrap_or_default();
-        let whole: Duration = rest.iter().map(of).sum();
-        let done = rest.first().map_or(Duration::ZERO, |planned| {
-            self.cell(&planned.case) * u32::try_from(cell).unwrap_or(u32::MAX)
-        });
-        whole.saturating_sub(done)
-    }
-
-    /// Returns the time of each measurement of `case`, if its amount is a time.
+    /// Returns the time of each measurement of `case`, if it has no number of requests.
     pub(crate) fn duration_of(&self, case: &Case) -> Duration {
         match case {
             // A dozen requests on each connection.
@@ -91,23 +69,26 @@ impl Plan {
         }
     }
 
-    fn cell(&self, case: &Case) -> Duration {
-        let measured = match case.amount {
-            Amount::Time => self.duration_of(case),
-            Amount::Requests(_, about) => about,
+    fn estimated(&self) -> Duration {
+        let of = |PlannedCase { case, candidates }: &PlannedCase| {
+            let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            let measured = match case.requests {
+                None => self.duration_of(case),
+                Some(_) => Duration::from_millis(case.about_ms),
+            };
+            let each = Self::warm_up_of(case) + measured + PAUSE;
+            START * count(1 + candidates) + each * count(candidates * self.rounds)
         };
-        Self::warm_up_of(case) + measured + PAUSE
+        self.cases.iter().map(of).sum()
     }
 
     /// Takes the next step to a shorter plan; false if there is none.
     fn is_reduced(&mut self, asked: Duration) -> bool {
         let shortest = SHORTEST.min(asked);
         if self.duration > shortest {
-            let shorter = (self.duration * 9 / 10).max(shortest);
-            let share = shorter.as_secs_f64() / self.duration.as_secs_f64();
-            self.duration = shorter;
+            self.duration = (self.duration * 9 / 10).max(shortest);
             for planned in &mut self.cases {
-                planned.case.amount = planned.case.amount.in_less_time(share);
+                shorten(&mut planned.case);
             }
         } else if self.rounds > ROUNDS_MIN {
             self.rounds -= 1;
@@ -121,37 +102,24 @@ impl Plan {
     }
 }
 
-impl Amount {
-    /// Returns fewer requests for a shorter time, unless the load is short anyway.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a few requests more or less"
-    )]
-    fn in_less_time(self, share: f64) -> Self {
-        match self {
-            Self::Requests(requests, about) if about > SHORTEST => {
-                Self::Requests((requests as f64 * share) as u64, about.mul_f64(share))
-            }
-            other => other,
-        }
+/// Takes a tenth of the requests away, unless the load is short anyway.
+fn shorten(case: &mut Case) {
+    if u128::from(case.about_ms) > SHORTEST.as_millis() {
+        case.requests = case.requests.map(|requests| requests * 9 / 10);
+        case.about_ms = case.about_ms * 9 / 10;
     }
 }
 
-/// Other load generators count in whole seconds; where much is on its way at the same time, the first answers
-/// take long; and a few reloads must fall into the time.
+/// Returns `true` if a case cannot be shorter than a second. Other load generators count in whole seconds.
+/// Where much is on its way at the same time, the first answers take long. A few reloads must fall into the
+/// time.
 fn needs_a_second(case: &Case) -> bool {
     let counts_seconds = matches!(case.between, ComparisonKind::Generators | ComparisonKind::Clients);
     is_heavy(case) || counts_seconds || case.circumstance == LoadCondition::Reloads
 }
 
 fn is_heavy(case: &Case) -> bool {
-    let bytes = match case.request {
-        Request::Get(_, bytes) => bytes,
-        Request::Mcp(_) => 0,
-    };
-    bytes * u64::from(case.connections) > HEAVY_BYTES
+    matches!(case.request, Request::Get(_, bytes) if bytes * u64::from(case.connections) > HEAVY_BYTES)
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -173,119 +141,84 @@ const PAUSE: Duration = Duration::from_millis(150);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::{Peers, Workload};
-    use crate::cases::cases;
+    use crate::case::{CASES, Peers, Workload};
 
-    /// Returns every case, with `candidates` of them unless the case names its own.
-    fn planned(candidates: usize) -> Vec<PlannedCase> {
-        let count = |case: &Case| match case.peers {
-            Peers::All => candidates,
-            Peers::AllAnd(named) => candidates + named.len(),
-            Peers::Only(named) => 1 + named.len().min(candidates),
+    /// Returns every published case, with four candidates unless the case names its own.
+    fn planned() -> Vec<PlannedCase> {
+        let count = |case: &Case| match &case.peers {
+            Peers::All => 4,
+            Peers::AllAnd(named) => 4 + named.len(),
+            Peers::Only(named) => 1 + named.len().min(4),
             // Ours beside ours.
             Peers::None => 2,
         };
-        let all = cases(Workload::published()).into_iter();
-        all.map(|case| PlannedCase { candidates: count(&case), case }).collect()
+        let all = CASES.iter().filter(|case| Workload::published().contains(&case.workload));
+        all.map(|case| PlannedCase { candidates: count(case), case: case.clone() }).collect()
     }
 
     fn plan(limit: u64) -> Plan {
-        let limit = Duration::from_secs(limit);
-        Plan::new(planned(4), RequestedPlan { duration: SECOND, rounds: 5, limit })
+        Plan::new(planned(), SECOND, 6, Duration::from_secs(limit))
+    }
+
+    fn planned_case<'a>(plan: &'a Plan, name: &str) -> &'a Case {
+        &plan.cases.iter().find(|planned| planned.case.name == name).unwrap().case
     }
 
     #[test]
-    fn what_fits_is_measured_as_it_was_asked_for() {
-        let plan = plan(100_000);
-        assert_eq!((plan.duration, plan.rounds, plan.left_out.len()), (SECOND, 5, 0));
-        let mut all = planned(4);
-        all.sort_by_key(|planned| planned.case.rank);
-        assert_eq!(plan.cases, all);
-    }
-
-    #[test]
-    fn what_does_not_fit_is_shortened_then_measured_less_often_then_left_out_by_rank() {
+    fn cases_are_shortened_then_measured_less_often_then_left_out_by_rank() {
+        let all = plan(100_000);
+        assert_eq!((all.duration, all.rounds, all.cases.len()), (SECOND, 6, planned().len()));
+        // Fewer rounds have no interval of 95 %, so that the whole suite fits into half an hour.
         let [long, short, shorter] = [1800, 700, 300].map(plan);
-        assert!((SHORTEST..SECOND).contains(&long.duration) && long.rounds == 5, "{:?}", long.duration);
+        assert!((SHORTEST..SECOND).contains(&long.duration) && long.rounds == 6, "{:?}", long.duration);
         assert!(long.left_out.is_empty());
         assert_eq!((short.duration, short.rounds), (SHORTEST, ROUNDS_MIN), "{}", short.left_out.len());
         assert!(!shorter.left_out.is_empty());
         let worst_kept = shorter.cases.iter().map(|planned| planned.case.rank).max().unwrap();
-        for case in planned(4).into_iter().map(|planned| planned.case) {
+        for case in planned().into_iter().map(|planned| planned.case) {
             assert!(case.rank >= worst_kept || !shorter.left_out.contains(&case.name), "{}", case.name);
         }
         for (plan, limit) in [(long, 1800), (short, 700), (shorter, 300)] {
-            assert!(plan.estimated_from(0, 0) <= Duration::from_secs(limit), "{limit}");
+            assert!(plan.estimated() <= Duration::from_secs(limit), "{limit}");
         }
+        let least = Plan::new(planned(), SECOND, 2, Duration::ZERO);
+        assert_eq!((least.cases.len(), least.rounds), (1, 2));
+        assert_eq!(least.left_out.len(), planned().len() - 1);
     }
 
     #[test]
-    fn the_whole_suite_fits_into_half_an_hour() {
-        let asked = RequestedPlan { duration: SECOND, rounds: 6, limit: Duration::from_mins(30) };
-        let plan = Plan::new(planned(4), asked);
-        assert_eq!(plan.left_out.len(), 0);
-        // Fewer have no interval of 95 %.
-        assert_eq!(plan.rounds, 6);
-    }
-
-    #[test]
-    fn counted_requests_become_fewer_unless_they_are_few() {
-        let plan = plan(1800);
-        let amount = |name: &str| {
-            plan.cases.iter().find(|planned| planned.case.name == name).map(|planned| planned.case.amount)
-        };
-        let Some(Amount::Requests(requests, _)) = amount("keep-alive without -k") else { panic!("counted") };
-        assert!((12_500..50_000).contains(&requests), "{requests}");
-        let few = amount("stdio tools/call echo, 1000 requests");
-        assert!(matches!(few, Some(Amount::Requests(1000, _))), "{few:?}");
-    }
-
-    #[test]
-    fn one_case_is_left_however_short_the_time_is() {
-        let asked = RequestedPlan { duration: SECOND, rounds: 2, limit: Duration::ZERO };
-        let plan = Plan::new(planned(2), asked);
-        assert_eq!((plan.cases.len(), plan.rounds), (1, 2));
-        assert_eq!(plan.left_out.len(), planned(2).len() - 1);
-    }
-
-    #[test]
-    fn what_is_heavy_is_not_shortened_below_a_second() {
-        let plan = plan(650);
-        let duration = |name: &str| {
-            let planned = plan.cases.iter().find(|planned| planned.case.name == name);
-            planned.map(|planned| plan.duration_of(&planned.case))
-        };
-        assert_eq!(duration("gateway 1 MB c=200"), Some(SECOND));
-        assert_eq!(duration("connections held c=10000"), Some(SECOND));
-        for crowded in ["connections busy c=10000", "gateway 2 B c=10000"] {
-            assert_eq!(duration(crowded), Some(SECOND * 2), "{crowded}");
+    fn numbers_of_requests_become_smaller_and_heavy_cases_keep_a_second() {
+        let (long, short) = (plan(1800), plan(650));
+        let requests = planned_case(&long, "keep-alive without -k").requests.unwrap();
+        assert!((11_000..50_000).contains(&requests), "{requests}");
+        assert_eq!(planned_case(&long, "stdio tools/call echo, 1000 requests").requests, Some(1000));
+        for (name, duration) in [
+            ("gateway 1 MB c=200", SECOND),
+            ("connections held c=10000", SECOND),
+            ("connections busy c=10000", SECOND * 2),
+            ("gateway 2 B c=10000", SECOND * 2),
+            ("gateway 4 KB c=200", SHORTEST),
+        ] {
+            assert_eq!(short.duration_of(planned_case(&short, name)), duration, "{name}");
         }
-        assert_eq!(duration("gateway 4 KB c=200"), Some(SHORTEST));
     }
 
     /// Ten thousand connections had a fifth of a second, in which slow servers answer less than half of them.
     #[test]
     fn many_connections_and_large_answers_are_warmed_up_for_longer() {
-        let all = cases(Workload::all());
-        let warm_up = |name: &str| all.iter().find(|case| case.name == name).map(Plan::warm_up_of);
-        assert_eq!(warm_up("connections busy c=100"), Some(Plan::WARM_UP));
-        assert_eq!(warm_up("connections busy c=10000"), Some(SECOND));
-        assert_eq!(warm_up("gateway held c=10000"), Some(SECOND * 2));
-        assert_eq!(warm_up("gateway 1 MB c=200"), Some(SECOND / 2));
+        let plan = plan(100_000);
+        for (name, warm_up) in [
+            ("connections busy c=100", Plan::WARM_UP),
+            ("connections busy c=10000", SECOND),
+            ("gateway held c=10000", SECOND * 2),
+            ("gateway 1 MB c=200", SECOND / 2),
+        ] {
+            assert_eq!(Plan::warm_up_of(planned_case(&plan, name)), warm_up, "{name}");
+        }
         // Where connections are held, each is used: requests go to the one that has waited longest.
-        for case in all.iter().filter(|case| case.holds_connections()) {
+        for case in CASES.iter().filter(|case| case.holds_connections()) {
             let requests = case.rate.unwrap() * Plan::warm_up_of(case).as_secs_f64();
             assert!(requests >= f64::from(case.connections), "{}", case.name);
         }
-    }
-
-    #[test]
-    fn the_time_left_becomes_less_with_every_cell() {
-        let plan = plan(1500);
-        let cells = plan.rounds * 4;
-        let left: Vec<_> = (0..=cells).map(|cell| plan.estimated_from(0, cell)).collect();
-        assert!(left.windows(2).all(|two| two[1] < two[0]));
-        assert!(plan.estimated_from(1, 0) < left[cells]);
-        assert_eq!(plan.estimated_from(plan.cases.len(), 0), Duration::ZERO);
     }
 }

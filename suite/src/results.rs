@@ -1,17 +1,15 @@
-//! The results of a suite as a value: the schema of its JSON.
+//! The results of a suite, which are written as JSON.
 
-use schemars::{JsonSchema, Schema, schema_for};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::case::{ComparisonKind, Workload};
 use crate::figures::Figures;
-use thruway_bench::report::unreadable;
 
 /// The results of a suite. New fields may be added; a field changes its meaning or its unit only with another
 /// `format`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SuiteReport {
-    /// `thruway-bench-suite/2`.
+    /// `thruway-bench-suite/3`.
     pub(crate) format: String,
     /// The machine and the software of the run.
     pub(crate) environment: Environment,
@@ -30,7 +28,7 @@ pub(crate) struct SuiteReport {
 }
 
 /// The machine and the software of the run.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Environment {
     /// When it began, in UTC.
     pub(crate) date: String,
@@ -55,7 +53,7 @@ pub(crate) struct Environment {
 }
 
 /// A program that is no server.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Tool {
     /// Its name.
     pub(crate) name: String,
@@ -64,7 +62,7 @@ pub(crate) struct Tool {
 }
 
 /// The settings of the run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SuiteSettings {
     /// The command line.
     pub(crate) command: String,
@@ -79,7 +77,7 @@ pub(crate) struct SuiteSettings {
 }
 
 /// A server that took part.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct ServerFacts {
     /// Its name in the tables.
     pub(crate) name: String,
@@ -94,7 +92,7 @@ pub(crate) struct ServerFacts {
 }
 
 /// The results of a case.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct CaseResult {
     /// The workload it belongs to.
     pub(crate) workload: Workload,
@@ -102,18 +100,12 @@ pub(crate) struct CaseResult {
     pub(crate) name: String,
     /// The kind of comparison.
     pub(crate) between: ComparisonKind,
-    /// The command that makes the load.
-    pub(crate) command: String,
-    /// Connections at the same time.
-    pub(crate) connections: u64,
-    /// Requests that are unanswered on a connection, or on a pipe, at the same time.
-    pub(crate) pipeline: u64,
     /// The candidates; the first is ours.
     pub(crate) candidates: Vec<CandidateResult>,
 }
 
 /// The results of one candidate in a case.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct CandidateResult {
     /// Its name.
     pub(crate) name: String,
@@ -122,12 +114,12 @@ pub(crate) struct CandidateResult {
     /// Why there are no more of them than there are; absent if nothing happened.
     pub(crate) failure: Option<String>,
     /// Connections at the same time, where it has room for fewer than the case has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections: Option<u64>,
 }
 
 /// Something that was not measured.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Omission {
     /// A server, a tool or a case.
     pub(crate) what: String,
@@ -136,28 +128,8 @@ pub(crate) struct Omission {
 }
 
 impl SuiteReport {
-    /// `thruway-bench-suite/2`.
-    pub(crate) const FORMAT: &str = "thruway-bench-suite/2";
-
-    /// Returns the JSON Schema of the results.
-    pub(crate) fn schema() -> Schema {
-        schema_for!(SuiteReport)
-    }
-
-    /// As JSON.
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
-    }
-
-    /// Reads the output of [`to_json`](Self::to_json).
-    pub(crate) fn from_json(text: &str) -> Result<Self, String> {
-        let report: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
-        if report.format == Self::FORMAT {
-            Ok(report)
-        } else {
-            Err(format!("its format is `{}`, not `{}`", report.format.escape_debug(), Self::FORMAT))
-        }
-    }
+    /// `thruway-bench-suite/3`.
+    pub(crate) const FORMAT: &str = "thruway-bench-suite/3";
 
     /// Returns `true` if every request of every load was answered as expected, and every candidate lived to
     /// the end.

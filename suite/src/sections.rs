@@ -1,55 +1,58 @@
 //! The contents of a report in order: the summary, a section for each workload, the method.
 
-use crate::case::{ComparisonKind, Workload};
-use crate::figures::{Figures, Metric};
-use crate::floor::{self, RELAY};
-use crate::html;
-use crate::layout::LAYOUT;
-use crate::results::{CandidateResult, CaseResult, SuiteReport};
-use crate::tables::{self, Table};
-use crate::targets::{CEILING, TargetResult, judge};
 use serde::Serialize;
-use thruway_bench::report::{bytes, three_digits};
+use thruway_bench::report::{bytes, rate, three_digits};
 use thruway_bench::statistics::Ratio;
+
+use crate::case::Workload;
+use crate::figures::{Figures, Metric, as_f64};
+use crate::peers::RELAY;
+use crate::report::{LAYOUT, WorkloadLayout};
+use crate::results::{CandidateResult, CaseResult, SuiteReport};
+use crate::targets::{CEILING, TargetResult, judge};
 
 /// A part of a report.
 #[derive(Default, Serialize)]
 pub(crate) struct Section {
-    pub(crate) title: String,
-    pub(crate) paragraphs: Vec<String>,
-    pub(crate) tables: Vec<Table>,
-    /// Ratios of ours to theirs, drawn as bars.
-    #[serde(serialize_with = "html::drawn")]
-    pub(crate) bars: Vec<RatioBar>,
+    title: String,
+    paragraphs: Vec<String>,
+    tables: Vec<Table>,
     /// Commands and configs, each with its name.
-    pub(crate) listings: Vec<(String, String)>,
+    listings: Vec<(String, String)>,
 }
 
-/// A ratio to be drawn.
-pub(crate) struct RatioBar {
-    pub(crate) label: String,
-    pub(crate) ratio: Ratio,
-    /// `true` if more is better.
-    pub(crate) is_more_better: bool,
+/// A table of text.
+#[derive(Serialize)]
+struct Table {
+    caption: String,
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
 impl Section {
-    fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), ..Self::default() }
+    fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), ..Self::default() }
+    }
+
+    /// Adds a table, unless it has no rows.
+    fn table(&mut self, caption: impl Into<String>, heads: &[&str], rows: Vec<Vec<String>>) {
+        if !rows.is_empty() {
+            let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+            self.tables.push(Table { caption: caption.into(), heads, rows });
+        }
     }
 }
 
-/// All of them.
-pub(crate) fn all(report: &SuiteReport) -> Vec<Section> {
+/// Returns all sections.
+pub(crate) fn sections(report: &SuiteReport) -> Vec<Section> {
     let mut sections = vec![summary(report)];
-    sections.extend(Workload::all().iter().filter_map(|workload| of_workload(report, *workload)));
-    sections.extend(cross_checks(report));
+    sections.extend(LAYOUT.workload.iter().filter_map(|(name, layout)| of_workload(report, *name, layout)));
     sections.push(method(report));
     sections
 }
 
 /// Returns the summary: the targets, missed ones first, and the comparisons in which others are ahead.
-pub(crate) fn summary(report: &SuiteReport) -> Section {
+fn summary(report: &SuiteReport) -> Section {
     let mut section = Section::new("Summary");
     let mut judged = judge(report);
     section.paragraphs.extend(caveats(report));
@@ -58,41 +61,36 @@ pub(crate) fn summary(report: &SuiteReport) -> Section {
     // A stable sort: the order of the table within each kind.
     judged.sort_by_key(|target| target.is_met);
     let rows = judged.iter().map(target_row).collect();
-    let heads = ["target (ours / theirs)", "bound", "figure", "verdict"];
-    section.tables.extend(Table::prose("Targets", &heads, rows).or_nothing());
+    section.table("Targets", &["target (ours / theirs)", "bound", "figure", "verdict"], rows);
     let (compared, behind) = behind(report);
     let chance = coverage(report).map_or_else(String::new, chance);
     let caption = format!(
         "Comparisons in which another candidate is shown to be ahead (of {compared} comparisons, {chance})"
     );
-    section.tables.extend(
-        Table::prose(caption, &["case", "in what", "candidate, and ours / theirs"], behind).or_nothing(),
-    );
-    section
-        .tables
-        .extend(Table::prose("What failed", &["case", "who", "how"], failures(report)).or_nothing());
-    section.paragraphs.extend(dropped(report));
-    let left_out = Table::prose("Left out", &["because", "what"], left_out(report));
-    section.tables.extend(left_out.or_nothing());
+    section.table(caption, &["case", "in what", "candidate, and ours / theirs"], behind);
+    section.table("What failed", &["case", "candidate", "failure"], failures(report));
+    let all: Vec<_> = report.cases.iter().collect();
+    let drops = |candidate: &CandidateResult| {
+        let drops: u64 = candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
+        (drops > 0).then(|| format!(": {drops}"))
+    };
+    let text = "Listeners had no room for connections, which then took a second or more, so that times there \
+                are times of a queue";
+    section.paragraphs.extend(note(text, &all, drops));
+    section.table("Left out", &["because", "what"], left_out(report));
     section
 }
 
 fn caveats(report: &SuiteReport) -> Vec<String> {
     let environment = &report.environment;
     let mut caveats = vec![format!(
-        "{}, {}, on {} ({}), Linux {}.",
-        environment.date,
-        environment.version,
-        environment.cpu,
-        plural(environment.cores, "core"),
-        environment.kernel
+        "{}, {}, on {} ({} cores), Linux {}.",
+        environment.date, environment.version, environment.cpu, environment.cores, environment.kernel
     )];
     if environment.is_debug_build {
-        caveats.push(
-            "The load generator was compiled without optimisation: it is often the limit, rates and times say nothing, and CPU times of servers are all that \
-             counts here."
-                .to_owned(),
-        );
+        let text = "The load generator was compiled without optimization: it is often the limit, rates and \
+                    times say nothing, and only CPU times of servers count here.";
+        caveats.push(text.to_owned());
     }
     if report.is_interrupted {
         caveats.push("It was interrupted: this is what was measured until then.".to_owned());
@@ -103,20 +101,20 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
     caveats
 }
 
-/// Names the cases in which connections waited for a place in a queue.
-fn dropped(report: &SuiteReport) -> Option<String> {
-    let drops =
-        |candidate: &CandidateResult| candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
-    let candidates = report.cases.iter().flat_map(|case| {
-        case.candidates.iter().map(move |candidate| (&case.name, &candidate.name, drops(candidate)))
-    });
-    let found = candidates.filter(|(.., drops)| *drops > 0);
-    let found: Vec<_> =
-        found.map(|(case, name, drops): (_, _, u64)| format!("{case} ({name}: {drops})")).collect();
-    let list = found.join("; ");
-    (!found.is_empty()).then(|| {
-        format!("Listeners had no room for connections, which then took a second or more, so that times there are those of a queue: {list}.")
-    })
+/// Returns a sentence with the candidates for which `found` has a text.
+fn note(
+    text: &str,
+    cases: &[&CaseResult],
+    found: impl Fn(&CandidateResult) -> Option<String>,
+) -> Option<String> {
+    let candidates =
+        cases.iter().flat_map(|case| case.candidates.iter().map(move |candidate| (case, candidate)));
+    let list: Vec<_> = candidates
+        .filter_map(|(case, candidate)| {
+            Some(format!("{} ({}{})", case.name, candidate.name, found(candidate)?))
+        })
+        .collect();
+    (!list.is_empty()).then(|| format!("{text}: {}.", list.join("; ")))
 }
 
 fn in_a_sentence(judged: &[TargetResult]) -> String {
@@ -125,7 +123,8 @@ fn in_a_sentence(judged: &[TargetResult]) -> String {
     let met = count(|target| target.is_met);
     let sure = count(|target| is_measured(target) && !target.is_met && !target.is_close);
     format!(
-        "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole interval.",
+        "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole \
+         interval.",
         judged.len(),
         measured - met
     )
@@ -137,13 +136,12 @@ const fn is_measured(judged: &TargetResult) -> bool {
 }
 
 fn target_row(judged: &TargetResult) -> Vec<String> {
-    let figure = judged.figure.map_or_else(|| "–".to_owned(), tables::with_interval);
     let verdict = if judged.is_met { judged.verdict().to_owned() } else { judged.verdict().to_uppercase() };
-    vec![judged.target.clone(), judged.bound.clone(), figure, verdict]
+    vec![judged.target.clone(), judged.bound.clone(), cell(judged.figure.map(with_interval)), verdict]
 }
 
-/// Counts the comparisons, and returns those in which the whole interval says that others are better: a row
-/// for each case and metric.
+/// Counts the comparisons. Returns a row for each case and metric in which the whole interval says that
+/// others are better.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
     for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
@@ -155,7 +153,7 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
             };
             let ahead = ratios.into_iter().filter(|(_, ratio)| is_ahead(*ratio));
             let ahead: Vec<_> =
-                ahead.map(|(name, ratio)| format!("{name} {}", tables::with_interval(ratio))).collect();
+                ahead.map(|(name, ratio)| format!("{name} {}", with_interval(ratio))).collect();
             if !ahead.is_empty() {
                 rows.push(vec![case.name.clone(), metric.label().to_owned(), ahead.join("; ")]);
             }
@@ -170,11 +168,10 @@ fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     // Other servers of ours are a yardstick, and the relay and the ceiling do less work.
     let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
     let others = case.others().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
-    let ratios = others.filter_map(|other| Some((other.name.as_str(), tables::ratio(metric, ours, other)?)));
-    ratios.collect()
+    others.filter_map(|other| Some((&*other.name, metric.ratio(&ours.rounds, &other.rounds)?))).collect()
 }
 
-/// Returns the cases that were left out, by reason.
+/// Returns the omissions, by reason.
 fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &report.left_out {
@@ -203,228 +200,96 @@ fn failures(report: &SuiteReport) -> Vec<Vec<String>> {
     rows
 }
 
-fn of_workload(report: &SuiteReport, workload: Workload) -> Option<Section> {
-    let cases: Vec<_> = report
-        .cases
-        .iter()
-        .filter(|case| {
-            case.workload == workload && !case.between.is_about_generators() && case.ours().is_some()
-        })
-        .collect();
-    if cases.is_empty() {
+fn of_workload(report: &SuiteReport, workload: Workload, layout: &WorkloadLayout) -> Option<Section> {
+    let measured = report.cases.iter().filter(|case| case.workload == workload && case.ours().is_some());
+    let (generators, cases): (Vec<_>, Vec<_>) = measured.partition(|case| case.between.is_about_generators());
+    if cases.is_empty() && generators.is_empty() {
         return None;
     }
-    let layout = LAYOUT.of(workload);
     let mut section = Section::new(&layout.title);
-    section.paragraphs.extend(limited(&cases));
-    section.paragraphs.extend(with_fewer_connections(&cases));
-    match workload {
-        Workload::McpHttp => section.tables = mcp_http(&cases),
-        Workload::McpStdio => section.tables = mcp_stdio(&cases),
-        Workload::Gateway => {
-            section.tables = gateway(&cases, &layout.metrics);
-            if floor::has_relay(&cases) {
-                section.paragraphs.extend(layout.about.clone());
-            }
-            section.tables.extend(floor::tables(&cases));
-        }
-        _ => {
-            section.paragraphs.extend(layout.about.clone());
-            section.tables = beside(&cases, &layout.metrics);
-        }
-    }
-    match workload {
-        Workload::Persistence => section.tables.extend(tables::outcomes(&cases)),
-        Workload::McpClient => section.tables.extend(tables::ratios_by_case(&cases, Metric::BothCpu)),
-        Workload::Pipelining => section.tables.extend(gain_of_pipelining(&cases)),
-        _ => {}
-    }
-    section.bars = bars(&cases);
+    section.paragraphs.extend(layout.about.clone());
+    let is_limit = |candidate: &CandidateResult| {
+        let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
+        (limited * 2 > candidate.rounds.len()).then(String::new)
+    };
+    let text =
+        "The load generator used up its core, or waited for one, so that rates say little in these cases";
+    section.paragraphs.extend(note(text, &cases, is_limit));
+    let fewer = |candidate: &CandidateResult| Some(format!(": {}", candidate.connections?));
+    let text = "Fewer connections than the case has, as descriptors are not enough";
+    section.paragraphs.extend(note(text, &cases, fewer));
+    figures(&mut section, "Figures", &cases, &layout.metrics);
+    floor(&mut section, &cases);
+    shares(&mut section, &cases, &layout.shares);
+    // The same load on the same server of ours, by other load generators in turn.
+    let caption = "Is the load generator to be trusted? Rates must agree where the server is the limit";
+    figures(&mut section, caption, &generators, &[Metric::Rate, Metric::GeneratorCpu]);
     Some(section)
 }
 
-/// Names the cases in which the load generator was the limit in most rounds.
-fn limited(cases: &[&CaseResult]) -> Option<String> {
-    let is_limited = |candidate: &&CandidateResult| {
-        let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
-        limited * 2 > candidate.rounds.len()
-    };
-    let limited = cases.iter().filter_map(|case| {
-        let names: Vec<_> =
-            case.candidates.iter().filter(is_limited).map(|candidate| candidate.name.as_str()).collect();
-        (!names.is_empty()).then(|| format!("{} ({})", case.name, names.join(", ")))
-    });
-    let limited: Vec<_> = limited.collect();
-    let list = limited.join("; ");
-    (!limited.is_empty()).then(|| {
-        format!(
-            "The load generator used up its core, or waited for one, so that rates say little there: {list}."
-        )
-    })
-}
-
-/// Names the candidates with fewer connections than the others.
-fn with_fewer_connections(cases: &[&CaseResult]) -> Option<String> {
-    let of_case = |case: &CaseResult| {
-        let fewer = case.candidates.iter().filter_map(|candidate| {
-            Some(format!("{} had {} in {}", candidate.name, candidate.connections?, case.name))
-        });
-        fewer.collect::<Vec<_>>()
-    };
-    let fewer: Vec<_> = cases.iter().flat_map(|case| of_case(case)).collect();
-    (!fewer.is_empty()).then(|| {
-        format!("Fewer connections than the case has, as descriptors are not enough: {}.", fewer.join("; "))
-    })
-}
-
-/// Medians in each metric, then the ratios in rate and CPU time.
-fn beside(cases: &[&CaseResult], metrics: &[Metric]) -> Vec<Table> {
-    let medians = metrics.iter().filter_map(|metric| tables::by_case(cases, *metric));
-    let ratios = [Metric::ServerCpu, Metric::Rate];
-    medians.chain(ratios.iter().filter_map(|metric| tables::ratios_by_case(cases, *metric))).collect()
-}
-
-fn gain_of_pipelining(cases: &[&CaseResult]) -> Option<Table> {
-    let (first, deeper) = cases.split_first()?;
-    let mut heads = vec![String::new()];
-    heads.extend(deeper.iter().map(|case| format!("depth {}", case.pipeline)));
-    let rows = tables::names(cases).into_iter().filter_map(|name| {
-        let one = Metric::Rate.clean_values(&first.candidate(name)?.rounds)?;
-        let gains = deeper.iter().map(|case| {
-            let many = Metric::Rate.clean_values(&case.candidate(name)?.rounds)?;
-            Ratio::of_unpaired(&many, &one).map(|gain| format!("×{}", three_digits(gain.median)))
-        });
-        let gains = gains.map(|gain| gain.unwrap_or_else(|| "–".to_owned()));
-        Some([name.to_owned()].into_iter().chain(gains).collect())
-    });
-    let caption = "requests/s with pipelining, as a multiple of those without";
-    Table::new(caption, heads, rows.collect()).or_nothing()
-}
-
-fn mcp_http(cases: &[&CaseResult]) -> Vec<Table> {
-    let is_closing = |case: &CaseResult| case.name.contains("a connection for each request");
-    let chosen = |is: &dyn Fn(&CaseResult) -> bool| -> Vec<&CaseResult> {
-        cases.iter().copied().filter(|case| is(case)).collect()
-    };
-    let by_operation = chosen(&|case| case.connections == 1 && !is_closing(case));
-    let is_echo = |case: &CaseResult| case.name.starts_with("mcp tools/call echo c=");
-    let by_concurrency = chosen(&|case| is_echo(case) && !is_closing(case));
-    let persistence = chosen(&|case| is_echo(case) && case.connections == 1);
-    let with_peers = chosen(&|case| case.others().next().is_some());
-    let mut all = Vec::new();
-    all.extend(tables::in_full("By operation, on one connection (ours)", &by_operation));
-    all.extend(tables::in_full("By concurrency (ours)", &by_concurrency));
-    all.extend(tables::in_full("With and without a connection for each request (ours)", &persistence));
-    all.extend(beside(&with_peers, &[Metric::Rate, Metric::ServerCpu, Metric::P99]));
-    all
-}
-
-fn mcp_stdio(cases: &[&CaseResult]) -> Vec<Table> {
-    let (varied, by_operation): (Vec<_>, Vec<_>) =
-        cases.iter().copied().partition(|case| case.name.contains(','));
-    let with_peers: Vec<_> = varied.iter().copied().filter(|case| case.candidates.len() > 1).collect();
-    let mut all = Vec::new();
-    all.extend(tables::in_full("By operation, one request at a time (ours)", &by_operation));
-    for metric in [Metric::Rate, Metric::Mean, Metric::ServerCpu] {
-        let table = tables::by_candidate(&by_operation, metric);
-        all.extend(
-            table.map(|table| Table { caption: format!("Pipes against HTTP: {}", metric.label()), ..table }),
-        );
-    }
-    all.extend(tables::in_full("By number of requests and by window (ours)", &varied));
-    all.extend(beside(&with_peers, &[Metric::Rate, Metric::ServerCpu, Metric::P99]));
-    all
-}
-
-fn gateway(cases: &[&CaseResult], metrics: &[Metric]) -> Vec<Table> {
-    let mut all = Vec::new();
-    for (group, caption) in GATEWAY_GROUPS {
-        let cases: Vec<_> = cases.iter().copied().filter(|case| gateway_group(case) == group).collect();
-        for table in metrics.iter().filter_map(|metric| tables::by_candidate(&cases, *metric)) {
-            all.push(Table { caption: format!("{caption}: {}", table.caption), ..table });
-        }
-        all.extend(tables::outcomes(&cases));
-    }
-    all
-}
-
-/// The cases of W6 that stand together, as they have the same candidates.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum GatewayGroup {
-    BySize,
-    Closing,
-    Edges,
-    Settings,
-}
-
-const GATEWAY_GROUPS: [(GatewayGroup, &str); 4] = [
-    (GatewayGroup::BySize, "Before a backend that keeps its connections"),
-    (GatewayGroup::Closing, "Before a backend that closes after each response"),
-    (GatewayGroup::Edges, "One connection, ten thousand, and shared cores"),
-    (GatewayGroup::Settings, "Ours with more in the config, and while it is read again"),
-];
-
-fn gateway_group(case: &CaseResult) -> GatewayGroup {
-    let is_by_size = [50, 200, 500].iter().any(|count| case.name.ends_with(&format!("B c={count}")));
-    match case.between {
-        ComparisonKind::GatewaysBeforeClosing => GatewayGroup::Closing,
-        _ if is_by_size => GatewayGroup::BySize,
-        _ if case.candidates.iter().all(|candidate| candidate.name.starts_with(OURS)) => {
-            GatewayGroup::Settings
-        }
-        _ => GatewayGroup::Edges,
-    }
-}
-
-/// Of the cases that are never left out, in the metric that says most.
-fn bars(cases: &[&CaseResult]) -> Vec<RatioBar> {
-    let mut bars = Vec::new();
-    for case in cases {
-        let Some(ours) = case.ours() else { continue };
-        for other in case.others() {
-            let metric = if other.rounds.iter().any(|figures| figures.server_cpu.is_none()) {
-                Metric::Rate
-            } else {
-                Metric::ServerCpu
-            };
-            let ratio = tables::ratio(metric, ours, other);
-            bars.extend(ratio.map(|ratio| RatioBar {
-                label: bar_label(&case.name, &other.name, metric, ratio.median),
-                ratio,
-                is_more_better: metric.is_more_better(),
-            }));
-        }
-    }
-    bars
-}
-
-/// Returns the label of a bar, as wide as a phone: of a long case name, its beginning.
-fn bar_label(case: &str, other: &str, metric: Metric, ratio: f64) -> String {
-    let metric = if metric == Metric::ServerCpu { "server CPU" } else { metric.label() };
-    let rest = format!(" / {other}: {metric} ×{ratio:.2}");
-    let (case, room) = (tables::shortened(case), LABEL_MAX.saturating_sub(rest.chars().count()));
-    if case.chars().count() <= room {
-        return format!("{case}{rest}");
-    }
-    let beginning: String = case.chars().take(room.saturating_sub(1)).collect();
-    format!("{}…{rest}", beginning.trim_end())
-}
-
-fn cross_checks(report: &SuiteReport) -> Option<Section> {
-    let cases: Vec<_> = report
-        .cases
+/// Adds a table with a row for each candidate of each case: the medians of `metrics`, and ours as a multiple
+/// of theirs. Metrics without a figure have no column.
+fn figures(section: &mut Section, caption: &str, cases: &[&CaseResult], metrics: &[Metric]) {
+    let measured: Vec<_> = cases
         .iter()
-        .filter(|case| case.between.is_about_generators() && case.ours().is_some())
+        .flat_map(|case| case.ours().into_iter().chain(case.others()).map(move |candidate| (case, candidate)))
         .collect();
-    let mut section = Section::new("Is the load generator to be trusted?");
-    section.paragraphs.push(
-        "The same load on the same server of ours, made by `thruway bench` and by other load generators in turn. Rates must agree where the server is the limit."
-            .to_owned(),
-    );
-    for metric in [Metric::Rate, Metric::GeneratorCpu] {
-        section.tables.extend(tables::by_candidate(&cases, metric));
+    let is_known =
+        |metric: &&Metric| measured.iter().any(|(_, candidate)| metric.median(&candidate.rounds).is_some());
+    let metrics: Vec<_> = metrics.iter().filter(is_known).copied().collect();
+    let compared: Vec<_> = metrics.iter().filter(|metric| RATIOS.contains(metric)).copied().collect();
+    let ratio_heads: Vec<_> =
+        compared.iter().map(|metric| format!("ours / theirs: {}", metric.label())).collect();
+    let mut heads = vec!["case", "candidate"];
+    heads.extend(metrics.iter().map(|metric| metric.label()));
+    heads.extend(ratio_heads.iter().map(String::as_str));
+    heads.push("answered / failed");
+    let row = |(case, candidate): &(&&CaseResult, &CandidateResult)| {
+        let medians = metrics.iter().map(|metric| metric.median(&candidate.rounds));
+        let ours = case.ours().filter(|ours| ours.name != candidate.name);
+        let ratios = compared
+            .iter()
+            .map(|metric| Some(with_interval(metric.ratio(&ours?.rounds, &candidate.rounds)?)));
+        let mut row = vec![case.name.clone(), candidate.name.clone()];
+        row.extend(medians.chain(ratios).map(cell));
+        row.push(outcome(&candidate.rounds));
+        row
+    };
+    section.table(caption, &heads, measured.iter().map(row).collect());
+}
+
+/// Adds a table with the cost of a relay that reads no HTTP, as a multiple of the cost of each gateway.
+fn floor(section: &mut Section, cases: &[&CaseResult]) {
+    let mut rows = Vec::new();
+    for case in cases {
+        let Some(relay) = case.candidate(RELAY) else { continue };
+        for other in case.ours().into_iter().chain(case.others()).filter(|other| other.name != RELAY) {
+            let ratios = COMPARED.map(|metric| metric.ratio(&relay.rounds, &other.rounds).map(with_interval));
+            rows.push([case.name.clone(), other.name.clone()].into_iter().chain(ratios.map(cell)).collect());
+        }
     }
-    (!section.tables.is_empty()).then_some(section)
+    let heads = COMPARED.map(|metric| format!("{RELAY} / candidate: {}", metric.label()));
+    let heads: Vec<_> = ["case", "candidate"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    section.table("The floor: a relay that reads no HTTP", &heads, rows);
+}
+
+/// Adds a table with the rate of each candidate in one case, as a multiple of its own rate in another case.
+fn shares(section: &mut Section, cases: &[&CaseResult], pairs: &[[String; 2]]) {
+    let find = |name: &String| cases.iter().find(|case| case.name == *name);
+    let mut rows = Vec::new();
+    for [case, base] in pairs {
+        let (Some(measured), Some(base_case)) = (find(case), find(base)) else { continue };
+        for candidate in &measured.candidates {
+            let rates =
+                |case: &CaseResult| Metric::Rate.clean_values(&case.candidate(&candidate.name)?.rounds);
+            let share = rates(measured).zip(rates(base_case));
+            if let Some(share) = share.and_then(|(rates, base)| Ratio::of_unpaired(&rates, &base)) {
+                let share = with_interval(share);
+                rows.push(vec![format!("`{case}` / `{base}`"), candidate.name.clone(), share]);
+            }
+        }
+    }
+    section.table("Requests/s in one case, divided by those in another", &["cases", "candidate", "×"], rows);
 }
 
 fn method(report: &SuiteReport) -> Section {
@@ -432,8 +297,7 @@ fn method(report: &SuiteReport) -> Section {
     section.paragraphs.push(LAYOUT.method.clone());
     section.paragraphs.extend(coverage(report).map(|coverage| {
         format!(
-            "Intervals hold the true ratio in {:.1} of 100 cases at least, whatever the distribution: their ends are the least and the greatest ratio, or \
-             further in where there are more than eight rounds.",
+            "Intervals contain the true ratio in {:.1} of 100 cases at least, whatever the distribution.",
             coverage * 100.0
         )
     }));
@@ -441,43 +305,30 @@ fn method(report: &SuiteReport) -> Section {
     let descriptors =
         environment.descriptors.map_or_else(|| "without limit".to_owned(), |most| most.to_string());
     let settings = &report.settings;
+    let times = format!("{} s, {} s of warm-up", settings.duration_seconds, settings.warm_up_seconds);
     let mut rows = vec![
         ("date", environment.date.clone()),
         ("version", environment.version.clone()),
-        ("processor", format!("{}, {}", environment.cpu, plural(environment.cores, "core"))),
+        ("processor", format!("{}, {} cores", environment.cpu, environment.cores)),
         ("placement", environment.placement.clone()),
         ("memory", bytes(environment.memory)),
         ("kernel", format!("Linux {}", environment.kernel)),
         ("descriptors of a process", descriptors),
         ("rounds", settings.rounds.to_string()),
-        (
-            "measured each time",
-            format!(
-                "{} s, after {} s of warm-up; more with ten thousand connections or large answers",
-                settings.duration_seconds, settings.warm_up_seconds
-            ),
-        ),
-        ("took", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
+        ("each measurement", format!("{times}; more with ten thousand connections or large answers")),
+        ("total", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
     ];
     rows.extend(environment.tools.iter().map(|tool| (tool.name.as_str(), tool.version.clone())));
     let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    section.tables.extend(Table::prose("Environment", &["what", "value"], rows).or_nothing());
+    section.table("Environment", &["what", "value"], rows);
     let servers = report.servers.iter().map(|server| {
         vec![server.name.clone(), server.version.clone(), server.about.clone(), server.command.clone()]
     });
-    let heads = ["server", "version", "how it is set up", "command"];
-    section.tables.extend(Table::prose("Servers", &heads, servers.collect()).or_nothing());
+    section.table("Servers", &["server", "version", "setup", "command"], servers.collect());
     section.listings.push(("To repeat it".to_owned(), settings.command.clone()));
-    let commands: Vec<_> =
-        report.cases.iter().map(|case| format!("# {}\n{}", case.name, case.command)).collect();
-    section.listings.push(("The loads".to_owned(), commands.join("\n")));
     let configs = report.servers.iter().filter_map(|server| Some((&server.name, server.config.clone()?)));
     section.listings.extend(configs.map(|(name, config)| (format!("The config of {name}"), config)));
     section
-}
-
-fn plural(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the share of comparisons of equals in which one looks ahead: half of the cases outside of the
@@ -492,11 +343,26 @@ fn coverage(report: &SuiteReport) -> Option<f64> {
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
 }
 
+fn cell(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
+    format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
+}
+
+/// Counts the answered and the failed requests of all rounds.
+fn outcome(rounds: &[Figures]) -> String {
+    let sum = |count: fn(&Figures) -> u64| rate(as_f64(rounds.iter().map(count).sum()));
+    format!("{} / {}", sum(|figures| figures.answered), sum(|figures| figures.failed))
+}
+
 /// The metrics in which others may be ahead.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
-/// Characters above a bar.
-const LABEL_MAX: usize = 60;
+/// The metrics with a column of ratios.
+const RATIOS: [Metric; 5] =
+    [Metric::Rate, Metric::ServerCpu, Metric::P99, Metric::BothCpu, Metric::GeneratorCpu];
 
 /// Prefix of the names of ours.
 const OURS: &str = "thruway";

@@ -1,39 +1,28 @@
 //! One case after the other: its candidates are started, loaded in turn and ended.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::case::{Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
-use crate::plan::{Plan, PlannedCase};
-use crate::results::{CandidateResult, CaseResult, Omission};
+use anyhow::Context as _;
 use thruway_bench::compare::measure_in_turn;
 use thruway_net::Clock;
 
+use crate::case::{CLOSING_BACKEND, Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
 use crate::contender::{Cell, Contender, Entry, Measured};
 use crate::cores::run_on;
 use crate::found::Found;
 use crate::generators::Generator;
+use crate::plan::{Plan, PlannedCase};
 use crate::process;
+use crate::results::{CaseResult, Omission};
 use crate::server::{Server, ServerResources};
-use crate::terminal::Failure;
-use crate::terminal::ProgressLine;
 
 /// The servers, and the results so far.
 pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Found],
-    pub(crate) python: Option<PathBuf>,
     pub(crate) ground: ServerResources<'a>,
-    pub(crate) limit: Duration,
     pub(crate) results: Vec<CaseResult>,
     pub(crate) left_out: Vec<Omission>,
-}
-
-/// When it began, and how far it should be.
-struct Progress<'a> {
-    plan: &'a Plan,
-    start: Duration,
-    limit: Duration,
 }
 
 impl Session<'_> {
@@ -50,26 +39,26 @@ impl Session<'_> {
         feasible
     }
 
-    /// Measures the planned cases, until all are done, the time is over, or a signal comes.
-    pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), Failure> {
-        let progress = Progress { plan, start: Clock::system().now_exact(), limit: self.limit };
+    /// Measures the planned cases, until all are done, `limit` is over, or a signal comes.
+    pub(crate) fn run(&mut self, plan: &Plan, limit: Duration) {
+        let end = Clock::system().now_exact() + limit;
         for name in &plan.left_out {
             self.leave_out(name, "there is no time for it within `--limit`");
         }
-        for (place, planned) in plan.cases.iter().enumerate() {
-            if self.ground.stop.is_set() {
-                self.leave_out(&planned.case.name, "it was interrupted before");
-            } else if progress.is_over() {
-                self.leave_out(&planned.case.name, "the time of `--limit` was over");
+        for (place, PlannedCase { case, .. }) in plan.cases.iter().enumerate() {
+            if self.ground.runner.stop.is_set() {
+                self.leave_out(&case.name, "it was interrupted before");
+            } else if is_over(end) {
+                self.leave_out(&case.name, "the time of `--limit` was over");
             } else {
-                self.measure(&planned.case, place, &progress)?;
+                eprintln!("{} of {}: {}", place + 1, plan.cases.len(), case.name);
+                self.measure(case, plan, end);
             }
         }
-        Ok(())
     }
 
-    /// On the cores that the case asks for.
-    fn measure(&mut self, case: &Case, place: usize, progress: &Progress<'_>) -> Result<(), Failure> {
+    /// Measures a case on the cores that it asks for.
+    fn measure(&mut self, case: &Case, plan: &Plan, end: Duration) {
         let apart = self.ground.cores;
         let (shared, one) = (apart.shared(), apart.one());
         let cores = match case.circumstance {
@@ -77,36 +66,40 @@ impl Session<'_> {
             LoadCondition::OneCore => &one,
             LoadCondition::Usual | LoadCondition::Reloads => apart,
         };
-        let ground = ServerResources { cores, ..self.ground };
-        run_on(&ground.cores.load);
-        let measured = self.measure_on(ground, case, place, progress);
+        run_on(&cores.load);
+        match self.measure_on(ServerResources { cores, ..self.ground }, case, plan, end) {
+            Ok(result) => self.results.push(result),
+            Err(error) => self.leave_out(&case.name, format!("{error:#}")),
+        }
         run_on(&apart.load);
-        measured
     }
 
     fn measure_on(
-        &mut self,
+        &self,
         ground: ServerResources<'_>,
         case: &Case,
-        place: usize,
-        progress: &Progress<'_>,
-    ) -> Result<(), Failure> {
-        let (mut backend, mut shared) = match self.surroundings(case, ground) {
-            Ok(surroundings) => surroundings,
-            Err(because) => {
-                self.leave_out(&case.name, because);
-                return Ok(());
-            }
+        plan: &Plan,
+        end: Duration,
+    ) -> anyhow::Result<CaseResult> {
+        let start = |name: &str, role| {
+            let found = self.server(name).with_context(|| format!("`{name}` is not there"))?;
+            Server::start(found, role, None, ground)
         };
-        let duration = progress.plan.duration_of(case);
-        let (warm_up, rounds) = (Plan::warm_up_of(case), progress.plan.rounds);
-        let our_sdk = self.servers.iter().find(|found| found.peer.name == OUR_SDK);
+        let mut backend = match case.between {
+            ComparisonKind::Commands => Some(start(OURS, Role::Http)?),
+            ComparisonKind::Gateways => Some(start(OURS, Role::Backend)?),
+            ComparisonKind::GatewaysBeforeClosing => Some(start(CLOSING_BACKEND, Role::ClosingBackend)?),
+            _ => None,
+        };
+        // All load generators load the same server.
+        let is_shared = case.between == ComparisonKind::Generators;
+        let mut shared = is_shared.then(|| start(OURS, case.role())).transpose()?;
         // As the kernel names programs.
-        let behind_bridges = our_sdk.and_then(|found| found.program.canonicalize().ok());
+        let behind_bridges = self.server(OUR_SDK).and_then(|found| found.program.canonicalize().ok());
         let cell = Cell {
             case,
-            duration,
-            warm_up,
+            duration: plan.duration_of(case),
+            warm_up: Plan::warm_up_of(case),
             ground,
             backend: backend.as_ref(),
             shared: shared.as_ref(),
@@ -114,48 +107,27 @@ impl Session<'_> {
         };
         let mut contenders: Vec<_> =
             self.entries(case).into_iter().map(|entry| Contender::start(entry, cell)).collect();
-        let mut cells = 0;
-        measure_in_turn(&mut contenders, rounds, |contender, round| {
-            if ground.stop.is_set() || progress.is_over() {
-                return Ok::<_, Failure>(ControlFlow::Break(()));
+        measure_in_turn(&mut contenders, plan.rounds, |contender, _| {
+            if ground.runner.stop.is_set() || is_over(end) {
+                return anyhow::Ok(ControlFlow::Break(()));
             }
-            let left = minutes(progress.left(place, cells));
-            let what = format!("{}, round {} of {rounds}, {}", case.name, round + 1, contender.name());
-            contender.measure(cell, &ProgressLine::new(format!("{left} left in all   {what}   ")));
-            cells += 1;
+            contender.measure(cell);
             Ok(ControlFlow::Continue(()))
         })?;
         let mut candidates: Vec<_> = contenders.into_iter().map(Contender::into_result).collect();
         // A failed backend has failed for all of them.
         let deaths = [&mut backend, &mut shared].map(|server| server.as_mut().and_then(Server::death));
-        for candidate in &mut candidates {
-            candidate.failure = candidate.failure.take().or_else(|| deaths.iter().flatten().next().cloned());
-        }
-        self.results.push(result(case, duration, candidates));
-        Ok(())
-    }
-
-    /// The backend of gateways, and the server that all load generators share, as far as the case needs them.
-    fn surroundings(
-        &self,
-        case: &Case,
-        ground: ServerResources<'_>,
-    ) -> Result<(Option<Server>, Option<Server>), String> {
-        let ours = &self.servers[0];
-        Ok(match (case.between, &self.python) {
-            (ComparisonKind::Commands, _) => (Some(Server::start(ours, Role::Http, None, ground)?), None),
-            (ComparisonKind::Gateways, _) => (Some(Server::start_backend(ours, ground)?), None),
-            (ComparisonKind::GatewaysBeforeClosing, Some(python)) => {
-                (Some(Server::start_closing_backend(python, ground)?), None)
+        if let Some(death) = deaths.into_iter().flatten().next() {
+            for candidate in &mut candidates {
+                candidate.failure.get_or_insert_with(|| format!("{death:#}"));
             }
-            (ComparisonKind::Generators, _) => (None, Some(Server::start(ours, case.role(), None, ground)?)),
-            _ => (None, None),
-        })
+        }
+        Ok(CaseResult { workload: case.workload, name: case.name.clone(), between: case.between, candidates })
     }
 
     /// Returns the candidates of a case; ours first.
     fn entries(&self, case: &Case) -> Vec<Entry> {
-        let (Some(ours), role) = (self.ours(case), case.role()) else { return Vec::new() };
+        let (Some(ours), role) = (self.server(&case.ours), case.role()) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
         if case.between == ComparisonKind::PipeGenerators {
             let own = entry("thruway bench", Measured::Server(ours.clone(), Role::Pipes));
@@ -181,9 +153,8 @@ impl Session<'_> {
         entries
     }
 
-    /// Returns the server that is ours in a case, if it is there.
-    fn ours(&self, case: &Case) -> Option<&Found> {
-        self.servers.iter().find(|found| found.peer.name == case.ours)
+    fn server(&self, name: &str) -> Option<&Found> {
+        self.servers.iter().find(|found| found.peer.name == name)
     }
 
     /// Returns the reason why this machine cannot measure a case.
@@ -192,23 +163,15 @@ impl Session<'_> {
         if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
             return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
         }
-        if self.ours(case).is_none() {
-            return Some(format!("`{}` is not there", case.ours));
-        }
-        let needs_our_sdk = case.between == ComparisonKind::Bridges;
-        if needs_our_sdk && !self.servers.iter().any(|found| found.peer.name == OUR_SDK) {
-            return Some(format!("`{OUR_SDK}` is not there"));
-        }
-        match case.between {
-            ComparisonKind::GatewaysBeforeClosing if self.python.is_none() => {
-                Some("its backend needs `python3`, which is not on the `PATH`".to_owned())
+        for name in [&case.ours, OUR_SDK, CLOSING_BACKEND] {
+            if case.needs(name) && self.server(name).is_none() {
+                return Some(format!("`{name}` is not there"));
             }
-            ComparisonKind::Generators if candidates < 2 => {
-                let names: Vec<_> = Generator::of(case).iter().map(|generator| generator.name()).collect();
-                Some(format!("`{}` is not on the `PATH`", names.join("` or `")))
-            }
-            _ => None,
         }
+        (case.between == ComparisonKind::Generators && candidates < 2).then(|| {
+            let names: Vec<_> = Generator::of(case).iter().map(|generator| generator.name()).collect();
+            format!("`{}` is not on the `PATH`", names.join("` or `"))
+        })
     }
 
     fn leave_out(&mut self, what: &str, because: impl Into<String>) {
@@ -216,42 +179,9 @@ impl Session<'_> {
     }
 }
 
-impl Progress<'_> {
-    fn elapsed(&self) -> Duration {
-        Clock::system().now_exact().saturating_sub(self.start)
-    }
-
-    fn is_over(&self) -> bool {
-        self.elapsed() >= self.limit
-    }
-
-    /// Estimates the time from cell `cell` of case `case` on, at the speed so far.
-    fn left(&self, case: usize, cell: usize) -> Duration {
-        let planned = self.plan.estimated_from(case, cell);
-        let done = self.plan.estimated_from(0, 0).saturating_sub(planned);
-        // The first few cells say little.
-        let factor = if done < Duration::from_secs(5) {
-            1.0
-        } else {
-            self.elapsed().as_secs_f64() / done.as_secs_f64()
-        };
-        planned.mul_f64(factor).min(self.limit.saturating_sub(self.elapsed()))
-    }
+fn is_over(end: Duration) -> bool {
+    Clock::system().now_exact() >= end
 }
 
-fn result(case: &Case, duration: Duration, candidates: Vec<CandidateResult>) -> CaseResult {
-    CaseResult {
-        workload: case.workload,
-        name: case.name.clone(),
-        between: case.between,
-        command: case.command(duration),
-        connections: case.connections.into(),
-        pipeline: case.pipeline.into(),
-        candidates,
-    }
-}
-
-fn minutes(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
+/// The program under test.
+const OURS: &str = "thruway";

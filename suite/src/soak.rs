@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use anyhow::{Context as _, ensure};
 use thruway_bench::{Limit, Load, Report};
 
-use crate::figures::{Figures, as_f64, kept};
+use crate::figures::{Figures, Metric, as_f64};
 use crate::process::anonymous_memory;
 
 /// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the
@@ -14,45 +15,34 @@ pub(crate) fn run(
     loads: &[Load],
     requests: u64,
     duration: Duration,
-    make: &mut dyn FnMut(&Load) -> Result<Report, String>,
-) -> Result<Figures, String> {
-    let mut turn = |sum: &mut Figures| -> Result<(), String> {
+    make: &dyn Fn(&Load) -> anyhow::Result<Report>,
+) -> anyhow::Result<Figures> {
+    // The sum of the figures of all loads, and the CPU time of all requests together, in microseconds.
+    let turn = |sum: &mut Figures, cpu: &mut f64| -> anyhow::Result<()> {
         for load in loads {
             let load = Load { limit: Limit::Duration(duration), warm_up: Duration::ZERO, ..load.clone() };
             let figures = Figures::of(&make(&load)?, None);
-            if figures.answered == 0 {
-                return Err("no request was answered".to_owned());
+            ensure!(figures.answered > 0, "no request was answered");
+            *cpu += Metric::ServerCpu.of(&figures).unwrap_or_default() * as_f64(figures.answered);
+            sum.answered += figures.answered;
+            sum.failed += figures.failed;
+            sum.seconds += figures.seconds;
+            if sum.failure.is_empty() {
+                sum.failure = figures.failure;
             }
-            add(sum, figures);
         }
         Ok(())
     };
-    let memory = || anonymous_memory(server).ok_or("its memory cannot be read");
+    let memory = || anonymous_memory(server).map(as_f64).context("its memory cannot be read");
     let mut warm_up = Figures::default();
-    turn(&mut warm_up)?;
-    let before = memory()?;
+    turn(&mut warm_up, &mut 0.0)?;
+    let (before, mut cpu) = (memory()?, 0.0);
     let mut sum = Figures { failed: warm_up.failed, failure: warm_up.failure, ..Figures::default() };
     while sum.answered < requests {
-        turn(&mut sum)?;
+        turn(&mut sum, &mut cpu)?;
     }
-    let after = memory()?;
-    let (count, growth) = (as_f64(sum.answered), as_f64(after) - as_f64(before));
-    Ok(Figures {
-        rate: kept(count / sum.seconds),
-        server_cpu: sum.server_cpu.map(|cpu| kept(cpu / count)),
-        memory_growth: Some(growth),
-        ..sum
-    })
-}
-
-/// Adds the figures of a load to a sum, in which the CPU time is that of all requests together.
-fn add(sum: &mut Figures, load: Figures) {
-    let cpu = load.server_cpu.map(|cpu| cpu * as_f64(load.answered));
-    sum.answered += load.answered;
-    sum.failed += load.failed;
-    if sum.failure.is_empty() {
-        sum.failure = load.failure;
-    }
-    sum.seconds += load.seconds;
-    sum.server_cpu = Some(sum.server_cpu.unwrap_or_default() + cpu.unwrap_or_default());
+    let growth = memory()? - before;
+    let (count, seconds) = (as_f64(sum.answered), sum.seconds);
+    let figures = sum.with(Metric::Rate, count / seconds).with(Metric::ServerCpu, cpu / count);
+    Ok(figures.with(Metric::MemoryGrowth, growth))
 }

@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
+use thruway_bench::statistics::Ratio;
+
 use crate::figures::{Figures, Metric};
 use crate::results::{CaseResult, SuiteReport};
-use thruway_bench::statistics::Ratio;
 
 /// A figure that must hold.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ enum Bound {
     Below(f64),
 }
 
-/// A target, the figure that was measured, and what follows.
+/// A target, the measured figure, and the verdict.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TargetResult {
     /// The target in words.
@@ -233,14 +234,12 @@ pub(crate) const CEILING: &str = "ceiling";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Workload;
-    use crate::cases::cases;
+    use crate::case::CASES;
     use crate::tests::{case, report};
 
     #[test]
     fn targets_name_cases_that_exist() {
-        let known = cases(Workload::all());
-        let is_known = |name: &str| known.iter().any(|case| case.name == name);
+        let is_known = |name: &str| CASES.iter().any(|case| case.name == name);
         for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);
             if let Baseline::OurCase(other) = &target.against {
@@ -265,10 +264,7 @@ mod tests {
         assert!(ceiling.target.ends_with("/ ceiling") && !ceiling.is_met);
         assert!(target.target.ends_with("closest: nginx)") && target.is_met && target.is_close);
         assert_eq!(target.verdict(), "met, but the interval crosses it");
-    }
-
-    #[test]
-    fn everyone_is_the_closest_for_a_lower_bound_too() {
+        // The closest for a lower bound.
         let bridges = [
             ("thruway-bridge", &[1.0; 3][..]),
             ("supergateway", &[50.0; 3]),
@@ -280,28 +276,30 @@ mod tests {
         assert!(rate.target.ends_with("closest: mcp-proxy-npm)") && !rate.is_met && !rate.is_close);
     }
 
-    #[test]
-    fn what_is_missed_and_what_was_not_measured_are_told_apart() {
-        let slow = case("keep-alive without -k", &[("thruway", &[30.0; 3]), ("nginx", &[10.0; 3])]);
-        let judged = judge(&report(vec![slow]));
-        let verdicts: Vec<_> = judged.iter().map(TargetResult::verdict).collect();
-        assert_eq!(verdicts, ["missed", "missed", "missed", "missed"]);
-        let alone = case("keep-alive without -k", &[("thruway", &[30.0; 3])]);
-        assert!(judge(&report(vec![alone])).iter().all(|judged| judged.verdict() == "not measured"));
-        assert!(judge(&report(Vec::new())).is_empty());
-    }
-
     /// A server that failed half of its requests, and quickly, met its targets.
     #[test]
-    fn who_fails_requests_misses_and_nobody_is_behind_one_who_does() {
-        let verdicts = |failing: usize| {
-            let mut both = case("keep-alive without -k", &[("thruway", &[1.0; 3]), ("nginx", &[10.0; 3])]);
-            both.candidates[failing].rounds[1].failed = 1;
-            let judged = judge(&report(vec![both]));
-            assert!(judged.iter().all(|judged| !judged.is_met && judged.figure.is_none()), "{judged:?}");
+    fn a_missed_target_a_failure_and_no_measurement_are_told_apart() {
+        let both =
+            |ours: f64| case("keep-alive without -k", &[("thruway", &[ours; 3]), ("nginx", &[10.0; 3])]);
+        let verdicts = |case: CaseResult| {
+            let judged = judge(&report(vec![case]));
             judged.iter().map(TargetResult::verdict).collect::<Vec<_>>()
         };
-        assert_eq!(verdicts(0), ["missed: requests failed"; 4]);
-        assert_eq!(verdicts(1), ["not measured"; 4]);
+        assert_eq!(verdicts(both(1.0)), ["met"; 4]);
+        assert_eq!(verdicts(both(30.0)), ["missed"; 4]);
+        let alone = case("keep-alive without -k", &[("thruway", &[30.0; 3])]);
+        assert_eq!(verdicts(alone), ["not measured"; 4]);
+        for (failing, verdict) in [(0, "missed: requests failed"), (1, "not measured")] {
+            let mut both = both(1.0);
+            both.candidates[failing].rounds[1].failed = 1;
+            assert_eq!(verdicts(both), [verdict; 4]);
+        }
+        // Rounds before its end were enough for a target to be met.
+        let mut dead = both(1.0);
+        dead.candidates[0].failure = Some("it has ended: signal 9".to_owned());
+        assert_eq!(verdicts(dead.clone()), ["missed: requests failed"; 4]);
+        dead.candidates[0].rounds.clear();
+        assert_eq!(verdicts(dead), ["missed: requests failed"; 4]);
+        assert!(judge(&report(Vec::new())).is_empty());
     }
 }
