@@ -44,6 +44,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -60,6 +61,7 @@ use certificate::Certificate;
 use cores::{Cores, run_on};
 use found::{Found, FoundServers};
 use generators::Generator;
+use peers::Setup;
 use plan::Plan;
 use process::{Runner, stop_flag};
 use results::{ServerFacts, SuiteReport, SuiteSettings};
@@ -137,7 +139,7 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
         format: SuiteReport::FORMAT.to_owned(),
         environment,
         settings: SuiteSettings {
-            command: env::args().collect::<Vec<_>>().join(" "),
+            command: command_line(),
             duration_seconds: plan.duration.as_secs_f64(),
             warm_up_seconds: Plan::WARM_UP.as_secs_f64(),
             rounds: plan.rounds as u64,
@@ -151,6 +153,13 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
     })
 }
 
+/// Returns the command line of this program, to repeat the run.
+fn command_line() -> String {
+    let quoted = |word: String| if word.contains(' ') { format!("'{word}'") } else { word };
+    let words = ["thruway-suite".to_owned()].into_iter().chain(env::args().skip(1).map(quoted));
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the servers that took part in a case, or failed to.
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
@@ -160,13 +169,14 @@ fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let fact = |found: &Found| {
         let program = found.program.file_name().unwrap_or_default().to_string_lossy();
         let setups = &found.peer.setups;
-        let commands = setups.values().map(|setup| format!("{program} {}", setup.arguments.join(" ")));
+        let command = |setup: &Setup| format!("{program} {}", setup.arguments.join(" "));
+        let commands: BTreeSet<_> = setups.values().map(command).collect();
         let configs: Vec<_> = setups.values().filter_map(|setup| setup.config.as_deref()).collect();
         ServerFacts {
             name: found.peer.name.clone(),
             version: found.version.clone(),
             about: found.peer.about.clone(),
-            command: commands.collect::<Vec<_>>().join("; "),
+            command: commands.into_iter().collect::<Vec<_>>().join("; "),
             config: (!configs.is_empty()).then(|| configs.join("\n")),
         }
     };

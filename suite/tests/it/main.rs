@@ -96,8 +96,9 @@ fn one_workload_is_measured_and_its_reports_replace_earlier_ones() {
     assert_eq!((&ours["name"], sum(ours, "/failed")), (&"thruway".into(), 0.0));
     assert_loaded("pipelining depth 16", ours);
     let command = report["settings"]["command"].as_str().unwrap();
-    let typed = "pipelining --cases depth 16 --rounds 2 --duration 300ms --peers none --report reports";
-    assert!(command.ends_with(typed), "{command}");
+    let typed = "thruway-suite pipelining --cases 'depth 16' --rounds 2 --duration 300ms --peers none \
+                 --report reports";
+    assert_eq!(command, typed);
     let markdown = fs::read_to_string(reports.join("report.md")).unwrap();
     assert!(markdown.contains("\n## W2: with and without pipelining\n"), "{markdown}");
     assert_eq!(ended.stdout.trim_end(), markdown.trim_end());
