@@ -1,9 +1,9 @@
-//! The server for the official MCP conformance suite. It offers only what the scenarios of the suite require.
+//! Server that the official MCP conformance suite tests. It has only the features that the scenarios need.
 //!
-//! It uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
+//! The server uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
 #![forbid(unsafe_code)]
 
-// offers of the server
+// features of the server
 mod tools;
 mod resources;
 mod prompts;
@@ -19,7 +19,7 @@ use thruway_mcp_sdk::{McpServer, McpServerOptions};
 use thruway_server::{ListenAddr, Router, Server, ServerError, TerminationSignals};
 
 #[derive(Parser)]
-#[command(about = "The server for the official MCP conformance suite")]
+#[command(about = "Server that the official MCP conformance suite tests")]
 struct Arguments {
     /// Address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
@@ -58,7 +58,7 @@ fn run(arguments: Arguments) -> Result<(), ServerError> {
 fn server(options: McpServerOptions) -> McpServer {
     let info = Implementation::new("thruway-conformance", env!("CARGO_PKG_VERSION"));
     let server = McpServer::with_options(info, options);
-    let server = tools::offer(server);
-    let server = resources::offer(server);
-    prompts::offer(server)
+    let server = tools::register(server);
+    let server = resources::register(server);
+    prompts::register(server)
 }

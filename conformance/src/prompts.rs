@@ -1,4 +1,4 @@
-//! Prompts, and completions of their arguments.
+//! Prompts, and completions for their arguments.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,8 +9,8 @@ use thruway_mcp_sdk::{CompletionInput, Context, HandlerError, McpServer};
 
 use crate::samples::PNG;
 
-/// Adds all prompts.
-pub(crate) fn offer(server: McpServer) -> McpServer {
+/// Adds all prompts to `server`.
+pub(crate) fn register(server: McpServer) -> McpServer {
     server
         .prompt(
             Prompt::new("test_simple_prompt").with_description("A prompt without arguments"),

@@ -1,12 +1,12 @@
-//! Resources.
+//! Resources and resource templates.
 
 use thruway_mcp_sdk::schema::{Resource, ResourceTemplate};
 use thruway_mcp_sdk::{McpServer, UriParameters};
 
 use crate::samples::PNG;
 
-/// Adds all resources.
-pub(crate) fn offer(server: McpServer) -> McpServer {
+/// Adds all resources to `server`.
+pub(crate) fn register(server: McpServer) -> McpServer {
     server
         .resource(
             Resource::new("test://static-text", "static-text")

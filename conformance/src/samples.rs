@@ -1,6 +1,6 @@
-//! A minimal picture and a minimal sound.
+//! Minimal image and audio files.
 
-/// One red pixel.
+/// A PNG image: one red pixel.
 pub(crate) const PNG: &[u8] = &[
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00,
     0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x02, 0x00, 0x00, 0x00, 0x90, 0x77, 0x53, 0xde, 0x00,
@@ -9,6 +9,6 @@ pub(crate) const PNG: &[u8] = &[
     0x82,
 ];
 
-/// Silence: the header of a file with no samples, of 8 bits at 8 kHz.
+/// A WAV file without samples: only the header (8 bits, 8 kHz).
 pub(crate) const WAV: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\0\0\0\0";

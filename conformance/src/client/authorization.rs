@@ -1,4 +1,4 @@
-//! Authorization in the scenarios of the suite.
+//! OAuth configuration of the authorization scenarios.
 
 use std::io;
 
@@ -9,24 +9,24 @@ use thruway_mcp_sdk::oauth::{
     IdentityProvider, LoginFuture, OAuth, OAuthError, PrivateKey, RegisteredClient, UserAgent,
 };
 
-use super::situation::Situation;
+use super::scenario::Scenario;
 use super::{Outcome, calls};
 
-/// Runs a scenario.
-pub(crate) async fn run(situation: &Situation) -> Outcome {
-    let outcome = call(situation, situation.context["issuer"].as_str()).await;
-    // Some scenarios provide a secret without its issuer. They require trust in the issuer that the server
-    // names, so the client does what an operator would do: it configures the issuer that the error names.
+/// Runs an authorization scenario.
+pub(crate) async fn run(scenario: &Scenario) -> Outcome {
+    let outcome = call(scenario, scenario.context["issuer"].as_str()).await;
+    // Some scenarios provide a client secret without its issuer. The client then fails, and names the issuer
+    // in the error. An operator would add that issuer to the configuration; the client does so here.
     let outcome = match required_issuer(&outcome) {
-        Some(issuer) => call(situation, Some(&issuer)).await,
+        Some(issuer) => call(scenario, Some(&issuer)).await,
         None => outcome,
     };
-    judge(&situation.scenario, outcome)
+    check_outcome(&scenario.name, outcome)
 }
 
-async fn call(situation: &Situation, issuer: Option<&str>) -> Outcome {
-    let oauth = for_scenario(&situation.scenario, &situation.context, issuer)?;
-    calls::everything(&situation.builder().oauth(oauth).http(&situation.url)).await
+async fn call(scenario: &Scenario, issuer: Option<&str>) -> Outcome {
+    let oauth = oauth_config(&scenario.name, &scenario.context, issuer)?;
+    calls::use_all_features(&scenario.builder().oauth(oauth).http(&scenario.url)).await
 }
 
 fn required_issuer(outcome: &Outcome) -> Option<String> {
@@ -36,9 +36,8 @@ fn required_issuer(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Configures the client from the context of the scenario. `issuer` knows the client, if the client has a
-/// secret.
-fn for_scenario(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcome<OAuth> {
+/// Returns the OAuth configuration for the scenario. A client secret is sent only to `issuer`, if set.
+fn oauth_config(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcome<OAuth> {
     let text = |name: &str| context[name].as_str().unwrap_or_default().to_owned();
     let client = || {
         let client = RegisteredClient::with_secret(text("client_id"), text("client_secret"));
@@ -48,12 +47,12 @@ fn for_scenario(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcom
         }
     };
     Ok(match scenario {
-        "auth/client-credentials-jwt" => OAuth::client_credentials(with_key(&text)?),
+        "auth/client-credentials-jwt" => OAuth::client_credentials(client_with_key(&text)?),
         "auth/client-credentials-basic" => OAuth::client_credentials(client()),
         "auth/enterprise-managed-authorization" => {
             let id_token = text("idp_id_token");
-            let known_as = RegisteredClient::public(text("idp_client_id"));
-            let provider = IdentityProvider::new(text("idp_token_endpoint"), known_as, move || {
+            let registered = RegisteredClient::public(text("idp_client_id"));
+            let provider = IdentityProvider::new(text("idp_token_endpoint"), registered, move || {
                 let id_token = id_token.clone();
                 async move { Ok(id_token) }
             });
@@ -67,16 +66,16 @@ fn for_scenario(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcom
             })
         }
         "auth/pre-registration" => OAuth::login(Headless).client(client()),
-        // This scenario checks registrations only. Its server also supports metadata documents, which the
-        // next scenario checks.
+        // This scenario requires dynamic client registration. Its server also supports metadata documents, so
+        // the client must not have one.
         "auth/offline-access-scope" => OAuth::login(Headless),
         _ => OAuth::login(Headless).metadata_document("https://conformance-test.local/client-metadata.json"),
     })
 }
 
-/// Checks that the client refuses an untrustworthy server for the right reason.
-fn judge(scenario: &str, outcome: Outcome) -> Outcome {
-    let is_refusal: fn(&OAuthError) -> bool = match scenario {
+/// Checks the outcome. In scenarios with an untrustworthy server, the client must fail with the right error.
+fn check_outcome(scenario: &str, outcome: Outcome) -> Outcome {
+    let is_expected: fn(&OAuthError) -> bool = match scenario {
         "auth/resource-mismatch" => |error| matches!(error, OAuthError::ResourceMismatch(_)),
         "auth/metadata-issuer-mismatch" => |error| matches!(error, OAuthError::IssuerMismatch(_)),
         "auth/scope-retry-limit" => |error| *error == OAuthError::ScopeInsufficient,
@@ -88,17 +87,17 @@ fn judge(scenario: &str, outcome: Outcome) -> Outcome {
     };
     let error = outcome.err().ok_or("the client trusted a server that it should refuse")?;
     match error.downcast_ref() {
-        Some(McpClientError::Authorization(refusal)) if is_refusal(refusal) => Ok(()),
+        Some(McpClientError::Authorization(refusal)) if is_expected(refusal) => Ok(()),
         _ => Err(error),
     }
 }
 
-fn with_key(text: &impl Fn(&str) -> String) -> Result<RegisteredClient, OAuthError> {
+fn client_with_key(text: &impl Fn(&str) -> String) -> Result<RegisteredClient, OAuthError> {
     let key = PrivateKey::from_pem(&text("signing_algorithm"), &text("private_key_pem"))?;
     Ok(RegisteredClient::with_private_key(text("client_id"), key))
 }
 
-/// A user agent without a person. The suite's authorization servers accept everyone and redirect at once.
+/// User agent without a user. The suite's authorization servers redirect immediately, without a login.
 struct Headless;
 
 impl UserAgent for Headless {

@@ -8,8 +8,8 @@ use thruway_mcp_sdk::schema::Tool;
 
 use super::Outcome;
 
-/// Uses each tool, resource and prompt of the server once.
-pub(crate) async fn everything(client: &McpClient) -> Outcome {
+/// Calls each tool, reads each resource and gets each prompt of the server once.
+pub(crate) async fn use_all_features(client: &McpClient) -> Outcome {
     let capabilities = client.discover().await?.capabilities;
     if capabilities.tools.is_some() {
         for tool in client.list_tools().await? {
@@ -31,7 +31,7 @@ pub(crate) async fn everything(client: &McpClient) -> Outcome {
     Ok(())
 }
 
-/// Calls a tool with the required arguments of its schema.
+/// Calls a tool with sample values for its required arguments.
 async fn call(client: &McpClient, tool: &Tool) -> Outcome {
     let schema = serde_json::to_value(&tool.input_schema)?;
     let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -44,6 +44,7 @@ async fn call(client: &McpClient, tool: &Tool) -> Outcome {
     Ok(())
 }
 
+/// Returns a sample value of the type in `schema`.
 fn sample(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("number" | "integer") => json!(2),
@@ -54,23 +55,23 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// Makes the calls in the context, with the given arguments.
-pub(crate) async fn of_context(client: &McpClient, context: &Value) -> Outcome {
+/// Makes the calls that the scenario context lists.
+pub(crate) async fn make_listed_calls(client: &McpClient, context: &Value) -> Outcome {
     client.list_tools().await?;
-    for call in context["toolCalls"].as_array().ok_or("the suite names no calls")? {
+    for call in context["toolCalls"].as_array().ok_or("the context has no field `toolCalls`")? {
         let name = call["name"].as_str().ok_or("a call has no name")?;
         client.call_tool(name, &call["arguments"]).await?;
     }
     Ok(())
 }
 
-/// Lists the tools.
+/// Lists the tools, and calls none of them.
 pub(crate) async fn list_tools(client: &McpClient) -> Outcome {
     client.list_tools().await?;
     Ok(())
 }
 
-/// Sends a received schema back unchanged.
+/// Sends the input schema of a tool back to the server.
 pub(crate) async fn echo_schema(client: &McpClient) -> Outcome {
     let tools = client.list_tools().await?;
     let tool = tools

@@ -1,19 +1,19 @@
-//! The client for the official MCP conformance suite. It does only what the scenarios of the suite require.
+//! Client that the official MCP conformance suite tests. It supports only what the scenarios need.
 //!
-//! It uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
+//! The client uses only the public API of the SDK. `cargo xtask conformance` runs the suite.
 #![forbid(unsafe_code)]
 
 // input of the suite
-mod situation;
+mod scenario;
 
-// calls and answers
+// calls and responses to input requests
 mod calls;
-mod questions;
+mod input_requests;
 mod authorization;
 
 use std::process::ExitCode;
 
-use situation::Situation;
+use scenario::Scenario;
 
 /// Any error.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -30,18 +30,20 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Outcome {
-    let situation = Situation::read()?;
-    let url = &situation.url;
-    match situation.scenario.as_str() {
+    let scenario = Scenario::from_environment()?;
+    let url = &scenario.url;
+    match scenario.name.as_str() {
         "elicitation-sep1034-client-defaults" | "request-metadata" => {
-            calls::everything(&questions::answer(situation.builder()).http(url)).await
+            calls::use_all_features(&input_requests::answer_all(scenario.builder()).http(url)).await
         }
-        "http-custom-headers" => calls::of_context(&situation.builder().http(url), &situation.context).await,
+        "http-custom-headers" => {
+            calls::make_listed_calls(&scenario.builder().http(url), &scenario.context).await
+        }
         // The tools of this scenario cannot be called.
-        "json-schema-ref-no-deref" => calls::list_tools(&situation.builder().http(url)).await,
-        "json-schema-2020-12-preservation" => calls::echo_schema(&situation.builder().http(url)).await,
-        "sep-2322-client-request-state" => questions::between_rounds(&situation).await,
-        scenario if scenario.starts_with("auth/") => authorization::run(&situation).await,
-        _ => calls::everything(&situation.builder().http(url)).await,
+        "json-schema-ref-no-deref" => calls::list_tools(&scenario.builder().http(url)).await,
+        "json-schema-2020-12-preservation" => calls::echo_schema(&scenario.builder().http(url)).await,
+        "sep-2322-client-request-state" => input_requests::call_between_rounds(&scenario).await,
+        name if name.starts_with("auth/") => authorization::run(&scenario).await,
+        _ => calls::use_all_features(&scenario.builder().http(url)).await,
     }
 }

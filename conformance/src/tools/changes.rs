@@ -1,11 +1,11 @@
-//! Tools that change what the server offers.
+//! Tools that add or remove a tool or a prompt.
 
 use thruway_mcp_sdk::McpServer;
 use thruway_mcp_sdk::schema::Prompt;
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     let (tools, prompts) = (server.clone(), server.clone());
     server
         .tool(tool("test_trigger_tool_change", "Adds a tool, or removes it"), move || change_tools(&tools))

@@ -1,4 +1,4 @@
-//! Tools that answer with content of each kind.
+//! Tools that return each kind of content.
 
 use thruway_mcp_sdk::schema::{ContentBlock, ResourceContents};
 use thruway_mcp_sdk::{HandlerError, McpServer};
@@ -6,7 +6,7 @@ use thruway_mcp_sdk::{HandlerError, McpServer};
 use super::tool::tool;
 use crate::samples::{PNG, WAV};
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     server
         .tool(tool("test_simple_text", "Answers with text"), || "This is a simple text response for testing.")
         .tool(tool("test_image_content", "Answers with a picture"), || ContentBlock::image(PNG, "image/png"))

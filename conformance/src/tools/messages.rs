@@ -1,4 +1,4 @@
-//! Tools that report progress, log messages, or close the response stream before their answer.
+//! Tools that report progress, send log messages, or close the response stream before they return.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     server
         .tool(tool("test_tool_with_progress", "Reports progress"), with_progress)
         .tool(tool("test_tool_with_logging", "Logs its progress"), with_logging)

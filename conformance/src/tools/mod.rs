@@ -4,10 +4,10 @@
 mod content;
 mod schemas;
 
-// messages and questions before the result
+// messages and requests to the client before the result
 mod messages;
-mod questions;
-mod rounds;
+mod input_requests;
+mod multi_round;
 
 // long calls
 mod tasks;
@@ -19,4 +19,4 @@ mod changes;
 mod tool;
 mod all;
 
-pub(crate) use all::offer;
+pub(crate) use all::register;

@@ -1,4 +1,4 @@
-//! Tools with input schemas that Rust types cannot express.
+//! Tools with input schemas that a derived schema cannot express.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use thruway_mcp_sdk::schema::JsonObject;
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     server
         .tool(
             tool("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features")
@@ -21,7 +21,7 @@ pub(super) fn offer(server: McpServer) -> McpServer {
         )
 }
 
-/// A schema that the suite expects back unchanged.
+/// Returns a schema. The suite expects the server to list it unchanged.
 fn contact_schema() -> JsonObject {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

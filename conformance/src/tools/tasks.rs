@@ -1,4 +1,4 @@
-//! Tools with calls that become tasks, and one tool without tasks.
+//! Tools with task support, and one tool without it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::try_join;
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     let optional = TaskSupport::OPTIONAL;
     let required = TaskSupport::REQUIRED;
     server
@@ -21,7 +21,11 @@ pub(super) fn offer(server: McpServer) -> McpServer {
         .task_tool(tool("confirm_delete", "Asks before it acts"), optional, confirm)
         .task_tool(tool("multi_input", "Asks two things at once"), optional, ask_both)
         .task_tool(tool("failing_job", "Fails after a while"), required, fail)
-        .task_tool(tool("protocol_error_job", "Ends with a protocol error"), required, break_off)
+        .task_tool(
+            tool("protocol_error_job", "Ends with a protocol error"),
+            required,
+            fail_with_protocol_error,
+        )
         .task_tool(
             tool("test_tool_with_task", "Asks, then continues as a task"),
             required.begun_by_handler(),
@@ -74,7 +78,7 @@ async fn fail(_: Context) -> Result<(), HandlerError> {
     Err("this job fails".into())
 }
 
-async fn break_off(_: Context) -> Result<(), HandlerError> {
+async fn fail_with_protocol_error(_: Context) -> Result<(), HandlerError> {
     sleep(Duration::from_millis(100)).await;
     Err(Error::internal("this job breaks off").into())
 }

@@ -1,4 +1,4 @@
-//! Creation of tool descriptions.
+//! Shared constructor of tool descriptions.
 
 use thruway_mcp_sdk::schema::Tool;
 

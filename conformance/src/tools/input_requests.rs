@@ -1,4 +1,4 @@
-//! Tools that ask the client, in the form of its era.
+//! Tools that send elicitation or sampling requests to the client. The SDK uses the form of the client's era.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use thruway_mcp_sdk::{Context, HandlerError, McpServer};
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     server
         .tool(tool("test_sampling", "Asks the client's model"), sample)
         .tool(

@@ -1,4 +1,4 @@
-//! Questions of the server, and their answers.
+//! Responses to input requests of the server: elicitation, sampling and roots.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,19 +7,19 @@ use thruway_mcp_sdk::json_rpc::{Error, ErrorCode};
 use thruway_mcp_sdk::schema::{ClientCapabilities, InputRequest, InputResponse};
 use thruway_mcp_sdk::{McpClient, McpClientBuilder};
 
-use super::situation::Situation;
+use super::scenario::Scenario;
 use super::{Outcome, calls};
 
-/// Adds support for all kinds of questions. Forms are filled with their defaults.
-pub(crate) fn answer(builder: McpClientBuilder) -> McpClientBuilder {
+/// Makes the client answer all kinds of input requests. It fills forms with their default values.
+pub(crate) fn answer_all(builder: McpClientBuilder) -> McpClientBuilder {
     builder.answers(capabilities(), |question| async move { respond(&question) })
 }
 
-/// Makes another call while the server waits for an answer. Data of one call must not appear in another.
-pub(crate) async fn between_rounds(situation: &Situation) -> Outcome {
+/// Makes another call while the server waits for an answer. Data of one call must not leak into the other.
+pub(crate) async fn call_between_rounds(scenario: &Scenario) -> Outcome {
     let later: Arc<OnceLock<McpClient>> = Arc::default();
     let own = later.clone();
-    let builder = situation.builder().answers(capabilities(), move |question| {
+    let builder = scenario.builder().answers(capabilities(), move |question| {
         let client = own.get().cloned();
         async move {
             if let Some(client) = client {
@@ -29,8 +29,8 @@ pub(crate) async fn between_rounds(situation: &Situation) -> Outcome {
             respond(&question)
         }
     });
-    let client = later.get_or_init(|| builder.http(&situation.url));
-    calls::everything(client).await
+    let client = later.get_or_init(|| builder.http(&scenario.url));
+    calls::use_all_features(client).await
 }
 
 fn capabilities() -> ClientCapabilities {
@@ -42,18 +42,19 @@ fn respond(question: &InputRequest) -> Result<InputResponse, Error> {
     let answer = match question {
         InputRequest::Elicit(request) => {
             let params = serde_json::to_value(&request.params).unwrap_or_default();
-            json!({"action": "accept", "content": filled(&params["requestedSchema"])})
+            json!({"action": "accept", "content": fill_form(&params["requestedSchema"])})
         }
         InputRequest::CreateMessage(_) => {
             json!({"role": "assistant", "model": "none", "content": {"type": "text", "text": "x"}})
         }
         InputRequest::ListRoots(_) => json!({"roots": []}),
     };
-    serde_json::from_value(answer).map_err(|_| Error::new(ErrorCode::INTERNAL_ERROR, "there is no answer"))
+    serde_json::from_value(answer)
+        .map_err(|_| Error::new(ErrorCode::INTERNAL_ERROR, "the client cannot build a response"))
 }
 
-/// Returns each property with its default, or a value of its type if it is required.
-fn filled(schema: &Value) -> Value {
+/// Fills the form of `schema`: each property gets its default value, or else a sample value of its type.
+fn fill_form(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let filled = properties.map(|(name, property)| {
         let value = match (&property["default"], property["type"].as_str()) {

@@ -1,6 +1,6 @@
-//! Tools that need several rounds in the modern era.
+//! Tools that use multi round-trip requests in the modern era.
 //!
-//! A handler starts again in each round. Earlier answers are then available at once.
+//! The handler starts from the beginning in each round. The SDK returns earlier answers without asking again.
 
 use thruway_mcp_sdk::schema::{
     CreateMessageRequestParams, ElicitRequestFormParams, ElicitResult, PrimitiveSchemaDefinition,
@@ -10,7 +10,7 @@ use tokio::try_join;
 
 use super::tool::tool;
 
-pub(super) fn offer(server: McpServer) -> McpServer {
+pub(super) fn register(server: McpServer) -> McpServer {
     let named =
         |kind: &str| tool(&format!("test_input_required_result_{kind}"), "Requires input from the client");
     server
@@ -21,7 +21,7 @@ pub(super) fn offer(server: McpServer) -> McpServer {
         .tool(named("tampered_state"), confirm)
         .tool(named("multiple_inputs"), ask_everything)
         .tool(named("multi_round"), ask_twice)
-        .tool(named("capabilities"), ask_what_is_possible)
+        .tool(named("capabilities"), ask_within_capabilities)
 }
 
 async fn greet(context: Context) -> Result<String, HandlerError> {
@@ -40,7 +40,7 @@ async fn list_roots(context: Context) -> Result<String, HandlerError> {
     Ok(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(", "))
 }
 
-/// The SDK verifies the state. An answer with an invalid state does not reach the handler.
+/// The SDK verifies the request state. The handler does not run if the state is invalid.
 async fn confirm(context: Context) -> Result<&'static str, HandlerError> {
     let form = ElicitRequestFormParams::new("Please confirm")
         .with_required_field("ok", PrimitiveSchemaDefinition::boolean());
@@ -67,7 +67,7 @@ async fn ask_twice(context: Context) -> Result<String, HandlerError> {
     Ok(format!("{} likes {}", first.text("name"), second.text("color")))
 }
 
-async fn ask_what_is_possible(context: Context) -> Result<String, HandlerError> {
+async fn ask_within_capabilities(context: Context) -> Result<String, HandlerError> {
     let capabilities = context.client_capabilities()?;
     let mut answered = Vec::new();
     if capabilities.sampling.is_some() {
