@@ -10,8 +10,8 @@ use mimalloc::MiMalloc;
 const ACTIX: HeaderValue = HeaderValue::from_static("actix");
 const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 
-/// Longer than any run, so that idle connections stay open.
-const IDLE: Duration = Duration::from_mins(5);
+/// Keep-alive timeout, which is longer than any run.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// More than the 10,000 connections of the workloads; the default of 25,000 is shared by all workers.
 const CONNECTIONS_MAX: usize = 25_000;
@@ -30,7 +30,7 @@ async fn main() -> std::io::Result<()> {
     HttpServer::new(app)
         .workers(1)
         .backlog(contract::BACKLOG.cast_unsigned())
-        .keep_alive(KeepAlive::Timeout(IDLE))
+        .keep_alive(KeepAlive::Timeout(KEEP_ALIVE_TIMEOUT))
         .max_connections(CONNECTIONS_MAX)
         .bind(contract::listen_address())?
         .run()

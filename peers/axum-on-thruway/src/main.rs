@@ -1,4 +1,4 @@
-//! The application of the `axum` peer on Thruway's engine, which adds `Server` itself.
+//! The application of the `axum` peer on Thruway's engine. The engine adds the `Server` header.
 
 use axum::body::Body;
 use axum::http::HeaderValue;

@@ -1,4 +1,4 @@
-//! axum on hyper, on one current-thread runtime.
+//! axum on hyper, with one current-thread runtime.
 //!
 //! Uses `axum::serve` by default. With `--pipeline-flush` it runs on hyper directly, which can flush
 //! responses to pipelined requests together; `axum::serve` has no such setting.
@@ -35,7 +35,7 @@ async fn serve() -> std::io::Result<()> {
         return serve_flushing_together(&listener).await;
     }
     let listener = listener.tap_io(|stream| {
-        stream.set_nodelay(true).expect("a connected socket takes TCP_NODELAY");
+        stream.set_nodelay(true).expect("setting TCP_NODELAY should succeed");
     });
     axum::serve(listener, router()).await
 }
@@ -49,7 +49,7 @@ async fn serve_flushing_together(listener: &TcpListener) -> std::io::Result<()> 
         stream.set_nodelay(true)?;
         let connection = http1.serve_connection(TokioIo::new(stream), service.clone());
         tokio::spawn(async move {
-            // A client that disconnects is no error of the server. The load generator reports missing
+            // A client that disconnects is not a server error. The load generator reports missing
             // responses.
             let _ended = connection.await;
         });
@@ -72,9 +72,9 @@ async fn json() -> impl IntoResponse {
     ([(SERVER, AXUM)], Json(contract::GREETING))
 }
 
-/// Sends a fixed response, as an MCP server that knows the result in advance.
+/// Sends a fixed MCP response without reading the request: the lower bound for the cost of an MCP call.
 async fn fixed(_: Bytes) -> impl IntoResponse {
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_ANSWER)
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_RESPONSE)
 }
 
 async fn echo(content: Body) -> impl IntoResponse {

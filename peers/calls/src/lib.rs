@@ -1,9 +1,9 @@
-//! The load of every MCP client: calls of one tool with a given concurrency, first a warm-up and then the
-//! measured time.
+//! The load of all MCP clients: concurrent calls of one tool, during a warm-up and then during the measured
+//! time.
 //!
-//! The client prints the line `ready` and waits for a line of input, so that the caller can measure the
-//! processes before and after. Then it prints the number of calls and their duration in seconds, and exits
-//! when its standard input ends.
+//! After the warm-up, the client prints the line `ready` and waits for a line of input. The caller can then
+//! measure the processes. After the measured time, the client prints the number of calls and their duration
+//! in seconds, and exits when its standard input ends.
 //!
 //! With `--calls N` it makes `N` calls and prints nothing. Two runs under `valgrind --tool=callgrind` show
 //! the cost of a call.
@@ -14,29 +14,29 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// Argument of `echo`.
+/// Argument of the tool `echo`.
 pub const MESSAGE: &str = "Benchmark test message 1";
 
-/// A load, read from the arguments.
+/// A load, from the command-line arguments.
 pub struct Load {
     /// URL of the MCP endpoint.
     pub url: String,
     /// Number of concurrent calls.
     pub in_flight: usize,
     duration: Duration,
-    /// Total number of calls, for runs without measurement.
+    /// Total number of calls (`--calls`). If set, the run has no warm-up and no measurement.
     calls: Option<u64>,
 }
 
 impl Load {
-    /// Reads the load from `--call URL --in-flight N --seconds N`. `None` without `--call`; the program is a
-    /// server then.
+    /// Reads the load from `--call URL --in-flight N --seconds N`. Returns `None` without
+    /// `--call`, because the program is then a server.
     ///
     /// # Panics
     /// Panics if a value that should be a number is not one.
     #[must_use]
     pub fn from_arguments() -> Option<Self> {
-        let number = |name: &str| Some(argument(name)?.parse::<u64>().expect("it is a number"));
+        let number = |name: &str| Some(argument(name)?.parse::<u64>().expect("the value should be a number"));
         Some(Self {
             url: argument("--call")?,
             in_flight: usize::try_from(number("--in-flight").unwrap_or(1)).ok()?,
@@ -55,17 +55,17 @@ impl Load {
         F: Future<Output = Result<(), String>> + Send,
     {
         if let Some(calls) = self.calls {
-            let each = calls / self.in_flight as u64;
-            self.call_while(call, move |called| called < each).await?;
+            let calls_per_task = calls / self.in_flight as u64;
+            self.call_while(call, move |called| called < calls_per_task).await?;
             return Ok(());
         }
         self.call_for(WARM_UP, call.clone()).await?;
-        say("ready")?;
+        print_line("ready")?;
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line)?;
         let start = Instant::now();
         let calls = self.call_for(self.duration, call).await?;
-        say(&format!("{calls} {}", start.elapsed().as_secs_f64()))?;
+        print_line(&format!("{calls} {}", start.elapsed().as_secs_f64()))?;
         // Waits for the end of the input, so that the caller can still look at the process.
         io::stdin().lock().read_line(&mut line)?;
         Ok(())
@@ -80,11 +80,11 @@ impl Load {
         self.call_while(call, move |_| Instant::now() < end).await
     }
 
-    /// Makes calls in each task while `goes_on` returns `true` for the number of calls so far.
+    /// Makes calls in each task while `should_continue` returns `true` for the number of calls so far.
     async fn call_while<C, F>(
         &self,
         call: C,
-        goes_on: impl Fn(u64) -> bool + Copy + Send + 'static,
+        should_continue: impl Fn(u64) -> bool + Copy + Send + 'static,
     ) -> Result<u64, String>
     where
         C: Fn() -> F + Clone + Send + 'static,
@@ -95,7 +95,7 @@ impl Load {
             let call = call.clone();
             tasks.spawn(async move {
                 let mut calls = 0;
-                while goes_on(calls) {
+                while should_continue(calls) {
                     call().await?;
                     calls += 1;
                 }
@@ -110,7 +110,7 @@ impl Load {
     }
 }
 
-fn say(line: &str) -> io::Result<()> {
+fn print_line(line: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{line}")?;
     output.flush()

@@ -4,12 +4,12 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::answers::Answers;
 use crate::request_ends::RequestEnds;
+use crate::responses::Responses;
 
 /// State of a connection after an event.
 #[derive(PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// The connection has ended: the caller drops the socket.
     Closed,
     /// The connection waits for the next event.
@@ -20,44 +20,45 @@ pub(crate) enum State {
 pub(crate) struct Connection {
     socket: OwnedFd,
     request_ends: RequestEnds,
-    owed_bytes: usize,
+    unsent_bytes: usize,
 }
 
 impl Connection {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { socket, request_ends: RequestEnds::default(), owed_bytes: 0 }
+        Self { socket, request_ends: RequestEnds::default(), unsent_bytes: 0 }
     }
 
-    /// Does everything that the socket allows now. `ends` is `true` if the client has closed its side or the
-    /// connection broke. A short read then does not mean that the socket is empty: the end is still unread.
-    pub(crate) fn drive(&mut self, ends: bool, answers: &Answers, input: &mut [u8]) -> State {
+    /// Receives and sends until the socket would block. `ends` is `true` if the client has closed its side or
+    /// the connection broke. A short read then does not mean that the socket is empty: the end is still
+    /// unread.
+    pub(crate) fn drive(&mut self, ends: bool, responses: &Responses, input: &mut [u8]) -> ConnectionState {
         loop {
-            match self.send_owed(answers) {
+            match self.send_unsent(responses) {
                 Ok(()) => {}
                 // Reads no further requests until the client has read its responses.
-                Err(Errno::AGAIN) => return State::Open,
-                Err(_) => return State::Closed,
+                Err(Errno::AGAIN) => return ConnectionState::Open,
+                Err(_) => return ConnectionState::Closed,
             }
             match rustix::net::recv(&self.socket, &mut *input, RecvFlags::empty()) {
-                Ok((0, _)) => return State::Closed,
+                Ok((0, _)) => return ConnectionState::Closed,
                 Ok((n, _)) => {
-                    self.owed_bytes = answers.bytes(self.request_ends.count(&input[..n]));
+                    self.unsent_bytes = responses.bytes(self.request_ends.count(&input[..n]));
                     let drained = n < input.len() && !ends;
-                    if drained && self.send_owed(answers).is_ok() {
-                        return State::Open;
+                    if drained && self.send_unsent(responses).is_ok() {
+                        return ConnectionState::Open;
                     }
                 }
-                Err(Errno::AGAIN) => return State::Open,
+                Err(Errno::AGAIN) => return ConnectionState::Open,
                 Err(Errno::INTR) => {}
-                Err(_) => return State::Closed,
+                Err(_) => return ConnectionState::Closed,
             }
         }
     }
 
-    fn send_owed(&mut self, answers: &Answers) -> Result<(), Errno> {
-        while self.owed_bytes > 0 {
-            match rustix::net::send(&self.socket, answers.owed(self.owed_bytes), SendFlags::NOSIGNAL) {
-                Ok(n) => self.owed_bytes -= n,
+    fn send_unsent(&mut self, responses: &Responses) -> Result<(), Errno> {
+        while self.unsent_bytes > 0 {
+            match rustix::net::send(&self.socket, responses.unsent(self.unsent_bytes), SendFlags::NOSIGNAL) {
+                Ok(n) => self.unsent_bytes -= n,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }

@@ -1,8 +1,10 @@
-//! The ceiling: a raw epoll loop with a constant response. It shows the cost of the kernel's TCP path.
+//! A raw epoll loop with a constant response: the upper bound for the throughput of a server. It shows the
+//! cost of the kernel's TCP path.
 //!
-//! It parses nothing. It counts the ends of header sections, so that each pipelined request gets a response.
+//! It does not parse requests. It counts the ends of header sections, so that each pipelined request gets a
+//! response.
 
-mod answers;
+mod responses;
 mod connection;
 mod request_ends;
 
@@ -13,10 +15,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use answers::Answers;
-use connection::{Connection, State};
+use connection::{Connection, ConnectionState};
+use responses::Responses;
 
-/// Marks the listener among the slots of connections.
+/// Epoll data of the listener. Connections use their slot number.
 const LISTENER: u64 = u64::MAX;
 
 /// Maximum number of events per call.
@@ -30,7 +32,7 @@ fn main() -> io::Result<()> {
     let mut worker =
         Worker { epoll: epoll::create(CreateFlags::CLOEXEC)?, slots: Vec::new(), free: Vec::new() };
     epoll::add(&worker.epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let answers = Answers::new();
+    let responses = Responses::new();
     let mut input = vec![0; INPUT_BYTES];
     let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
     loop {
@@ -42,7 +44,7 @@ fn main() -> io::Result<()> {
         for event in &events {
             match event.data.u64() {
                 LISTENER => worker.accept(&listener)?,
-                slot => worker.drive(slot, event.flags, &answers, &mut input),
+                slot => worker.drive(slot, event.flags, &responses, &mut input),
             }
         }
     }
@@ -94,11 +96,11 @@ impl Worker {
         Ok(())
     }
 
-    fn drive(&mut self, slot: u64, flags: EventFlags, answers: &Answers, input: &mut [u8]) {
-        let slot = usize::try_from(slot).expect("slots are indices");
+    fn drive(&mut self, slot: u64, flags: EventFlags, responses: &Responses, input: &mut [u8]) {
+        let slot = usize::try_from(slot).expect("a slot number should fit into usize");
         let Some(connection) = &mut self.slots[slot] else { return };
         let ends = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        if connection.drive(ends, answers, input) == State::Closed {
+        if connection.drive(ends, responses, input) == ConnectionState::Closed {
             // Dropping the socket closes it, which also removes it from the epoll set.
             self.slots[slot] = None;
             self.free.push(slot);

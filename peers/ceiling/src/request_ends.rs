@@ -4,9 +4,10 @@ use memchr::memmem;
 
 const END: &[u8] = b"\r\n\r\n";
 
-/// Length of the part of `END` at the end of the input so far: 0 to 3.
+/// Counts request heads. Remembers an end that is split between two pieces.
 #[derive(Default)]
 pub(crate) struct RequestEnds {
+    /// Length of the part of `END` at the end of the previous input: 0 to 3.
     matched: usize,
 }
 

@@ -1,4 +1,4 @@
-// Package contract has the arguments, tools and results that the MCP servers share.
+// Package contract contains the arguments, tools and results that the MCP servers share.
 package contract
 
 import (
@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 )
 
-// Options are the arguments of a server.
+// Options holds the command-line options of a server.
 type Options struct {
 	Address string
 	Stdio   bool
@@ -23,7 +23,7 @@ type Echo struct {
 	Message string `json:"message"`
 }
 
-// Echoed is its result.
+// Echoed is the result of the tool `echo`.
 type Echoed struct {
 	Echo   string `json:"echo"`
 	Length int    `json:"length"`
@@ -35,7 +35,7 @@ type Add struct {
 	B float64 `json:"b"`
 }
 
-// Sum is its result.
+// Sum is the result of the tool `add`.
 type Sum struct {
 	Sum float64 `json:"sum"`
 }
@@ -45,7 +45,7 @@ func Start() Options {
 	var options Options
 	flag.StringVar(&options.Address, "listen", "127.0.0.1:8080", "address to listen on")
 	flag.BoolVar(&options.Stdio, "stdio", false, "serve the standard input and output instead")
-	flag.IntVar(&options.Tools, "tools", 2, "how many tools there are")
+	flag.IntVar(&options.Tools, "tools", 2, "number of tools")
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
 	// With the default and such a small live heap, the garbage collector would run thousands of times per second.
@@ -53,7 +53,7 @@ func Start() Options {
 	return options
 }
 
-// Serve answers HTTP requests to /mcp until an error. Connections have TCP_NODELAY, which is the default in Go.
+// Serve serves HTTP requests to /mcp until an error. Connections have TCP_NODELAY, which is the default in Go.
 func Serve(address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,7 +64,7 @@ func Serve(address string, handler http.Handler) error {
 	return http.Serve(listener, mux)
 }
 
-// ToolName returns the name of a tool without a function.
+// ToolName returns the name of tool number n, which does nothing.
 func ToolName(n int) string {
 	return fmt.Sprintf("tool_%03d", n)
 }
@@ -79,7 +79,7 @@ func AddTool(arguments Add) any {
 	return Sum{Sum: arguments.A + arguments.B}
 }
 
-// JSON serializes a result once for both forms in which it is sent.
+// JSON serializes a result. The servers send it as text and as structured content.
 func JSON(result any) (json.RawMessage, error) {
 	return json.Marshal(result)
 }

@@ -1,5 +1,5 @@
-//! hyper's server on one current-thread runtime. It speaks HTTP/1.1, or with `--http2` HTTP/2 with prior
-//! knowledge.
+//! hyper's server on one current-thread runtime. It serves HTTP/1.1. With `--http2`, it serves HTTP/2 with
+//! prior knowledge.
 //!
 //! Configured for small responses: `TCP_NODELAY`, responses to pipelined requests flushed together, the body
 //! in one buffer.
@@ -48,7 +48,7 @@ async fn serve() -> std::io::Result<()> {
         }
         let connection = http1.serve_connection(TokioIo::new(stream), service_fn(answer));
         tokio::spawn(async move {
-            // A client that disconnects is no error of the server. The load generator reports missing
+            // A client that disconnects is not a server error. The load generator reports missing
             // responses.
             let _ended = connection.await;
         });
@@ -64,7 +64,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infalli
         // Ignores the requested length, because the suite always requests this one.
         (&Method::GET, "/download") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(&DOWNLOAD)),
         (&Method::GET, "/json") => {
-            let content = serde_json::to_vec(&contract::GREETING).expect("a string serialises");
+            let content =
+                serde_json::to_vec(&contract::GREETING).expect("serializing a string should succeed");
             fixed(StatusCode::OK, "application/json", content.into())
         }
         (&Method::POST, "/echo") => {

@@ -14,31 +14,31 @@ use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-/// Answers the first question for a name, and declines all further ones.
+/// Answers the first request for a name, and declines all later requests.
 pub(crate) struct Client {
     progress: UnboundedSender<ProgressNotificationParam>,
     updated: UnboundedSender<String>,
     is_asked: Mutex<bool>,
 }
 
-/// Notifications that the client has received.
-pub(crate) struct Heard {
+/// Queues of the notifications that the client has received.
+pub(crate) struct Notifications {
     pub(crate) progress: UnboundedReceiver<ProgressNotificationParam>,
-    /// URIs of resources that changed.
+    /// URIs of updated resources.
     pub(crate) updated: UnboundedReceiver<String>,
 }
 
 impl Client {
-    pub(crate) fn new() -> (Self, Heard) {
-        let (progress, heard_progress) = unbounded_channel();
-        let (updated, heard_updated) = unbounded_channel();
-        let heard = Heard { progress: heard_progress, updated: heard_updated };
-        (Self { progress, updated, is_asked: Mutex::new(false) }, heard)
+    pub(crate) fn new() -> (Self, Notifications) {
+        let (progress, progress_receiver) = unbounded_channel();
+        let (updated, updated_receiver) = unbounded_channel();
+        let notifications = Notifications { progress: progress_receiver, updated: updated_receiver };
+        (Self { progress, updated, is_asked: Mutex::new(false) }, notifications)
     }
 
     fn answer(&self, message: &str) -> Result<ElicitResult, ErrorData> {
         if message != "What is your name?" {
-            return Err(ErrorData::invalid_params(format!("asked {message:?}"), None));
+            return Err(ErrorData::invalid_params(format!("unexpected elicitation: {message:?}"), None));
         }
         let mut is_asked = self.is_asked.lock().unwrap();
         if std::mem::replace(&mut *is_asked, true) {
@@ -62,13 +62,13 @@ impl ClientHandler for Client {
     ) -> Result<ElicitResult, ErrorData> {
         match request {
             ElicitRequestParams::FormElicitationParams { message, .. } => self.answer(&message),
-            _ => Err(ErrorData::invalid_params("that is no form", None)),
+            _ => Err(ErrorData::invalid_params("the elicitation is not a form", None)),
         }
     }
 
-    // The receiver may be gone.
+    // Ignores a dropped receiver.
     async fn on_progress(&self, notification: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let _gone = self.progress.send(notification);
+        let _ignored = self.progress.send(notification);
     }
 
     async fn on_resource_updated(
@@ -76,14 +76,16 @@ impl ClientHandler for Client {
         notification: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let _gone = self.updated.send(notification.uri);
+        let _ignored = self.updated.send(notification.uri);
     }
 }
 
-/// Returns the next notification, within [`PATIENCE`].
-pub(crate) async fn next<T>(heard: &mut UnboundedReceiver<T>) -> anyhow::Result<T> {
-    let next = timeout(PATIENCE, heard.recv()).await.context("there was no notification")?;
-    next.context("the client is gone")
+/// Returns the next notification, within [`NOTIFICATION_TIMEOUT`].
+pub(crate) async fn next<T>(notifications: &mut UnboundedReceiver<T>) -> anyhow::Result<T> {
+    let next = timeout(NOTIFICATION_TIMEOUT, notifications.recv())
+        .await
+        .context("timeout while waiting for a notification")?;
+    next.context("the client was dropped")
 }
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(5);

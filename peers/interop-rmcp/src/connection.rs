@@ -20,7 +20,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    /// Returns the way to start a connection.
+    /// Returns the connection lifecycle of the era.
     pub(crate) fn lifecycle(self) -> ClientLifecycleMode {
         match self {
             Self::Modern => ClientLifecycleMode::Auto {
@@ -40,8 +40,8 @@ impl Era {
     }
 }
 
-/// Returns an error unless `seen` equals `expected`.
-pub(crate) fn expect<T: PartialEq + Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
-    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
+/// Returns an error unless `actual` equals `expected`. `what` names the value.
+pub(crate) fn expect<T: PartialEq + Debug>(what: &str, actual: &T, expected: &T) -> anyhow::Result<()> {
+    ensure!(actual == expected, "{what}: {actual:?} instead of {expected:?}");
     Ok(())
 }

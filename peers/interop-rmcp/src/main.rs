@@ -1,8 +1,11 @@
-//! The client of the official Rust SDK: both eras, over HTTP and stdio. Arguments: URL, COMMAND….
+//! Client with the official Rust SDK. It uses all features of the demo server in both eras, over HTTP and
+//! stdio.
+//!
+//! Arguments: the URL of a server, and the command of a server.
 
 mod client;
 mod connection;
-mod offers;
+mod features;
 mod tools;
 
 use std::time::Duration;
@@ -19,7 +22,10 @@ use connection::{Era, expect};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let (url, program) = (arguments.next().context("URL")?, arguments.next().context("COMMAND…")?);
+    let (url, program) = (
+        arguments.next().context("the URL is missing")?,
+        arguments.next().context("the command is missing")?,
+    );
     let arguments: Vec<_> = arguments.collect();
     for era in [Era::Modern, Era::Legacy] {
         let revision = era.revision();
@@ -40,19 +46,19 @@ where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
-    let (client, mut heard) = Client::new();
+    let (client, mut notifications) = Client::new();
     let connection = client.serve_with_lifecycle(transport, era.lifecycle()).await?;
     let server = connection.peer_info().context("the server did not send its name")?;
     expect("the revision", &server.protocol_version, &era.revision())?;
     let name = server.server_info.as_ref().map(|info| info.name.as_str());
     expect("the server's name", &name, &Some("thruway-demo"))?;
-    tools::use_all(&connection, &mut heard).await?;
-    offers::use_all(&connection).await?;
-    offers::subscribe(era, &connection, &mut heard).await?;
-    tools::give_up(&connection).await?;
-    // Less than the time after which rmcp kills a server that does not exit.
-    timeout(CLOSING, connection.cancel()).await.context("closing took too long")??;
+    tools::use_all(&connection, &mut notifications).await?;
+    features::use_all(&connection).await?;
+    features::subscribe(era, &connection, &mut notifications).await?;
+    tools::cancel_call(&connection).await?;
+    // The timeout is shorter than the time after which rmcp kills a server that does not exit.
+    timeout(CLOSE_TIMEOUT, connection.cancel()).await.context("closing took too long")??;
     Ok(())
 }
 
-const CLOSING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! A server with the official Rust SDK, on stdio, or over HTTP with `--listen ADDRESS`.
+//! Server with the official Rust SDK. It serves stdio, or HTTP with `--listen ADDRESS`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl ServerHandler for Server {
         match &*request.name {
             "add" => add(&request),
             "ask" => ask(&request, context).await,
-            _ => Err(ErrorData::invalid_params("no such tool", None)),
+            _ => Err(ErrorData::invalid_params("unknown tool", None)),
         }
     }
 }
@@ -70,10 +70,12 @@ impl ServerHandler for Server {
 fn add(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     let addend = |name| request.arguments.as_ref()?.get(name)?.as_f64();
     let sum = addend("a").zip(addend("b")).map(|(a, b)| a + b);
-    sum.map(|sum| text(sum.to_string())).ok_or_else(|| ErrorData::invalid_params("no two numbers", None))
+    sum.map(|sum| text(sum.to_string()))
+        .ok_or_else(|| ErrorData::invalid_params("`a` and `b` must be numbers", None))
 }
 
-/// Asks the client in the way of its era. The SDK leaves that distinction to its users.
+/// Sends an elicitation request in the form of the client's era. The SDK leaves that distinction to the
+/// server.
 async fn ask(
     request: &CallToolRequestParams,
     context: RequestContext<RoleServer>,

@@ -8,17 +8,20 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResult, Client
 use rmcp::service::PeerRequestOptions;
 use serde_json::{Value, json};
 
-use super::client::{Heard, next};
+use super::client::{Notifications, next};
 use super::connection::{Connection, expect};
 
-pub(crate) async fn use_all(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+pub(crate) async fn use_all(
+    connection: &Connection,
+    notifications: &mut Notifications,
+) -> anyhow::Result<()> {
     list(connection).await?;
     let echoed = call(connection, "echo", json!({"message": "grün"})).await?;
     expect("echo", &echoed.structured_content, &Some(json!({"echo": "grün", "length": 5})))?;
     let added = call(connection, "add", json!({"a": 1, "b": 2})).await?;
     expect("add", &added.structured_content, &Some(json!({"sum": 3.0})))?;
-    mistakes(connection).await?;
-    slow(connection, heard).await?;
+    check_errors(connection).await?;
+    slow(connection, notifications).await?;
     // The client gives its name only once.
     for answer in ["Hello, Grace!", "Hello!"] {
         let greeted = call(connection, "ask", json!({})).await?;
@@ -28,58 +31,61 @@ pub(crate) async fn use_all(connection: &Connection, heard: &mut Heard) -> anyho
 }
 
 /// Cancels a call that would take a minute. The server must still answer the next one.
-pub(crate) async fn give_up(connection: &Connection) -> anyhow::Result<()> {
+pub(crate) async fn cancel_call(connection: &Connection) -> anyhow::Result<()> {
     let options = PeerRequestOptions::with_timeout(Duration::from_millis(200));
     let request = request("slow", json!({"steps": 600}));
     let long = connection.send_request_with_option(request, options).await?;
     match long.await_response().await {
         Err(ServiceError::Timeout { .. }) => {}
-        other => bail!("a call given up: {other:?}"),
+        other => bail!("expected a timeout, got {other:?}"),
     }
     let added = call(connection, "add", json!({"a": 1, "b": 1})).await?;
-    expect("the call after one given up", &added.structured_content, &Some(json!({"sum": 2.0})))
+    expect("the call after a canceled call", &added.structured_content, &Some(json!({"sum": 2.0})))
 }
 
 async fn list(connection: &Connection) -> anyhow::Result<()> {
     let tools = connection.list_all_tools().await?;
     for name in ["echo", "add", "slow", "ask", "count"] {
         let tool = tools.iter().find(|tool| tool.name == name);
-        let tool = tool.with_context(|| format!("there is no tool `{name}`"))?;
+        let tool = tool.with_context(|| format!("the server lacks the tool `{name}`"))?;
         ensure!(tool.description.is_some(), "`{name}` has no description");
         expect("the type of arguments", &tool.input_schema.get("type"), &Some(&json!("object")))?;
     }
     Ok(())
 }
 
-/// A wrong type of argument is an error result for the model. An unknown tool is a protocol error.
-async fn mistakes(connection: &Connection) -> anyhow::Result<()> {
+/// Checks that an argument of the wrong type gives an error result, and that an unknown tool gives a protocol
+/// error.
+async fn check_errors(connection: &Connection) -> anyhow::Result<()> {
     let refused = call(connection, "echo", json!({"message": 5})).await?;
-    expect("a number for a message", &refused.is_error, &Some(true))?;
+    expect("`echo` with a number as the message", &refused.is_error, &Some(true))?;
     match call(connection, "nonesuch", json!({})).await {
         Err(ServiceError::McpError(_)) => Ok(()),
-        other => bail!("a tool that is not there: {other:?}"),
+        other => bail!("expected an error for an unknown tool, got {other:?}"),
     }
 }
 
-/// The server reports each step of progress with the token of the call.
-async fn slow(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+/// Checks that the server reports each step of progress with the token of the call.
+async fn slow(connection: &Connection, notifications: &mut Notifications) -> anyhow::Result<()> {
     let request = request("slow", json!({"steps": 3}));
     let options = PeerRequestOptions::no_options();
     let pending = connection.send_request_with_option(request, options).await?;
     let token = pending.progress_token.clone();
-    let ServerResult::CallToolResult(done) = pending.await_response().await? else { bail!("no result") };
+    let ServerResult::CallToolResult(done) = pending.await_response().await? else {
+        bail!("the response is not a tool result")
+    };
     expect("slow", &text(&done)?, &"done after 3 steps")?;
     for step in [1.0, 2.0, 3.0] {
-        let progress = next(&mut heard.progress).await?;
+        let progress = next(&mut notifications.progress).await?;
         expect("progress", &(progress.progress, progress.total), &(step, Some(3.0)))?;
-        expect("its token", &progress.progress_token, &token)?;
-        expect("its message", &progress.message.as_deref(), &Some("step completed"))?;
+        expect("the progress token", &progress.progress_token, &token)?;
+        expect("the progress message", &progress.message.as_deref(), &Some("step completed"))?;
     }
-    ensure!(heard.progress.is_empty(), "there was more progress than steps");
+    ensure!(notifications.progress.is_empty(), "more progress notifications than steps");
     Ok(())
 }
 
-/// Calls a tool. The client answers questions of the tool.
+/// Calls a tool. The client responds to elicitation requests of the tool.
 pub(crate) async fn call(
     connection: &Connection,
     name: &'static str,
@@ -102,6 +108,8 @@ fn parameters(name: &'static str, arguments: Value) -> CallToolRequestParams {
 
 /// Returns the text of the only content item.
 fn text(result: &CallToolResult) -> anyhow::Result<&str> {
-    let [content] = &result.content[..] else { bail!("{} contents", result.content.len()) };
-    Ok(&content.as_text().context("the content is no text")?.text)
+    let [content] = &result.content[..] else {
+        bail!("expected one content item, got {}", result.content.len())
+    };
+    Ok(&content.as_text().context("the content is not text")?.text)
 }

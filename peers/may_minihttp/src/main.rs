@@ -47,6 +47,6 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> io::Result<()> {
     may::config().set_workers(1).set_pool_capacity(COROUTINES_KEPT).set_stack_size(STACK_WORDS);
-    Peer.start(contract::listen_address())?.join().expect("the server runs until it is killed");
+    Peer.start(contract::listen_address())?.join().expect("the server thread should not panic");
     Ok(())
 }

@@ -29,6 +29,6 @@ async fn call(client: &McpClient) -> Result<(), String> {
     let result = called.map_err(|error| error.to_string())?;
     match &result.structured_content {
         Some(content) if content.as_str().contains(MESSAGE) => Ok(()),
-        _ => Err(format!("the answer is {result:?}")),
+        _ => Err(format!("unexpected result: {result:?}")),
     }
 }

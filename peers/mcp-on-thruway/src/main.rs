@@ -1,4 +1,5 @@
-//! The MCP server of the `rmcp` peer with Thruway's SDK. With `--call`, the client instead.
+//! MCP server with Thruway's SDK. It has the same tools as the `rmcp` peer. With `--call`, it runs the client
+//! instead.
 
 mod client;
 

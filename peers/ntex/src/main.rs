@@ -13,15 +13,15 @@ const NTEX: HeaderValue = HeaderValue::from_static("ntex");
 const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Longer than any run, so that idle connections stay open.
-const IDLE: Seconds = Seconds(300);
+/// Keep-alive timeout, which is longer than any run.
+const KEEP_ALIVE_TIMEOUT: Seconds = Seconds(300);
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[ntex::main]
 async fn main() -> io::Result<()> {
-    let http = HttpServiceConfig::new().set_keepalive_timeout(IDLE).set_enable_headers_vec();
+    let http = HttpServiceConfig::new().set_keepalive_timeout(KEEP_ALIVE_TIMEOUT).set_enable_headers_vec();
     ntex::server::build()
         .workers(1)
         .backlog(contract::BACKLOG)
@@ -38,7 +38,8 @@ async fn answer(mut request: Request) -> io::Result<Response> {
     Ok(match (request.method(), request.path()) {
         (&Method::GET, "/plaintext") => response.header(CONTENT_TYPE, TEXT).body(contract::PLAINTEXT),
         (&Method::GET, "/json") => {
-            let content = serde_json::to_vec(&contract::GREETING).expect("a string serialises");
+            let content =
+                serde_json::to_vec(&contract::GREETING).expect("serializing a string should succeed");
             response.header(CONTENT_TYPE, JSON).body(content)
         }
         (&Method::POST, "/echo") => {

@@ -13,27 +13,27 @@ use crate::pair::Pair;
 use crate::sockets::socket_for;
 
 /// Returns the number of clients for which this process has file descriptors.
-pub(crate) fn most_at_a_time() -> usize {
-    most_with(getrlimit(Resource::Nofile).current)
+pub(crate) fn clients_max() -> usize {
+    clients_max_with(getrlimit(Resource::Nofile).current)
 }
 
-fn most_with(descriptors: Option<u64>) -> usize {
-    let both_sides = |descriptors: u64| descriptors.saturating_sub(SPARE) / 2;
-    let most = descriptors.map_or(u64::MAX, both_sides).max(1);
-    usize::try_from(most).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+fn clients_max_with(descriptors: Option<u64>) -> usize {
+    let both_sides = |descriptors: u64| descriptors.saturating_sub(OTHER_DESCRIPTORS) / 2;
+    let clients = descriptors.map_or(u64::MAX, both_sides).max(1);
+    usize::try_from(clients).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 
-/// Serves clients forever, at most `most` at a time. Others wait in the listener's queue.
-pub(crate) async fn serve(listener: &TcpListener, backend: SocketAddr, most: usize) {
-    let room = Arc::new(Semaphore::new(most));
+/// Serves clients forever, at most `clients_max` at a time. Further clients wait in the listener's queue.
+pub(crate) async fn serve(listener: &TcpListener, backend: SocketAddr, clients_max: usize) {
+    let permits = Arc::new(Semaphore::new(clients_max));
     loop {
-        let place = room.clone().acquire_owned().await.expect("nobody closes it");
+        let permit = permits.clone().acquire_owned().await.expect("the semaphore should stay open");
         // If the client has already disconnected, or the kernel lacks a resource, the relay continues.
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {
-            // However one connection ends, both are closed.
+            // Both connections close, however one of them ends.
             let _ended = relay(client, backend).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -52,8 +52,8 @@ async fn connect(backend: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(backend).await
 }
 
-/// File descriptors for other purposes: the standard streams, the listener, the reactor.
-const SPARE: u64 = 16;
+/// Number of file descriptors for other purposes: the standard streams, the listener, the reactor.
+const OTHER_DESCRIPTORS: u64 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -61,9 +61,9 @@ mod tests {
 
     #[test]
     fn client_limit_assumes_two_descriptors_per_client() {
-        assert_eq!(most_with(Some(20_000)), 9_992);
-        assert_eq!(most_with(Some(SPARE + 5)), 2);
-        assert_eq!(most_with(Some(3)), 1);
-        assert_eq!(most_with(None), Semaphore::MAX_PERMITS);
+        assert_eq!(clients_max_with(Some(20_000)), 9_992);
+        assert_eq!(clients_max_with(Some(OTHER_DESCRIPTORS + 5)), 2);
+        assert_eq!(clients_max_with(Some(3)), 1);
+        assert_eq!(clients_max_with(None), Semaphore::MAX_PERMITS);
     }
 }

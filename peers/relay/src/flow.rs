@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 
-/// One direction, with the bytes that its receiver has not accepted yet.
+/// One direction, with the received bytes that could not be sent yet.
 #[derive(Default)]
 pub(crate) struct Flow {
     unsent: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The connections of a client and of the backend, with both directions between them.
+//! A relayed connection: the two sockets, and one flow per direction.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 use crate::flow::Flow;
 
 thread_local! {
-    /// Received bytes are sent immediately, so one buffer serves all connections.
+    /// Shared by all connections, because the relay sends received bytes immediately.
     static BUFFER: RefCell<[u8; BUFFER_BYTES]> = const { RefCell::new([0; BUFFER_BYTES]) };
 }
 
-/// A client's connection and its connection to the backend.
+/// A client's connection and the corresponding connection to the backend.
 pub(crate) struct Pair {
     client: TcpStream,
     upstream: TcpStream,

@@ -38,6 +38,6 @@ async fn call(client: &RunningService<RoleClient, ()>) -> Result<(), String> {
     let result = called.map_err(|error| error.to_string())?;
     match &result.structured_content {
         Some(content) if content["echo"] == MESSAGE => Ok(()),
-        _ => Err(format!("the answer is {result:?}")),
+        _ => Err(format!("unexpected result: {result:?}")),
     }
 }

@@ -53,7 +53,7 @@ async fn serve_http(server: Server) -> std::io::Result<()> {
         StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config);
     let listener = TcpListener::bind(contract::listen_address()).await?;
     let listener = listener.tap_io(|stream| {
-        stream.set_nodelay(true).expect("a connected socket takes TCP_NODELAY");
+        stream.set_nodelay(true).expect("setting TCP_NODELAY should succeed");
     });
     axum::serve(listener, Router::new().nest_service("/mcp", service)).await
 }
@@ -116,7 +116,7 @@ impl ServerHandler for Server {
                 let Add { a, b } = serde_json::from_value(arguments).map_err(invalid)?;
                 serde_json::to_value(Sum { sum: a + b })
             }
-            _ => return Err(ErrorData::invalid_params("no such tool", None)),
+            _ => return Err(ErrorData::invalid_params("unknown tool", None)),
         };
         Ok(CallToolResult::structured(result.map_err(invalid)?).into())
     }

@@ -26,7 +26,7 @@ async fn serve_http() -> std::io::Result<()> {
     let transport = HttpTransport::new(router()).stamp_server_info(false).stateless(StatelessConfig::new());
     let listener = TcpListener::bind(contract::listen_address()).await?;
     let listener = listener.tap_io(|stream| {
-        stream.set_nodelay(true).expect("a connected socket takes TCP_NODELAY");
+        stream.set_nodelay(true).expect("setting TCP_NODELAY should succeed");
     });
     axum::serve(listener, transport.into_router_at("/mcp")).await
 }

@@ -1,6 +1,6 @@
-//! Tests of the relay as a process, with simple clients and backends.
+//! Tests of the relay process, with simple clients and backends.
 
-mod started;
+mod relay_process;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use started::{Started, refusing_address};
+use relay_process::{RelayProcess, unused_address};
 
 /// Echoes the bytes of each connection.
 fn echo(listener: TcpListener) {
@@ -22,9 +22,9 @@ fn echo(listener: TcpListener) {
 }
 
 /// Returns a listener on a free port, and a relay to it.
-fn start_with_backend() -> (TcpListener, Started) {
+fn start_with_backend() -> (TcpListener, RelayProcess) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let relay = Started::with_backend(listener.local_addr().unwrap());
+    let relay = RelayProcess::with_backend(listener.local_addr().unwrap());
     (listener, relay)
 }
 
@@ -98,7 +98,7 @@ fn backend_close_disconnects_only_that_client() {
 
 #[test]
 fn unreachable_backend_disconnects_clients_and_relay_keeps_running() {
-    let mut relay = Started::with_backend(refusing_address());
+    let mut relay = RelayProcess::with_backend(unused_address());
     for _ in 0..3 {
         assert_ends(&mut relay.connect());
     }
@@ -109,7 +109,7 @@ fn unreachable_backend_disconnects_clients_and_relay_keeps_running() {
 fn clients_over_the_descriptor_limit_wait_for_a_free_slot() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // Enough file descriptors for two clients and the process itself.
-    let mut relay = Started::with_descriptors(20, listener.local_addr().unwrap());
+    let mut relay = RelayProcess::with_descriptors(20, listener.local_addr().unwrap());
     echo(listener);
     let mut clients: Vec<_> = (0..20).map(|_| relay.connect()).collect();
     for client in &mut clients {
@@ -139,10 +139,14 @@ fn invalid_arguments_and_used_addresses_are_rejected() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (arguments, code, message) in [
-        (&["--listen", "here"][..], 2, "error: `here` is no `IP:PORT`\n\nhint: `--listen 127.0.0.1"),
-        (&["--listen", &address, "--backend", &address], 1, "cannot be listened at: Address already in use"),
+        (
+            &["--listen", "here"][..],
+            2,
+            "error: `here` is not an address of the form `IP:PORT`\n\nhint: `--listen 127.0.0.1",
+        ),
+        (&["--listen", &address, "--backend", &address], 1, ": Address already in use"),
     ] {
-        let output = started::command().args(arguments).output().unwrap();
+        let output = relay_process::command().args(arguments).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{printed}");
         assert!(printed.contains(message), "{printed}");

@@ -1,4 +1,4 @@
-//! A relay process that ends with its test.
+//! A relay process that is killed at the end of its test.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A listening relay.
-pub(crate) struct Started {
+/// A running relay. Dropping it kills the process.
+pub(crate) struct RelayProcess {
     child: Child,
     address: SocketAddr,
 }
 
-impl Started {
+impl RelayProcess {
     /// Starts a relay on a free port.
     pub(crate) fn with_backend(backend: SocketAddr) -> Self {
         Self::run(command(), backend)
     }
 
-    /// Starts a relay with a limit of file descriptors.
-    pub(crate) fn with_descriptors(most: u32, backend: SocketAddr) -> Self {
+    /// Starts a relay with at most `descriptors_max` file descriptors.
+    pub(crate) fn with_descriptors(descriptors_max: u32, backend: SocketAddr) -> Self {
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\"")).arg(PROGRAM);
+        shell.arg("-c").arg(format!("ulimit -n {descriptors_max}; exec \"$0\" \"$@\"")).arg(PROGRAM);
         Self::run(shell, backend)
     }
 
@@ -55,7 +55,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for RelayProcess {
     fn drop(&mut self) {
         // The relay may already have ended.
         let _ended = self.child.kill();
@@ -69,7 +69,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// Returns an address without a listener.
-pub(crate) fn refusing_address() -> SocketAddr {
+pub(crate) fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

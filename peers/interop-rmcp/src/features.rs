@@ -9,7 +9,7 @@ use rmcp::model::{
 use serde_json::{Map, json};
 use tokio::time::timeout;
 
-use super::client::{Heard, PATIENCE, next};
+use super::client::{NOTIFICATION_TIMEOUT, Notifications, next};
 use super::connection::{Connection, Era, expect};
 use super::tools;
 
@@ -21,12 +21,17 @@ pub(crate) async fn use_all(connection: &Connection) -> anyhow::Result<()> {
     expect("completion", &names, &vec!["Ada".to_owned(), "Alan".to_owned()])
 }
 
-/// Subscribes in the way of the era, and waits for the notification that the tool `count` causes.
-pub(crate) async fn subscribe(era: Era, connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+/// Subscribes to a resource in the way of the era. Then waits for the notification that a call of the tool
+/// `count` causes.
+pub(crate) async fn subscribe(
+    era: Era,
+    connection: &Connection,
+    notifications: &mut Notifications,
+) -> anyhow::Result<()> {
     let before = count(connection).await?;
     match era {
         Era::Modern => listen(connection).await?,
-        Era::Legacy => subscribe_legacy(connection, heard).await?,
+        Era::Legacy => subscribe_legacy(connection, notifications).await?,
     }
     ensure!(count(connection).await? > before, "the resource did not change");
     Ok(())
@@ -37,24 +42,26 @@ async fn listen(connection: &Connection) -> anyhow::Result<()> {
     let mut subscription = connection.listen(filter.clone()).await?;
     expect("the acknowledged subscriptions", subscription.acknowledged(), &filter)?;
     tools::call(connection, "count", json!({})).await?;
-    let notification = timeout(PATIENCE, subscription.next()).await.context("no notification")??;
+    let notification = timeout(NOTIFICATION_TIMEOUT, subscription.next())
+        .await
+        .context("timeout while waiting for a notification")??;
     match notification {
         Some(ServerNotification::ResourceUpdatedNotification(updated)) => {
-            expect("what changed", &updated.params.uri.as_str(), &COUNTER)?;
+            expect("the URI of the changed resource", &updated.params.uri.as_str(), &COUNTER)?;
         }
-        other => bail!("heard {other:?} instead of a change"),
+        other => bail!("expected a resource update, got {other:?}"),
     }
     subscription.cancel().await?;
     Ok(())
 }
 
-#[expect(deprecated, reason = "this is how it was done in that era")]
-async fn subscribe_legacy(connection: &Connection, heard: &mut Heard) -> anyhow::Result<()> {
+#[expect(deprecated, reason = "the legacy era has no other way to subscribe")]
+async fn subscribe_legacy(connection: &Connection, notifications: &mut Notifications) -> anyhow::Result<()> {
     use rmcp::model::{SubscribeRequestParams, UnsubscribeRequestParams};
 
     connection.subscribe(SubscribeRequestParams::new(COUNTER)).await?;
     tools::call(connection, "count", json!({})).await?;
-    expect("what changed", &next(&mut heard.updated).await?.as_str(), &COUNTER)?;
+    expect("the URI of the changed resource", &next(&mut notifications.updated).await?.as_str(), &COUNTER)?;
     connection.unsubscribe(UnsubscribeRequestParams::new(COUNTER)).await?;
     Ok(())
 }
@@ -62,12 +69,15 @@ async fn subscribe_legacy(connection: &Connection, heard: &mut Heard) -> anyhow:
 async fn resources(connection: &Connection) -> anyhow::Result<()> {
     let resources = connection.list_all_resources().await?;
     for uri in ["example://hello", "example://info", COUNTER] {
-        ensure!(resources.iter().any(|resource| resource.uri == uri), "there is no resource `{uri}`");
+        ensure!(
+            resources.iter().any(|resource| resource.uri == uri),
+            "the server lacks the resource `{uri}`"
+        );
     }
     expect("a resource", &read(connection, "example://hello").await?.as_str(), &"Hello, World!")?;
     match connection.read_resource(ReadResourceRequestParams::new("example://nonesuch")).await {
         Err(ServiceError::McpError(_)) => Ok(()),
-        other => bail!("a resource that is not there: {other:?}"),
+        other => bail!("expected an error for an unknown resource, got {other:?}"),
     }
 }
 
@@ -101,7 +111,7 @@ async fn read(connection: &Connection, uri: &str) -> anyhow::Result<String> {
         connection.read_resource(ReadResourceRequestParams::new(uri)).await?;
     match &contents[..] {
         [ResourceContents::TextResourceContents { text, .. }] => Ok(text.clone()),
-        other => bail!("`{uri}` is {other:?}"),
+        other => bail!("`{uri}` should have one text content, but has {other:?}"),
     }
 }
 
