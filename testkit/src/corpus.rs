@@ -1,9 +1,9 @@
-//! Requests with what has been used to make two servers see different ones.
+//! Requests for tests of request smuggling: inputs that two servers may parse differently.
 
 use crate::Random;
 
-/// Fields that frame a message in more than one way, or in none that all servers agree on.
-pub const AMBIGUOUS: [&str; 24] = [
+/// Header lines that give a message several lengths, or a length on which servers disagree.
+pub const AMBIGUOUS_FRAMING: [&str; 24] = [
     "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
     "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
     "Content-Length: 3\r\nContent-Length: 3\r\n",
@@ -65,7 +65,7 @@ const VERSIONS: [&str; 9] = [
     "HTTP/1.1 ",
 ];
 
-const HOSTS: [&str; 9] = [
+const HOST_LINES: [&str; 9] = [
     "Host: a\r\n",
     "Host: a\r\n",
     "Host: a\r\n",
@@ -77,7 +77,7 @@ const HOSTS: [&str; 9] = [
     "Host : a\r\n",
 ];
 
-const LINES: [&str; 32] = [
+const HEADER_LINES: [&str; 32] = [
     "X: a\r\n",
     "X: a\n",
     "X: a\r",
@@ -112,9 +112,9 @@ const LINES: [&str; 32] = [
     "Forwarded: for=\"a\\\r\n",
 ];
 
-const ENDS: [&str; 5] = ["\r\n", "\r\n", "\r\n", "\n", "\r\r\n"];
+const LINE_ENDS: [&str; 5] = ["\r\n", "\r\n", "\r\n", "\n", "\r\r\n"];
 
-const EXTENSIONS: [&str; 9] = ["", "", "", ";a=b", ";a=\"\r\n\"", " ", ";a\n", ";\u{e4}", "\t;a"];
+const CHUNK_EXTENSIONS: [&str; 9] = ["", "", "", ";a=b", ";a=\"\r\n\"", " ", ";a\n", ";\u{e4}", "\t;a"];
 
 const TRAILERS: [&str; 9] = [
     "",
@@ -128,106 +128,107 @@ const TRAILERS: [&str; 9] = [
     "X: a\r\n b\r\n",
 ];
 
-const CONTENTS: [&str; 5] =
+const BODIES: [&str; 5] =
     ["", "a", "abc", "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", "0\r\n\r\nGET /y HTTP/1.1\r\nHost: a\r\n\r\n"];
 
-/// Bytes of one connection: a few requests, some of them unusual.
-pub fn case(random: &mut Random) -> Vec<u8> {
+/// Returns the bytes that a client sends on one connection: one to three requests, some of them malformed.
+pub fn random_requests(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=random.below(3) {
-        let oddness = random.below(4);
-        request(random, oddness, &mut bytes);
+        let anomalies = random.below(4);
+        request(random, anomalies, &mut bytes);
     }
     if random.one_in(8) {
-        spoil(random, &mut bytes);
+        corrupt(random, &mut bytes);
     }
     bytes
 }
 
-/// A choice that is the first one unless something odd is due.
-fn pick<'c>(random: &mut Random, oddness: &mut usize, choices: &[&'c str]) -> &'c str {
-    if *oddness > 0 && random.one_in(4) {
-        *oddness -= 1;
+/// Returns the first of `choices`, which is the normal one. If `anomalies` are left, sometimes uses one of
+/// them up and returns a random choice.
+fn pick<'c>(random: &mut Random, anomalies: &mut usize, choices: &[&'c str]) -> &'c str {
+    if *anomalies > 0 && random.one_in(4) {
+        *anomalies -= 1;
         return one_of(random, choices);
     }
     choices[0]
 }
 
-fn request(random: &mut Random, mut oddness: usize, bytes: &mut Vec<u8>) {
-    let odd = &mut oddness;
+fn request(random: &mut Random, mut anomalies: usize, bytes: &mut Vec<u8>) {
+    let anomalies = &mut anomalies;
     let method = one_of(random, &METHODS[..4]);
     let method = if random.one_in(12) { one_of(random, &METHODS) } else { method };
-    let target = pick(random, odd, &TARGETS);
-    let version = pick(random, odd, &VERSIONS);
-    text(bytes, &format!("{method} {target} {version}"));
-    text(bytes, pick(random, odd, &ENDS));
-    text(bytes, pick(random, odd, &HOSTS));
+    let target = pick(random, anomalies, &TARGETS);
+    let version = pick(random, anomalies, &VERSIONS);
+    push(bytes, &format!("{method} {target} {version}"));
+    push(bytes, pick(random, anomalies, &LINE_ENDS));
+    push(bytes, pick(random, anomalies, &HOST_LINES));
     while random.one_in(3) {
-        let line = one_of(random, &LINES);
-        text(bytes, if *odd > 0 { line } else { "X: a\r\n" });
+        let line = one_of(random, &HEADER_LINES);
+        push(bytes, if *anomalies > 0 { line } else { "X: a\r\n" });
     }
     match random.below(8) {
-        0..3 => text(bytes, pick(random, odd, &ENDS)),
-        3..5 => counted(random, odd, bytes),
-        5..7 => chunked(random, odd, bytes),
+        0..3 => push(bytes, pick(random, anomalies, &LINE_ENDS)),
+        3..5 => body_with_content_length(random, anomalies, bytes),
+        5..7 => chunked_body(random, anomalies, bytes),
         _ => {
-            text(bytes, one_of(random, &AMBIGUOUS));
-            text(bytes, "\r\n");
-            chunks(random, odd, bytes);
+            push(bytes, one_of(random, &AMBIGUOUS_FRAMING));
+            push(bytes, "\r\n");
+            chunks(random, anomalies, bytes);
         }
     }
 }
 
-fn counted(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
-    let content = one_of(random, &CONTENTS);
+fn body_with_content_length(random: &mut Random, anomalies: &mut usize, bytes: &mut Vec<u8>) {
+    let content = one_of(random, &BODIES);
     let length = content.len();
     let value = match random.below(12) {
-        0 if *odd > 0 => format!("+{length}"),
-        1 if *odd > 0 => format!("{length}, {length}"),
+        0 if *anomalies > 0 => format!("+{length}"),
+        1 if *anomalies > 0 => format!("{length}, {length}"),
         2 => format!("0{length}"),
         3 => format!("{length} \t"),
-        4 if *odd > 0 => format!("{}", length + 1),
-        5 if *odd > 0 => format!("{}", length.saturating_sub(1)),
+        4 if *anomalies > 0 => format!("{}", length + 1),
+        5 if *anomalies > 0 => format!("{}", length.saturating_sub(1)),
         _ => format!("{length}"),
     };
     let name = one_of(random, &["Content-Length", "content-length", "CONTENT-LENGTH"]);
-    text(bytes, &format!("{name}:{}{value}\r\n", one_of(random, &["", " ", "\t"])));
-    text(bytes, pick(random, odd, &ENDS));
-    text(bytes, content);
+    push(bytes, &format!("{name}:{}{value}\r\n", one_of(random, &["", " ", "\t"])));
+    push(bytes, pick(random, anomalies, &LINE_ENDS));
+    push(bytes, content);
 }
 
-fn chunked(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
+fn chunked_body(random: &mut Random, anomalies: &mut usize, bytes: &mut Vec<u8>) {
     let value = one_of(random, &["chunked", "chunked", "Chunked", "chunked ", ",chunked", "\tchunked"]);
-    text(bytes, &format!("Transfer-Encoding: {value}\r\n"));
-    text(bytes, pick(random, odd, &ENDS));
-    chunks(random, odd, bytes);
+    push(bytes, &format!("Transfer-Encoding: {value}\r\n"));
+    push(bytes, pick(random, anomalies, &LINE_ENDS));
+    chunks(random, anomalies, bytes);
 }
 
-fn chunks(random: &mut Random, odd: &mut usize, bytes: &mut Vec<u8>) {
+fn chunks(random: &mut Random, anomalies: &mut usize, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(3) {
-        let content = one_of(random, &CONTENTS[1..]);
+        let content = one_of(random, &BODIES[1..]);
         let size = match random.below(10) {
-            0 if *odd > 0 => format!("+{:x}", content.len()),
-            1 if *odd > 0 => format!("0x{:x}", content.len()),
-            2 if *odd > 0 => format!("1000000000000000{:x}", content.len()),
+            0 if *anomalies > 0 => format!("+{:x}", content.len()),
+            1 if *anomalies > 0 => format!("0x{:x}", content.len()),
+            2 if *anomalies > 0 => format!("1000000000000000{:x}", content.len()),
             3 => format!("000{:X}", content.len()),
-            4 if *odd > 0 => format!("{:x}", content.len() + 1),
+            4 if *anomalies > 0 => format!("{:x}", content.len() + 1),
             _ => format!("{:x}", content.len()),
         };
-        text(bytes, &size);
-        text(bytes, pick(random, odd, &EXTENSIONS));
-        text(bytes, pick(random, odd, &ENDS));
-        text(bytes, content);
-        text(bytes, pick(random, odd, &["\r\n", "\n", "", "\r", "xx"]));
+        push(bytes, &size);
+        push(bytes, pick(random, anomalies, &CHUNK_EXTENSIONS));
+        push(bytes, pick(random, anomalies, &LINE_ENDS));
+        push(bytes, content);
+        push(bytes, pick(random, anomalies, &["\r\n", "\n", "", "\r", "xx"]));
     }
-    text(bytes, one_of(random, &["0", "0", "0", "00", "0;a"]));
-    text(bytes, pick(random, odd, &ENDS));
-    text(bytes, pick(random, odd, &TRAILERS));
-    text(bytes, pick(random, odd, &ENDS));
+    push(bytes, one_of(random, &["0", "0", "0", "00", "0;a"]));
+    push(bytes, pick(random, anomalies, &LINE_ENDS));
+    push(bytes, pick(random, anomalies, &TRAILERS));
+    push(bytes, pick(random, anomalies, &LINE_ENDS));
 }
 
-/// Changes, adds or removes a byte at a random position.
-fn spoil(random: &mut Random, bytes: &mut Vec<u8>) {
+/// Replaces, inserts or removes one byte at a random position.
+fn corrupt(random: &mut Random, bytes: &mut Vec<u8>) {
     let at = random.below(bytes.len());
     let byte = *random.pick(b"\0\t\n\r :,;\x7f\x80\xff0a");
     match random.below(3) {
@@ -241,7 +242,7 @@ fn one_of<'c>(random: &mut Random, choices: &[&'c str]) -> &'c str {
     choices[random.below(choices.len())]
 }
 
-fn text(bytes: &mut Vec<u8>, text: &str) {
-    // Characters of Latin 1 are one byte each.
+fn push(bytes: &mut Vec<u8>, text: &str) {
+    // Writes each character as one byte (Latin-1).
     bytes.extend(text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')));
 }

@@ -1,24 +1,24 @@
-//! Tools for the tests of several crates: transcripts of the parsers, reproducible randomness, scripted
-//! peers.
+//! Test tools that several crates share: in-memory connections, transcripts of the HTTP/1.1 parsers,
+//! reproducible random numbers, and scripted servers.
 //!
-//! For development only. This crate never sleeps. Only [`upstream`], [`acme`] and [`ocsp`] open ports, which
-//! the system chooses.
+//! For tests only. This crate never sleeps. Only [`upstream`], [`acme`] and [`ocsp`] open ports. The kernel
+//! chooses the port numbers.
 
 pub mod acme;
 mod authority;
 pub mod heap;
-mod issuer;
+mod jwt_issuer;
 mod lock;
 pub mod ocsp;
 mod pipe;
 mod random;
 pub mod corpus;
-pub mod scene;
-pub mod sight;
+pub mod request_parser;
+pub mod test_server;
 pub mod transcript;
 pub mod upstream;
 
-pub use authority::Authority;
-pub use issuer::Issuer;
-pub use pipe::{DrivenEnd, Peer, pipe};
+pub use authority::CertificateAuthority;
+pub use jwt_issuer::JwtIssuer;
+pub use pipe::{PipePeer, PipeTransport, pipe};
 pub use random::Random;

@@ -1,4 +1,4 @@
-//! A connection in memory: one end is driven by what is tested, the other by the test.
+//! In-memory connection between the code under test ([`PipeTransport`]) and the test ([`PipePeer`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,126 +9,133 @@ use std::task::{Context, Poll, Waker};
 
 use thruway_net::Transport;
 
-/// State of one direction.
+/// State of the connection, shared by both ends.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each end can be in each state by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 struct State {
-    arriving: VecDeque<u8>,
-    written: Vec<u8>,
-    /// Number of bytes that the driven end can write before the peer reads again.
-    room: usize,
-    /// Maximum number of bytes of one read.
+    /// Bytes from the peer that the transport has not read.
+    to_transport: VecDeque<u8>,
+    /// Bytes from the transport that the test has not taken.
+    to_peer: Vec<u8>,
+    /// Number of bytes that the transport can still write.
+    receive_capacity: usize,
+    /// Maximum number of bytes per read.
     read_bytes_max: usize,
-    /// Number of writes of the driven end.
+    /// Number of successful writes by the transport.
     writes: usize,
+    /// `true` if the peer sends no more bytes.
     is_peer_finished: bool,
-    is_driven_finished: bool,
-    is_driven_closed: bool,
+    /// `true` if the transport sends no more bytes.
+    is_transport_finished: bool,
+    /// `true` if the transport was dropped.
+    is_transport_dropped: bool,
     is_reset: bool,
-    /// The driven end has said that what it has written is all.
-    is_end_told: bool,
-    /// Unread output is lost when the driven end closes.
+    /// `true` if the transport has marked the end of its output. TLS does so with `close_notify`.
+    has_clean_end: bool,
+    /// `true` if the transport discards unsent output when it closes.
     is_unsent_discarded: bool,
-    /// The driven end waits for something to change.
-    waiting: Vec<Waker>,
+    /// Wakers of pending reads and writes.
+    wakers: Vec<Waker>,
 }
 
-/// The end that a test holds.
-pub struct Peer(Arc<Mutex<State>>);
+/// The end of the connection that the test controls.
+pub struct PipePeer(Arc<Mutex<State>>);
 
-/// The end that is driven by what is tested.
-pub struct DrivenEnd(Arc<Mutex<State>>);
+/// The end of the connection that the code under test reads and writes.
+pub struct PipeTransport(Arc<Mutex<State>>);
 
-/// The two ends of a connection.
-pub fn pipe() -> (Peer, DrivenEnd) {
-    let state = State { room: usize::MAX, read_bytes_max: usize::MAX, ..State::default() };
+/// Creates a connection. Returns its two ends.
+pub fn pipe() -> (PipePeer, PipeTransport) {
+    let state = State { receive_capacity: usize::MAX, read_bytes_max: usize::MAX, ..State::default() };
     let state = Arc::new(Mutex::new(state));
-    (Peer(state.clone()), DrivenEnd(state))
+    (PipePeer(state.clone()), PipeTransport(state))
 }
 
-/// A test that has failed while it held the lock has failed already.
+/// Locks `state`. Ignores poisoning, because the panic has already failed the test.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Peer {
-    /// Changes the state, and tells the driven end that something has changed.
+impl PipePeer {
+    /// Changes the state and wakes the pending reads and writes of the transport.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = lock(&self.0);
         change(&mut state);
-        state.waiting.drain(..).for_each(Waker::wake);
+        state.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Sends bytes, which arrive in one piece.
+    /// Sends bytes. The transport can read all of them at once, unless
+    /// [`limit_read_size`](Self::limit_read_size) forbids it.
     pub fn send(&self, bytes: impl AsRef<[u8]>) {
-        self.change(|state| state.arriving.extend(bytes.as_ref()));
+        self.change(|state| state.to_transport.extend(bytes.as_ref()));
     }
 
-    /// Sends nothing more, but goes on reading.
+    /// Closes the sending direction (half-close). The transport then reads an end of file.
     pub fn finish(&self) {
         self.change(|state| state.is_peer_finished = true);
     }
 
-    /// Breaks the connection off.
+    /// Resets the connection.
     pub fn reset(&self) {
         self.change(|state| state.is_reset = true);
     }
 
-    /// Accepts only this number of bytes from now on.
-    pub fn take_only(&self, bytes: usize) {
-        lock(&self.0).room = bytes;
+    /// Sets the number of bytes that the transport can still write. Unlimited by default.
+    pub fn set_receive_capacity(&self, bytes: usize) {
+        lock(&self.0).receive_capacity = bytes;
     }
 
-    /// Accepts this number of further bytes.
-    pub fn take_more(&self, bytes: usize) {
-        self.change(|state| state.room = state.room.saturating_add(bytes));
+    /// Lets the transport write this number of additional bytes.
+    pub fn add_receive_capacity(&self, bytes: usize) {
+        self.change(|state| state.receive_capacity = state.receive_capacity.saturating_add(bytes));
     }
 
-    /// Splits the sent bytes into pieces of at most this size.
-    pub fn cut_into(&self, bytes: usize) {
+    /// Limits each read of the transport to this number of bytes.
+    pub fn limit_read_size(&self, bytes: usize) {
         lock(&self.0).read_bytes_max = bytes;
     }
 
-    /// Returns the bytes that were written to this end since the last call.
+    /// Returns the bytes that the transport has written since the last call.
     pub fn received(&self) -> Vec<u8> {
-        std::mem::take(&mut lock(&self.0).written)
+        std::mem::take(&mut lock(&self.0).to_peer)
     }
 
-    /// Returns the number of bytes that the driven end has not read.
+    /// Returns the number of sent bytes that the transport has not read.
     pub fn unread(&self) -> usize {
-        lock(&self.0).arriving.len()
+        lock(&self.0).to_transport.len()
     }
 
-    /// Returns the number of writes of the driven end.
+    /// Returns the number of successful writes by the transport.
     pub fn writes(&self) -> usize {
         lock(&self.0).writes
     }
 
-    /// Returns `true` if the driven end sends nothing more.
+    /// Returns `true` if the transport sends no more bytes.
     pub fn is_finished(&self) -> bool {
-        lock(&self.0).is_driven_finished
+        lock(&self.0).is_transport_finished
     }
 
-    /// Returns `true` if the driven end was dropped.
+    /// Returns `true` if the transport was dropped.
     pub fn is_closed(&self) -> bool {
-        lock(&self.0).is_driven_closed
+        lock(&self.0).is_transport_dropped
     }
 
-    /// Returns `true` if the driven end has marked the end of its output, as TLS does: by a clean close or by
-    /// the shutdown.
-    pub fn is_end_told(&self) -> bool {
-        lock(&self.0).is_end_told
+    /// Returns `true` if the transport has marked the end of its output, by a clean close or a shutdown. TLS
+    /// sends `close_notify` for that.
+    pub fn has_clean_end(&self) -> bool {
+        lock(&self.0).has_clean_end
     }
 
-    /// Returns `true` if the driven end has discarded the output that this end did not accept.
+    /// Returns `true` if the transport has discarded its unsent output.
     pub fn is_unsent_discarded(&self) -> bool {
         lock(&self.0).is_unsent_discarded
     }
 }
 
 impl State {
+    /// Stores the waker, and returns `Pending`.
     fn wait<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
-        self.waiting.push(cx.waker().clone());
+        self.wakers.push(cx.waker().clone());
         Poll::Pending
     }
 
@@ -136,36 +143,36 @@ impl State {
         if self.is_reset {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        assert!(!self.is_driven_finished, "nothing may be written after the shutdown");
-        let length = bytes.len().min(self.room);
+        assert!(!self.is_transport_finished, "write after shutdown");
+        let length = bytes.len().min(self.receive_capacity);
         if length == 0 && !bytes.is_empty() {
             return self.wait(cx);
         }
-        self.room -= length;
+        self.receive_capacity -= length;
         self.writes += 1;
-        self.written.extend_from_slice(&bytes[..length]);
+        self.to_peer.extend_from_slice(&bytes[..length]);
         Poll::Ready(Ok(length))
     }
 
-    /// Discarded output has no end.
-    const fn tell_end(&mut self) {
-        self.is_end_told |= !self.is_unsent_discarded;
+    /// Marks the end of the output, unless unsent output was discarded.
+    const fn mark_end(&mut self) {
+        self.has_clean_end |= !self.is_unsent_discarded;
     }
 }
 
-impl Transport for DrivenEnd {
+impl Transport for PipeTransport {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = lock(&self.0);
         // As with a socket, input that arrived before the error can be read.
-        if state.arriving.is_empty() {
+        if state.to_transport.is_empty() {
             return match (state.is_reset, state.is_peer_finished) {
                 (true, _) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
                 (false, true) => Poll::Ready(Ok(0)),
                 (false, false) => state.wait(cx),
             };
         }
-        let length = state.arriving.len().min(buffer.len()).min(state.read_bytes_max);
-        for (place, byte) in buffer.iter_mut().zip(state.arriving.drain(..length)) {
+        let length = state.to_transport.len().min(buffer.len()).min(state.read_bytes_max);
+        for (place, byte) in buffer.iter_mut().zip(state.to_transport.drain(..length)) {
             *place = byte;
         }
         Poll::Ready(Ok(length))
@@ -189,14 +196,14 @@ impl Transport for DrivenEnd {
     }
 
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        lock(&self.0).tell_end();
+        lock(&self.0).mark_end();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = lock(&self.0);
-        state.is_driven_finished = true;
-        state.tell_end();
+        state.is_transport_finished = true;
+        state.mark_end();
         Poll::Ready(Ok(()))
     }
 
@@ -205,10 +212,10 @@ impl Transport for DrivenEnd {
     }
 }
 
-impl Drop for DrivenEnd {
+impl Drop for PipeTransport {
     fn drop(&mut self) {
         let mut state = lock(&self.0);
-        state.is_driven_finished = true;
-        state.is_driven_closed = true;
+        state.is_transport_finished = true;
+        state.is_transport_dropped = true;
     }
 }

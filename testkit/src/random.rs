@@ -1,17 +1,17 @@
-//! Reproducible randomness: the same seed gives the same numbers on every machine.
+//! Reproducible random numbers: a seed gives the same sequence on every machine.
 
-/// A generator of pseudo-random numbers (xorshift64*). Not for secrets.
+/// Pseudo-random number generator (xorshift64*). Not suitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator with this seed.
+    /// Creates a generator from `seed`.
     pub const fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not give neighbouring sequences, and the state must not be 0.
+        // The multiplication gives consecutive seeds unrelated states. A state of 0 would yield only zeros.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -19,7 +19,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub const fn below(&mut self, bound: usize) -> usize {
         if bound == 0 {
             return 0;
@@ -27,23 +27,23 @@ impl Random {
         ((self.next_u64() >> 11) % bound as u64) as usize
     }
 
-    /// True in one of `n` cases.
+    /// Returns `true` with probability `1 / n`.
     pub const fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     ///
     /// # Panics
-    /// There are none.
+    /// Panics if `choices` is empty.
     pub const fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// Returns `length` random bytes of `alphabet`.
+    /// Returns `length` random bytes from `alphabet`.
     ///
     /// # Panics
-    /// The alphabet is empty and the length is not.
+    /// Panics if `alphabet` is empty and `length` is not 0.
     pub fn bytes(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
         (0..length).map(|_| *self.pick(alphabet)).collect()
     }

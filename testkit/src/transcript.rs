@@ -1,58 +1,63 @@
-//! Events of an `http1` connection for an input, in a form that does not depend on the split of the input.
+//! Transcripts: the events that an `http1` connection reports for an input. A transcript must not depend on
+//! how the input is split.
 //!
-//! Every reading also checks what must hold for any input: no more is used than was given, content is never
-//! empty, asking again changes nothing, and nothing is accepted after an error.
+//! [`Transcript::read`] also checks rules for all inputs:
+//! - The connection uses no more bytes than it gets.
+//! - Content events are not empty.
+//! - A repeated call without new input changes nothing.
+//! - The connection accepts nothing after an error.
 
-mod cuts;
+mod splits;
 mod event;
 
-pub use cuts::{Pieces, assert_cuts_do_not_matter, every_single_cut, random_cuts, sizes};
 pub use event::{Event, Fields, Response};
+pub use splits::{Pieces, assert_same_for_all_splits, fixed_size_splits, random_splits, two_piece_splits};
 
 use std::fmt;
 
 use thruway_http1::{ClientConnection, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent};
 
-/// Which end of a connection reads, and what it has to know beforehand.
+/// The end of a connection that parses the input, with the facts that it knows in advance.
 #[derive(Clone, Debug)]
 pub enum Reader {
-    /// A server. It declines every tunnel at once, if so it is said, or else leaves the verdict open.
+    /// A server.
     Server {
-        /// `true` if requests after a tunnel request are read.
+        /// `true` if the server declines each tunnel immediately, and so parses the requests after it.
+        /// `false` if it makes no decision.
         declines_tunnels: bool,
     },
-    /// A client that has sent these requests: the kind of each, and `true` if it had an `Upgrade` header.
+    /// A client that has sent these requests: the kind of each, and `true` if it asked for an upgrade.
     Client(Vec<(ResponseTo, bool)>),
 }
 
-/// Events of the input, up to the first error or the end.
+/// Events of an input, up to the first error or the end of the input.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transcript {
-    /// The events; content between two others is one.
+    /// The events. Consecutive content events are joined.
     pub events: Vec<Event>,
-    /// Number of unused bytes. Not recorded after an error.
+    /// Number of unused bytes at the end of the input. 0 after an error.
     pub unused: usize,
-    /// The error that ended the reading; an [`Error::IncompleteMessage`] comes from the end of the input.
+    /// The first error. The end of the input can cause [`Error::IncompleteMessage`].
     pub error: Option<Error>,
 }
 
 impl Transcript {
-    /// Reads `pieces` one after the other and then the end of the input.
+    /// Feeds `pieces` to a connection in order, and then the end of the input.
     ///
     /// # Panics
-    /// The connection broke one of the promises above.
+    /// Panics if the connection breaks one of the rules in the [module documentation](self).
     pub fn read<'p>(reader: &Reader, limits: Limits, pieces: impl IntoIterator<Item = &'p [u8]>) -> Self {
-        let mut reading = Reading::new(reader, limits);
+        let mut builder = TranscriptBuilder::new(reader, limits);
         for piece in pieces {
-            reading.feed(piece);
-            if reading.transcript.error.is_some() {
-                return reading.transcript;
+            builder.feed(piece);
+            if builder.transcript.error.is_some() {
+                return builder.transcript;
             }
         }
-        reading.end()
+        builder.end()
     }
 
-    /// All content, joined.
+    /// Returns the content of all messages, joined.
     pub fn content(&self) -> Vec<u8> {
         self.events
             .iter()
@@ -74,7 +79,7 @@ impl Transcript {
 }
 
 impl fmt::Display for Transcript {
-    /// A line for each event, and one for what is unused and one for the error, if there are any.
+    /// Writes one line per event, then the number of unused bytes and the error, if any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = self.events.iter().map(ToString::to_string);
         let unused = (self.unused > 0).then(|| format!("{} unused", self.unused));
@@ -84,8 +89,8 @@ impl fmt::Display for Transcript {
     }
 }
 
-/// A transcript in the making.
-struct Reading {
+/// Builds a transcript.
+struct TranscriptBuilder {
     connection: Connection,
     index: HeadIndex,
     /// Unused input.
@@ -98,7 +103,7 @@ enum Connection {
     Client(ClientConnection),
 }
 
-impl Reading {
+impl TranscriptBuilder {
     fn new(reader: &Reader, limits: Limits) -> Self {
         let connection = match reader {
             Reader::Server { declines_tunnels } => Connection::Server {
@@ -128,7 +133,7 @@ impl Reading {
             match self.connection.next_event(&self.buffer[used..], &mut self.index) {
                 Ok((event, more)) => {
                     used += more;
-                    assert!(used <= self.buffer.len(), "more bytes were used than there are");
+                    assert!(used <= self.buffer.len(), "the connection used more bytes than it got");
                     match event {
                         Some(event) => self.transcript.push(event),
                         None => break,
@@ -142,7 +147,7 @@ impl Reading {
             }
         }
         let again = self.connection.next_event(&self.buffer[used..], &mut self.index);
-        assert!(matches!(again, Ok((None, 0))), "asking again changed the answer: {again:?}");
+        assert!(matches!(again, Ok((None, 0))), "a repeated call without new input returned {again:?}");
         self.buffer.drain(..used);
     }
 
@@ -166,7 +171,7 @@ impl Connection {
             Self::Server { connection, declines_tunnels } => {
                 let (event, used) = connection.handle_input(input, index)?;
                 let wants_tunnel = event == Some(ServerEvent::Request) && index.request_facts().wants_tunnel;
-                let event = event.map(|event| Event::of_server(event, &input[..used], index));
+                let event = event.map(|event| Event::from_server(event, &input[..used], index));
                 if wants_tunnel && *declines_tunnels {
                     connection.decline_tunnel();
                 }
@@ -174,7 +179,7 @@ impl Connection {
             }
             Self::Client(connection) => {
                 let (event, used) = connection.handle_input(input, index)?;
-                Ok((event.map(|event| Event::of_client(event, &input[..used], index)), used))
+                Ok((event.map(|event| Event::from_client(event, &input[..used], index)), used))
             }
         }
     }
@@ -186,9 +191,9 @@ impl Connection {
         }
     }
 
-    /// Checks that nothing more is accepted, neither the rest of the input nor a valid message.
-    fn assert_nothing_follows(&mut self, left_over: &[u8], index: &mut HeadIndex) {
-        for input in [left_over, b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204 \r\n\r\n"] {
+    /// Checks that the connection accepts neither the rest of the input nor a valid message.
+    fn assert_nothing_follows(&mut self, rest: &[u8], index: &mut HeadIndex) {
+        for input in [rest, b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204 \r\n\r\n"] {
             match self.next_event(input, index) {
                 Ok((None, 0)) | Err(Error::UnexpectedMessage) => {}
                 other => panic!("accepted after the end: {other:?}"),

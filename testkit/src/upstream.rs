@@ -1,4 +1,5 @@
-//! Named misbehaving upstreams: as bytes for a connection in memory, or as servers on a socket.
+//! Scripted upstream servers that misbehave in a certain way. A test sends their bytes over an in-memory
+//! connection, or starts them on a socket.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,174 +12,176 @@ use std::time::Duration;
 use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
-/// Behaviour of an upstream for each request.
+/// Behavior of an upstream server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Upstream {
-    /// Response after the header section of a request.
-    pub answer: Vec<u8>,
+    /// Bytes that the server sends after it has read the head of a request.
+    pub response: Vec<u8>,
     /// Action after the response.
-    pub then: Then,
-    /// Number of correct responses on a connection before it misbehaves.
-    pub proper_answers: usize,
+    pub after_response: AfterResponse,
+    /// Number of requests per connection that get [`OK_RESPONSE`] before the server misbehaves.
+    pub ok_responses_first: usize,
 }
 
-/// Action after a response.
+/// Action of an upstream server after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
-    /// It waits for the next request.
-    GoOn,
-    /// It sends the same again and again.
-    Repeat,
-    /// It closes the connection.
+pub enum AfterResponse {
+    /// Waits for the next request.
+    KeepOpen,
+    /// Sends the response again, without end.
+    RepeatResponse,
+    /// Closes the connection.
     Close,
-    /// It breaks the connection off.
+    /// Resets the connection.
     Reset,
-    /// It waits until the other end closes.
+    /// Does nothing until the client closes the connection.
     Hang,
 }
 
-/// A proper answer.
-pub const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+/// A correct response with the body `ok`.
+pub const OK_RESPONSE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-fn upstream(answer: impl Into<Vec<u8>>, then: Then) -> Upstream {
-    Upstream { answer: answer.into(), then, proper_answers: 0 }
+fn upstream(response: impl Into<Vec<u8>>, after_response: AfterResponse) -> Upstream {
+    Upstream { response: response.into(), after_response, ok_responses_first: 0 }
 }
 
-/// It answers every request.
-pub fn answers_properly() -> Upstream {
-    upstream(PROPER, Then::GoOn)
+/// Sends a correct response to each request.
+pub fn responds_ok() -> Upstream {
+    upstream(OK_RESPONSE, AfterResponse::KeepOpen)
 }
 
-/// It reads, and does nothing about it.
-pub fn accepts_and_says_nothing() -> Upstream {
-    upstream("", Then::Hang)
+/// Accepts connections and reads requests, but never responds.
+pub fn accepts_without_response() -> Upstream {
+    upstream("", AfterResponse::Hang)
 }
 
-/// It closes the connection instead of answering.
-pub fn closes_without_an_answer() -> Upstream {
-    upstream("", Then::Close)
+/// Closes the connection after the request, without a response.
+pub fn closes_without_response() -> Upstream {
+    upstream("", AfterResponse::Close)
 }
 
-/// Its head ends in the middle of a field line.
+/// Closes the connection in the middle of a header line.
 pub fn closes_mid_head() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nContent-Len", Then::Close)
+    upstream("HTTP/1.1 200 OK\r\nContent-Len", AfterResponse::Close)
 }
 
-/// Its content is shorter than it said.
-pub fn closes_mid_content() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::Close)
+/// Closes the connection before it has sent as many bytes as `Content-Length` announced.
+pub fn closes_mid_body() -> Upstream {
+    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", AfterResponse::Close)
 }
 
-/// A chunk of it is shorter than it said.
+/// Closes the connection in the middle of a chunk.
 pub fn closes_mid_chunk() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nfour", Then::Close)
+    upstream("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nfour", AfterResponse::Close)
 }
 
-/// It says that all went well and then breaks off.
-pub fn resets_mid_content() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::Reset)
+/// Sends the head and a part of the body, and then resets the connection.
+pub fn resets_mid_body() -> Upstream {
+    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", AfterResponse::Reset)
 }
 
-/// It goes quiet in the middle of its head.
-pub fn stalls_in_head() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\n", Then::Hang)
+/// Sends a part of the response head, and then stalls.
+pub fn stalls_mid_head() -> Upstream {
+    upstream("HTTP/1.1 200 OK\r\n", AfterResponse::Hang)
 }
 
-/// It goes quiet in the middle of its content.
-pub fn stalls_in_content() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", Then::Hang)
+/// Sends a part of the response body, and then stalls.
+pub fn stalls_mid_body() -> Upstream {
+    upstream("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour", AfterResponse::Hang)
 }
 
-/// It answers a request twice.
-pub fn sends_two_answers() -> Upstream {
-    upstream(PROPER.repeat(2), Then::GoOn)
+/// Sends two responses to each request.
+pub fn sends_two_responses() -> Upstream {
+    upstream(OK_RESPONSE.repeat(2), AfterResponse::KeepOpen)
 }
 
-/// It sends more than it said.
-pub fn sends_wrong_length() -> Upstream {
-    upstream("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", Then::GoOn)
+/// Sends more bytes than `Content-Length` announced.
+pub fn exceeds_content_length() -> Upstream {
+    upstream("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay", AfterResponse::KeepOpen)
 }
 
-/// Its header section exceeds all limits.
-pub fn sends_a_huge_head() -> Upstream {
+/// Sends a header section that exceeds all limits.
+pub fn sends_oversized_head() -> Upstream {
     let lines = format!("X-Huge: {}\r\n", "a".repeat(1000)).repeat(100);
-    upstream(format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), Then::GoOn)
+    upstream(format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), AfterResponse::KeepOpen)
 }
 
-/// It does not speak HTTP.
-pub fn sends_rubbish() -> Upstream {
-    upstream("220 mail.example ready\r\n", Then::Hang)
+/// Responds in another protocol (SMTP).
+pub fn sends_other_protocol() -> Upstream {
+    upstream("220 mail.example ready\r\n", AfterResponse::Hang)
 }
 
-/// It promises an answer for ever.
-pub fn endless_interim_responses() -> Upstream {
-    upstream("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", Then::Repeat)
+/// Sends interim responses (103) without end.
+pub fn sends_endless_interim_responses() -> Upstream {
+    upstream("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", AfterResponse::RepeatResponse)
 }
 
-/// It answers the first request, and closes the connection when the second is on its way.
-pub fn closes_idle_connection_just_as_it_is_reused() -> Upstream {
-    Upstream { proper_answers: 1, ..closes_without_an_answer() }
+/// Responds to the first request on a connection, and closes the connection when it receives the second. This
+/// looks like an idle timeout that expires just when the client reuses the connection.
+pub fn closes_on_second_request() -> Upstream {
+    Upstream { ok_responses_first: 1, ..closes_without_response() }
 }
 
-/// It speaks HTTP/1.0: the end of the connection ends its content.
-pub fn speaks_http10() -> Upstream {
-    upstream("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nok", Then::Close)
+/// Sends an HTTP/1.0 response without a length. The end of the connection ends the body.
+pub fn responds_with_http10() -> Upstream {
+    upstream("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nok", AfterResponse::Close)
 }
 
-/// It refuses the request body, says so, and closes.
-pub fn refuses_content() -> Upstream {
+/// Responds with 413 before it has read the request body, and closes the connection.
+pub fn rejects_request_body() -> Upstream {
     upstream(
         "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno",
-        Then::Close,
+        AfterResponse::Close,
     )
 }
 
-/// Returns an address without a listener, which no other process gets while this one lives.
+/// Returns an address without a listener: connection attempts are refused. The address stays reserved until
+/// this process exits.
 ///
 /// # Panics
-/// The system has no port.
-pub fn refuses() -> SocketAddr {
-    let socket = kept_free(SocketAddr::from(([127, 0, 0, 1], 0)));
+/// Panics if no port is free.
+pub fn unused_address() -> SocketAddr {
+    let socket = reserve_address(SocketAddr::from(([127, 0, 0, 1], 0)));
     let address = getsockname(&socket).expect("a bound socket has an address");
     std::mem::forget(socket);
-    SocketAddr::try_from(address).expect("it is one of the internet")
+    SocketAddr::try_from(address).expect("the socket should have an IP address")
 }
 
-/// Reserves an address without a listener, so that the system gives it to no other socket with port 0. A
-/// socket can still bind to it explicitly.
+/// Reserves an address without listening. The kernel then assigns its port to no socket that binds to port 0.
+/// A socket can still bind to the address explicitly.
 ///
 /// # Panics
-/// The address has a listener.
-pub fn kept_free(address: SocketAddr) -> OwnedFd {
+/// Panics if another socket listens on the address.
+pub fn reserve_address(address: SocketAddr) -> OwnedFd {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .expect("there should be a socket");
-    set_socket_reuseaddr(&socket, true).expect("it is a socket");
-    bind(&socket, &address).expect("nobody should listen there");
+        .expect("creating a socket should succeed");
+    set_socket_reuseaddr(&socket, true).expect("SO_REUSEADDR should be supported");
+    bind(&socket, &address).expect("the address should be free");
     socket
 }
 
 impl Upstream {
-    /// Serves on a socket until what is returned is dropped.
+    /// Starts the server on a free loopback port. Dropping the returned value stops it.
     ///
     /// # Panics
-    /// The system has no port.
-    pub fn listen(self) -> Listening {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there should be a port");
+    /// Panics if no port is free.
+    pub fn listen(self) -> RunningUpstream {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port should be available");
         let address = listener.local_addr().expect("a bound socket has an address");
         let state = Arc::new(State::default());
         let shared = state.clone();
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
-                if shared.is_over.load(Ordering::SeqCst) {
+                if shared.is_stopped.load(Ordering::SeqCst) {
                     return;
                 }
                 shared.connections.fetch_add(1, Ordering::SeqCst);
                 let (upstream, shared) = (self.clone(), shared.clone());
-                // Whatever the client does to the connection is the client's business.
+                // Ignores errors: clients may close or reset the connection at any time.
                 thread::spawn(move || drop(upstream.serve(connection, &shared)));
             }
         });
-        Listening { address, state }
+        RunningUpstream { address, state }
     }
 
     fn serve(&self, mut connection: TcpStream, state: &State) -> io::Result<()> {
@@ -188,30 +191,30 @@ impl Upstream {
                 return Ok(());
             }
             state.requests.fetch_add(1, Ordering::SeqCst);
-            if request < self.proper_answers {
-                connection.write_all(PROPER.as_bytes())?;
+            if request < self.ok_responses_first {
+                connection.write_all(OK_RESPONSE.as_bytes())?;
                 continue;
             }
-            connection.write_all(&self.answer)?;
-            match self.then {
-                Then::GoOn => {}
-                Then::Repeat => loop {
-                    connection.write_all(&self.answer)?;
+            connection.write_all(&self.response)?;
+            match self.after_response {
+                AfterResponse::KeepOpen => {}
+                AfterResponse::RepeatResponse => loop {
+                    connection.write_all(&self.response)?;
                 },
-                Then::Close => {
+                AfterResponse::Close => {
                     connection.shutdown(Shutdown::Write)?;
                     return wait_for_end(&mut connection);
                 }
-                // To close a socket that does not linger breaks the connection off.
-                Then::Reset => return Ok(set_socket_linger(&connection, Some(Duration::ZERO))?),
-                Then::Hang => return wait_for_end(&mut connection),
+                // With a linger time of 0, dropping the socket sends a reset.
+                AfterResponse::Reset => return Ok(set_socket_linger(&connection, Some(Duration::ZERO))?),
+                AfterResponse::Hang => return wait_for_end(&mut connection),
             }
         }
         Ok(())
     }
 }
 
-/// Reads byte by byte, so that nothing after the header section is consumed. Returns `false` at the end of
+/// Reads a request head. Reads byte by byte, so the request body stays unread. Returns `false` at the end of
 /// the connection.
 fn read_head(connection: &mut TcpStream) -> io::Result<bool> {
     let mut head = Vec::new();
@@ -230,8 +233,8 @@ fn wait_for_end(connection: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// A server on a socket.
-pub struct Listening {
+/// An upstream server on a socket.
+pub struct RunningUpstream {
     /// Address of the server.
     pub address: SocketAddr,
     state: Arc<State>,
@@ -239,27 +242,27 @@ pub struct Listening {
 
 #[derive(Default)]
 struct State {
-    is_over: AtomicBool,
+    is_stopped: AtomicBool,
     connections: AtomicUsize,
     requests: AtomicUsize,
 }
 
-impl Listening {
-    /// Returns the number of connections.
+impl RunningUpstream {
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of received requests.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Listening {
+impl Drop for RunningUpstream {
     fn drop(&mut self) {
-        self.state.is_over.store(true, Ordering::SeqCst);
-        // Wakes the thread, which sees that it is over.
+        self.state.is_stopped.store(true, Ordering::SeqCst);
+        // A connection wakes the accepting thread, which then checks `is_stopped`.
         drop(TcpStream::connect(self.address));
     }
 }

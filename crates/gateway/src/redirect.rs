@@ -228,7 +228,7 @@ impl std::error::Error for InvalidRedirect {}
 #[cfg(test)]
 mod tests {
     use thruway_server::Router;
-    use thruway_testkit::scene::Scene;
+    use thruway_testkit::test_server::TestServer;
 
     use super::*;
 
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn location(to: &str, target: &str) -> String {
-        let scene = Scene::new(Router::new().mount("/old", redirect(to).unwrap()));
+        let scene = TestServer::new(Router::new().mount("/old", redirect(to).unwrap()));
         let mut client = scene.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: example.com:8080\r\n\r\n"));
         let response = client.received();
@@ -337,7 +337,7 @@ mod tests {
             (by_host(), "GET /evil.example/../old HTTP/1.0\r\n\r\n"),
             (by_host(), "GET /evil.example/../old HTTP/1.1\r\nHost:\r\n\r\n"),
         ] {
-            let scene = Scene::new(redirect);
+            let scene = TestServer::new(redirect);
             let mut client = scene.connect();
             client.send(request);
             let response = client.received();

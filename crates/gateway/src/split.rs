@@ -72,7 +72,7 @@ const SALT: u64 = 0x7377_6974_6368_6564;
 #[cfg(test)]
 mod tests {
     use thruway_server::IntoHandler;
-    use thruway_testkit::scene::Scene;
+    use thruway_testkit::test_server::TestServer;
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn same_key_always_gets_same_side() {
         let by = Some(HashBy::Cookie("user".to_owned()));
-        let scene = Scene::new(split([50, 0, 50], by).into_handler());
+        let scene = TestServer::new(split([50, 0, 50], by).into_handler());
         let mut sides = std::collections::BTreeMap::new();
         for turn in 0..3 {
             for user in 0..20 {

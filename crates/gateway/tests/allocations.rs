@@ -10,7 +10,7 @@ use thruway_gateway::{
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::{Handler, IntoHandler, Networks, StatusCode, Version};
 use thruway_testkit::heap::{CountingAllocator, allocations};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -78,7 +78,7 @@ fn counting_a_request_allocates_no_memory() {
 /// Number of allocations for a hundred requests, after a warm-up.
 fn allocations_with(handler: Arc<dyn Handler>) -> u64 {
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let scene = Scene::new(handler);
+    let scene = TestServer::new(handler);
     let mut client = scene.connect();
     assert!(client.send(GET).received().starts_with("HTTP/1.1 200 "));
     let before = allocations();

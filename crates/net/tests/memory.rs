@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use thruway_net::tls::{TlsAcceptor, TlsAcceptorConfig, accept_tls};
 use thruway_net::{Clock, ManualTime, PooledBuffer, Transport, Worker};
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 use thruway_testkit::heap::{CountingAllocator, held_bytes};
 
 #[global_allocator]
@@ -91,7 +91,7 @@ fn pump(client: &mut ClientConnection, line: &Line) {
 
 #[test]
 fn waiting_tls_connection_owns_little_memory() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let acceptor = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
     let acceptor = Rc::new(TlsAcceptor::load(acceptor).unwrap());
     let mut roots = RootCertStore::empty();

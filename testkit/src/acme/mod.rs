@@ -1,14 +1,15 @@
-//! A small ACME server (RFC 8555) on loopback, which validates names and misbehaves on demand.
+//! Small ACME server (RFC 8555) on a loopback address. It validates names, and misbehaves if a test asks for
+//! it.
 //!
-//! Signatures are not verified, and nothing is kept: that is what Pebble is for. Numbers that must be fresh
-//! are, URLs must be those that were signed, and a name is validated by connecting to a port.
+//! The server checks nonces and signed URLs, and connects to a port to validate a name. It does not verify
+//! signatures and stores nothing on disk. The interoperability tests use Pebble for a stricter server.
 
-mod answers;
+mod responses;
 mod orders;
 mod server;
-mod signed;
+mod signed_request;
 mod state;
 mod validation;
 
 pub use server::AcmeServer;
-pub use state::Misbehaviour;
+pub use state::Misbehavior;

@@ -1,24 +1,27 @@
-//! Accounts, orders, and numbers that are fresh.
+//! Nonces, accounts and orders.
 
 use std::collections::{HashMap, HashSet};
 
-/// State of the server.
+/// All nonces, accounts and orders of the server.
 #[derive(Default)]
 pub(crate) struct Orders {
+    /// Issued nonces that no request has used.
     nonces: HashSet<String>,
-    /// Thumbprints of keys, by the URLs of their accounts.
+    /// Key thumbprints by account URL.
     accounts: HashMap<String, String>,
-    pub(super) placed: Vec<Order>,
-    /// Key ids of external accounts that were bound.
-    pub(super) external: Vec<String>,
+    /// Orders. The index of an order is its number.
+    pub(super) all: Vec<Order>,
+    /// Key ids of bound external accounts.
+    pub(super) external_accounts: Vec<String>,
     counter: usize,
 }
 
-/// One order.
+/// An order.
 pub(super) struct Order {
     pub(super) authorizations: Vec<Authorization>,
+    /// Id of the certificate that the order replaces (RFC 9773).
     pub(super) replaces: Option<String>,
-    /// Issued certificate, in PEM.
+    /// Issued certificate chain, in PEM.
     pub(super) chain: Option<String>,
 }
 
@@ -27,67 +30,70 @@ pub(super) struct Authorization {
     pub(super) name: String,
     pub(super) token: String,
     pub(super) status: &'static str,
-    /// Validation error.
+    /// Error of the validation, if it failed.
     pub(super) error: Option<String>,
 }
 
 impl Orders {
-    /// Returns a unique text.
-    pub(super) fn fresh(&mut self) -> String {
+    /// Returns a unique string.
+    pub(super) fn unique(&mut self) -> String {
         self.counter += 1;
         format!("fresh-{}", self.counter)
     }
 
-    pub(super) fn nonce(&mut self) -> String {
-        let nonce = self.fresh();
+    /// Creates a nonce.
+    pub(super) fn new_nonce(&mut self) -> String {
+        let nonce = self.unique();
         self.nonces.insert(nonce.clone());
         nonce
     }
 
-    /// Uses up a nonce. Returns `true` if it was unused.
-    pub(super) fn spend(&mut self, nonce: &str) -> bool {
+    /// Uses a nonce. Returns `false` if it is unknown or was used before.
+    pub(super) fn use_nonce(&mut self, nonce: &str) -> bool {
         self.nonces.remove(nonce)
     }
 
-    /// The URL of the account with this key, below `origin`, and whether it was made.
-    pub(super) fn account(&mut self, origin: &str, thumbprint: &str) -> String {
+    /// Returns the URL of the account with this key. Creates the account if necessary.
+    pub(super) fn account_url(&mut self, origin: &str, thumbprint: &str) -> String {
         let known = self.accounts.iter().find(|(_, key)| *key == thumbprint).map(|(url, _)| url.clone());
         known.unwrap_or_else(|| {
-            let url = format!("{origin}/account/{}", self.fresh());
+            let url = format!("{origin}/account/{}", self.unique());
             self.accounts.insert(url.clone(), thumbprint.to_owned());
             url
         })
     }
 
+    /// Returns the key thumbprint of an account.
     pub(super) fn thumbprint(&self, account: &str) -> Option<String> {
         self.accounts.get(account).cloned()
     }
 
-    /// The number of a new order.
-    pub(super) fn order(&mut self, names: Vec<String>, replaces: Option<String>) -> usize {
+    /// Creates an order. Returns its number.
+    pub(super) fn new_order(&mut self, names: Vec<String>, replaces: Option<String>) -> usize {
         let authorizations = names.into_iter().map(|name| {
-            let token = self.fresh();
+            let token = self.unique();
             Authorization { name, token, status: "pending", error: None }
         });
         let authorizations = authorizations.collect();
-        self.placed.push(Order { authorizations, replaces, chain: None });
-        self.placed.len() - 1
+        self.all.push(Order { authorizations, replaces, chain: None });
+        self.all.len() - 1
     }
 
-    pub(super) fn issued(&self) -> usize {
-        self.placed.iter().filter(|order| order.chain.is_some()).count()
+    pub(super) fn issued_count(&self) -> usize {
+        self.all.iter().filter(|order| order.chain.is_some()).count()
     }
 
-    pub(super) fn accounts(&self) -> usize {
+    pub(super) fn account_count(&self) -> usize {
         self.accounts.len()
     }
 
-    pub(super) fn replacements(&self) -> usize {
-        self.placed.iter().filter(|order| order.replaces.is_some()).count()
+    pub(super) fn replacement_count(&self) -> usize {
+        self.all.iter().filter(|order| order.replaces.is_some()).count()
     }
 }
 
 impl Order {
+    /// Returns the status of the order (RFC 8555 §7.1.6).
     pub(super) fn status(&self) -> &'static str {
         let all = |status| self.authorizations.iter().all(|authorization| authorization.status == status);
         match () {

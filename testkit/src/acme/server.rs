@@ -1,4 +1,4 @@
-//! The ACME server: it listens and can be made to misbehave.
+//! The ACME server on its port, and its control methods for tests.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use thruway_server::{
     TlsAcceptorConfig,
 };
 
-use super::answers::Answering;
-use super::state::{Misbehaviour, Ports, State};
-use crate::authority::Authority;
+use super::responses::RequestContext;
+use super::state::{Misbehavior, Ports, State};
+use crate::authority::CertificateAuthority;
 use crate::lock::lock;
 
-/// An ACME server. It ends with this.
+/// A running ACME server. Dropping it stops the server.
 pub struct AcmeServer {
     state: Arc<State>,
     address: ListenAddr,
@@ -23,103 +23,104 @@ pub struct AcmeServer {
 }
 
 impl AcmeServer {
-    /// One that behaves.
+    /// Starts a server that behaves correctly.
     ///
     /// # Panics
-    /// It cannot listen.
+    /// Panics if the server cannot listen.
     pub fn start() -> Self {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let files = authority.issue("acme", &["127.0.0.1"]);
-        Self::start_as(authority, TlsAcceptorConfig::new(vec![files]))
+        Self::start_with(authority, TlsAcceptorConfig::new(vec![files]))
     }
 
-    /// Starts a server with an untrusted certificate.
+    /// Starts a server with a TLS certificate from an untrusted authority.
     ///
     /// # Panics
-    /// It cannot listen.
-    pub fn with_a_wrong_certificate() -> Self {
-        let files = Authority::new();
-        let config = TlsAcceptorConfig::new(vec![files.issue("acme", &["127.0.0.1"])]);
-        Self::start_as(Authority::new(), config)
+    /// Panics if the server cannot listen.
+    pub fn start_with_untrusted_certificate() -> Self {
+        let untrusted = CertificateAuthority::new();
+        let config = TlsAcceptorConfig::new(vec![untrusted.issue("acme", &["127.0.0.1"])]);
+        Self::start_with(CertificateAuthority::new(), config)
     }
 
-    fn start_as(authority: Authority, tls: TlsAcceptorConfig) -> Self {
+    fn start_with(authority: CertificateAuthority, tls: TlsAcceptorConfig) -> Self {
         let state = Arc::new(State {
             authority,
             ports: Default::default(),
-            misbehaviour: Mutex::default(),
+            misbehavior: Mutex::default(),
             orders: Mutex::default(),
             requests: AtomicUsize::new(0),
             validity: Mutex::new((HOUR, 90 * 24 * HOUR)),
         });
-        let acceptor = Arc::new(TlsAcceptor::load(tls).expect("the certificate is good"));
-        let address: ListenAddr = "127.0.0.1:0".parse().expect("it is an address");
-        let answering = state.clone();
-        let answer = move |request: OwnedRequest| {
-            let state = answering.clone();
-            async move { answer(&state, request).await }
+        let acceptor = Arc::new(TlsAcceptor::load(tls).expect("the certificate should be valid"));
+        let address: ListenAddr = "127.0.0.1:0".parse().expect("the address should be valid");
+        let shared = state.clone();
+        let handler = move |request: OwnedRequest| {
+            let state = shared.clone();
+            async move { respond(&state, request).await }
         };
         let timeouts = Timeouts { drain: Duration::ZERO, ..Timeouts::default() };
-        let running = Server::new(answer)
+        let running = Server::new(handler)
             .workers(1)
             .config(Config { timeouts, ..Config::default() })
             .listen_on(Listener::new(address).tls(acceptor))
             .start()
-            .expect("there is a port");
+            .expect("a free port should be available");
         let address = running.addresses()[0].clone();
         Self { state, address, running: Some(running) }
     }
 
-    /// The URL of its directory.
-    pub fn directory(&self) -> String {
+    /// Returns the URL of the ACME directory.
+    pub fn directory_url(&self) -> String {
         format!("https://{}/directory", self.address)
     }
 
-    /// The file with the certificate of the authority that has issued its own, and issues the others.
+    /// Returns the path of the root certificate (PEM). The server's own certificate and all issued
+    /// certificates chain to it, unless the server was started with an untrusted certificate.
     pub fn root(&self) -> PathBuf {
         self.state.authority.root()
     }
 
-    /// Validates names at these ports of this machine; 0 for nowhere. Until this is said, answers to
-    /// challenges have to wait.
-    pub fn validate_at(&self, http: u16, tls: u16) {
+    /// Sets the loopback ports at which the server validates names. At port 0, validations fail. Challenge
+    /// requests wait until a test calls this method.
+    pub fn set_validation_ports(&self, http: u16, tls: u16) {
         *lock(&self.state.ports.0) = Some(Ports { http, tls });
         self.state.ports.1.notify_all();
     }
 
-    /// Does this wrong from now on.
-    pub fn misbehave(&self, misbehaviour: Misbehaviour) {
-        *lock(&self.state.misbehaviour) = misbehaviour;
+    /// Sets the misbehavior for all later requests.
+    pub fn set_misbehavior(&self, misbehavior: Misbehavior) {
+        *lock(&self.state.misbehavior) = misbehavior;
     }
 
-    /// Issues certificates that have been valid for `since`, and are so for `left`.
-    pub fn issue_for(&self, since: Duration, left: Duration) {
-        *lock(&self.state.validity) = (since, left);
+    /// Sets the validity of later certificates: they begin `age` ago and expire in `remaining`.
+    pub fn set_validity(&self, age: Duration, remaining: Duration) {
+        *lock(&self.state.validity) = (age, remaining);
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of received requests.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
     }
 
     /// Returns the number of issued certificates.
     pub fn issued(&self) -> usize {
-        lock(&self.state.orders).issued()
+        lock(&self.state.orders).issued_count()
     }
 
     /// Returns the number of created accounts.
     pub fn accounts(&self) -> usize {
-        lock(&self.state.orders).accounts()
+        lock(&self.state.orders).account_count()
     }
 
-    /// Returns the key ids of external accounts that were bound.
+    /// Returns the key ids of bound external accounts.
     pub fn external_accounts(&self) -> Vec<String> {
-        lock(&self.state.orders).external.clone()
+        lock(&self.state.orders).external_accounts.clone()
     }
 
-    /// Returns the number of orders that name the certificate that they replace.
+    /// Returns the number of orders that replace a certificate (RFC 9773).
     pub fn replacements(&self) -> usize {
-        lock(&self.state.orders).replacements()
+        lock(&self.state.orders).replacement_count()
     }
 }
 
@@ -132,18 +133,18 @@ impl Drop for AcmeServer {
     }
 }
 
-async fn answer(state: &State, mut request: OwnedRequest) -> Response {
+async fn respond(state: &State, mut request: OwnedRequest) -> Response {
     state.requests.fetch_add(1, Ordering::Relaxed);
-    let misbehaviour = lock(&state.misbehaviour).clone();
-    if misbehaviour == Misbehaviour::Hangs && request.path() == "/order" {
+    let misbehavior = lock(&state.misbehavior).clone();
+    if misbehavior == Misbehavior::OrdersHang && request.path() == "/order" {
         std::future::pending::<()>().await;
     }
     let host = request.field("Host").map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned());
     let origin = format!("https://{}", host.unwrap_or_default());
     let path = request.path().to_owned();
-    let content = request.content().collect(CONTENT_BYTES).await.unwrap_or_default();
-    Answering { state, misbehaviour, origin, path }.answer(&content)
+    let content = request.content().collect(REQUEST_BYTES_MAX).await.unwrap_or_default();
+    RequestContext { state, misbehavior, origin, path }.respond(&content)
 }
 
 const HOUR: Duration = Duration::from_hours(1);
-const CONTENT_BYTES: usize = 1 << 16;
+const REQUEST_BYTES_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! State of the ACME server, and its misbehaviour.
+//! State of the ACME server, and its misbehavior.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,48 +6,48 @@ use std::time::Duration;
 
 use super::orders::Orders;
 use super::validation;
-use crate::authority::Authority;
+use crate::authority::CertificateAuthority;
 use crate::lock::lock;
 
-/// Misbehaviour of the server from now on.
+/// Misbehavior of the ACME server.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub enum Misbehaviour {
-    /// No misbehaviour.
+pub enum Misbehavior {
+    /// No misbehavior.
     #[default]
     None,
-    /// It knows no account.
-    AccountUnknown,
-    /// No number is fresh enough for it.
-    BadNonce,
-    /// One number is not fresh enough for it; then it behaves.
-    BadNonceOnce,
-    /// Orders stay as they are; `Retry-After` is this.
-    Dawdles(&'static str),
-    /// It has found no name.
-    FindsNobody,
-    /// Its answers have no end.
-    Giant,
-    /// It answers no order.
-    Hangs,
-    /// It issues expired certificates.
+    /// Rejects all accounts as unknown.
+    UnknownAccount,
+    /// Rejects all nonces.
+    RejectsAllNonces,
+    /// Rejects the next nonce, and then behaves correctly.
+    RejectsNextNonce,
+    /// Orders stay pending. The field is the value of `Retry-After`.
+    OrdersStayPending(&'static str),
+    /// The validation of each name fails.
+    ValidationFails,
+    /// Response bodies exceed all size limits.
+    OversizedResponses,
+    /// Never responds to new orders.
+    OrdersHang,
+    /// Issues expired certificates.
     IssuesExpired,
-    /// It issues certificates for another key.
+    /// Issues certificates for another key.
     IssuesForOtherKey,
-    /// It issues certificates for another name.
+    /// Issues certificates for another name.
     IssuesForOtherName,
-    /// It issues invalid certificates.
-    IssuesGarbage,
-    /// Its answers are cut off.
-    MalformedJson,
-    /// Its directory names URLs without TLS.
-    PlainUrls,
-    /// It refuses orders; `Retry-After` is this.
+    /// Issues certificates that cannot be parsed.
+    IssuesMalformed,
+    /// Response bodies are incomplete JSON.
+    TruncatedJson,
+    /// The directory contains `http://` URLs.
+    PlainHttpUrls,
+    /// Rejects new orders with `rateLimited`. The field is the value of `Retry-After`.
     RateLimited(&'static str),
-    /// It wants names to be validated that were not ordered.
-    UnknownName,
+    /// Requires the validation of a name that was not ordered.
+    AuthorizesOtherName,
 }
 
-/// Ports for validation, for all names.
+/// Loopback ports at which the server validates all names.
 #[derive(Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) http: u16,
@@ -55,20 +55,21 @@ pub(crate) struct Ports {
 }
 
 pub(crate) struct State {
-    pub(super) authority: Authority,
-    /// Ports for validation; a validation waits until they are known.
+    pub(super) authority: CertificateAuthority,
+    /// Ports for validation. A validation waits until a test sets them.
     pub(super) ports: (Mutex<Option<Ports>>, Condvar),
-    pub(super) misbehaviour: Mutex<Misbehaviour>,
+    pub(super) misbehavior: Mutex<Misbehavior>,
     pub(super) orders: Mutex<Orders>,
     pub(super) requests: AtomicUsize,
-    /// Age of a certificate when it is issued, and its remaining validity.
+    /// Age of a new certificate, and its remaining validity.
     pub(super) validity: Mutex<(Duration, Duration)>,
 }
 
 impl State {
+    /// Waits until the ports are set. Returns ports 0 after a timeout, so that the validation fails.
     pub(super) fn ports(&self) -> Ports {
-        let (ports, told) = &self.ports;
-        let waited = told.wait_timeout_while(lock(ports), validation::PATIENCE, |ports| ports.is_none());
+        let (ports, changed) = &self.ports;
+        let waited = changed.wait_timeout_while(lock(ports), validation::TIMEOUT, |ports| ports.is_none());
         let ports = *waited.unwrap_or_else(PoisonError::into_inner).0;
         ports.unwrap_or(Ports { http: 0, tls: 0 })
     }

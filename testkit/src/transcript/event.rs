@@ -1,38 +1,38 @@
-//! Events of either end, independent of the bytes that they refer to.
+//! Events of client and server connections, with owned data.
 
 use std::fmt;
 
 use thruway_http1::{BodyLength, ClientEvent, HeadIndex, RequestFacts, ServerEvent};
 use thruway_message::{FieldLines, FieldName, FieldValue, Method, ResponseHead, StatusCode, Version};
 
-/// Field lines: names as they came, and values.
+/// Field lines: names (in their received case) and values.
 pub type Fields = Vec<(String, Vec<u8>)>;
 
-/// One event of a connection. As text, a short line without the fields.
+/// One event of a connection. `Display` writes a short line without the fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The head of a request.
     Request {
         /// The method.
         method: String,
-        /// The target as it would be written again.
+        /// The request target, serialized.
         target: String,
         /// The header section.
         fields: Fields,
-        /// Facts about the request that the connection needs.
+        /// Facts that determine the next state of the connection.
         facts: RequestFacts,
     },
     /// The head of an interim response.
     Interim(Response),
-    /// The head of a final response, and how its body ends.
+    /// The head of a final response, and the length of its body.
     Response(Response, BodyLength),
-    /// The head of a response after which the connection is a tunnel.
+    /// The head of a response that turns the connection into a tunnel.
     Tunnel(Response),
-    /// Content, joined with what came right before.
+    /// Content. A transcript joins consecutive pieces.
     Content(Vec<u8>),
-    /// The end of content, with the trailer section.
+    /// The end of the content, with the trailer section.
     EndOfContent(Fields),
-    /// The end of content by the end of the connection.
+    /// The end of the content, because the connection ended.
     EndedByClose,
 }
 
@@ -50,11 +50,11 @@ pub struct Response {
 }
 
 impl Event {
-    /// The event that a server's connection found in `bytes`.
+    /// Converts an event of a server connection. The event refers to `bytes`.
     ///
     /// # Panics
-    /// The event contradicts itself.
-    pub fn of_server(event: ServerEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
+    /// Panics if the event is inconsistent.
+    pub fn from_server(event: ServerEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
         match event {
             ServerEvent::Request => {
                 let (head, facts) = (index.request_head(bytes), *index.request_facts());
@@ -72,11 +72,11 @@ impl Event {
         }
     }
 
-    /// The event that a client's connection found in `bytes`.
+    /// Converts an event of a client connection. The event refers to `bytes`.
     ///
     /// # Panics
-    /// The event contradicts itself.
-    pub fn of_client(event: ClientEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
+    /// Panics if the event is inconsistent.
+    pub fn from_client(event: ClientEvent<'_>, bytes: &[u8], index: &HeadIndex) -> Self {
         let head = || index.response_head(bytes).into();
         match event {
             ClientEvent::Interim => Self::Interim(head()),
@@ -88,7 +88,7 @@ impl Event {
     }
 
     fn content(bytes: &[u8]) -> Self {
-        assert!(!bytes.is_empty(), "content is never empty");
+        assert!(!bytes.is_empty(), "a content event must not be empty");
         Self::Content(bytes.to_vec())
     }
 }
@@ -104,7 +104,7 @@ impl From<ResponseHead<'_>> for Response {
     }
 }
 
-/// Copies the lines, each of which must be one that could be written again.
+/// Copies the lines. Asserts that each of them can be serialized.
 fn owned(lines: FieldLines<'_>) -> Fields {
     lines
         .iter()
@@ -122,12 +122,12 @@ impl fmt::Display for Event {
             Self::Request { method, target, facts, .. } => {
                 write!(f, "{method} {target} {}", facts.version)?;
                 f.write_str(&body(facts.body_length))?;
-                for (is_so, text) in [
+                for (applies, text) in [
                     (facts.expects_continue, ", expects continue"),
                     (facts.wants_tunnel, ", wants a tunnel"),
                     (!facts.is_persistent, ", last"),
                 ] {
-                    f.write_str(if is_so { text } else { "" })?;
+                    f.write_str(if applies { text } else { "" })?;
                 }
                 Ok(())
             }

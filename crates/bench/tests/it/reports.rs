@@ -15,7 +15,7 @@ use thruway_testkit::upstream;
 /// Returns reports of two loads: a closed loop, and a fixed rate at which all responses fail because 404 is
 /// expected.
 fn reports() -> Vec<Report> {
-    let server = upstream::answers_properly().listen();
+    let server = upstream::responds_ok().listen();
     let closed = load(server.address, None, Pace::Closed);
     let failing = load(server.address, Some(404), Pace::Constant { rate: 200.0 });
     let run = |name: &str, load: &Load| Report::new(name, load, &load.run(&mut |_| {}).unwrap());
@@ -54,7 +54,7 @@ fn cut_off(waits: &[Duration]) -> Report {
 
 /// Returns the same report, with an outcome that `change` has modified.
 fn of_ten_seconds(waits: &[Duration], change: impl FnOnce(&mut Outcome)) -> Report {
-    let server = upstream::answers_properly().listen();
+    let server = upstream::responds_ok().listen();
     let mut load = load(server.address, None, Pace::Closed);
     load.server = None;
     let mut record = Record::new();

@@ -19,7 +19,7 @@ use thruway_bench::{
 };
 use thruway_client::ConnectError;
 use thruway_net::{Clock, ManualTime};
-use thruway_testkit::{DrivenEnd, Peer, pipe};
+use thruway_testkit::{PipePeer, PipeTransport, pipe};
 
 use crate::http2_scene;
 
@@ -233,7 +233,7 @@ struct Server {
 type Event = (Duration, u64, usize, Vec<u8>, Then);
 
 struct Connection {
-    peer: Peer,
+    peer: PipePeer,
     unread: Vec<u8>,
     /// Time of the latest response so far. Responses never overtake each other.
     last: Duration,
@@ -249,9 +249,9 @@ fn next_request(unread: &mut Vec<u8>) -> Option<u32> {
 struct Connector(Rc<RefCell<Server>>);
 
 impl Connect for Connector {
-    type Transport = DrivenEnd;
+    type Transport = PipeTransport;
 
-    async fn connect(&self) -> Result<Opened<DrivenEnd>, OpenError> {
+    async fn connect(&self) -> Result<Opened<PipeTransport>, OpenError> {
         let mut server = self.0.borrow_mut();
         if server.refuses { Err(ConnectError::Refused.into()) } else { Ok(server.accept().into()) }
     }
@@ -263,7 +263,7 @@ impl Server {
         Rc::new(RefCell::new(Self { react, refuses, connections, events, read: 0, greeting }))
     }
 
-    fn accept(&mut self) -> DrivenEnd {
+    fn accept(&mut self) -> PipeTransport {
         let (peer, driven) = pipe();
         self.greeting.iter().for_each(|greeting| peer.send(greeting));
         self.connections.push(Connection { peer, unread: Vec::new(), last: Duration::ZERO });

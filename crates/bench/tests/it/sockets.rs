@@ -124,12 +124,12 @@ fn load_works_on_a_unix_socket() {
 #[test]
 fn misbehaving_servers_are_counted_by_failure_kind() {
     for (server, kind) in [
-        (upstream::closes_without_an_answer(), FailureKind::Closed),
+        (upstream::closes_without_response(), FailureKind::Closed),
         (upstream::closes_mid_head(), FailureKind::Incomplete),
-        (upstream::closes_mid_content(), FailureKind::Incomplete),
+        (upstream::closes_mid_body(), FailureKind::Incomplete),
         (upstream::closes_mid_chunk(), FailureKind::Incomplete),
-        (upstream::resets_mid_content(), FailureKind::Reset),
-        (upstream::sends_rubbish(), FailureKind::Malformed),
+        (upstream::resets_mid_body(), FailureKind::Reset),
+        (upstream::sends_other_protocol(), FailureKind::Malformed),
     ] {
         let server = server.listen();
         let mut load = load(server.address);
@@ -147,7 +147,7 @@ fn misbehaving_servers_are_counted_by_failure_kind() {
 
 #[test]
 fn requests_to_a_silent_server_time_out() {
-    let server = upstream::accepts_and_says_nothing().listen();
+    let server = upstream::accepts_without_response().listen();
     let mut load = load(server.address);
     load.connection_options.timeout = Duration::from_millis(50);
     load.limit = Limit::Requests(8);
@@ -157,7 +157,7 @@ fn requests_to_a_silent_server_time_out() {
 
 #[test]
 fn load_without_a_connection_does_not_start() {
-    let refused = load(upstream::refuses()).run(&mut |_| {}).unwrap_err();
+    let refused = load(upstream::unused_address()).run(&mut |_| {}).unwrap_err();
     assert!(matches!(refused, RunError::Connect(_, OpenError::Connect(ConnectError::Refused))), "{refused}");
     let directory = tempfile::tempdir().unwrap();
     let missing = load(UpstreamAddr::unix(directory.path().join("none"))).run(&mut |_| {}).unwrap_err();

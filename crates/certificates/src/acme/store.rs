@@ -141,7 +141,7 @@ fn failure(path: &Path, error: &io::Error) -> AcmeError {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use thruway_testkit::Authority;
+    use thruway_testkit::CertificateAuthority;
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn unusable_certificate_does_not_replace_stored_one() {
-        let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+        let (authority, directory) = (CertificateAuthority::new(), tempfile::tempdir().unwrap());
         let store = Store::open(directory.path()).unwrap();
         let path = directory.path().join("a.example.pem");
         let files = CertificateFiles { chain: path.clone(), key: path.clone(), ocsp: None };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thruway_certificates::acme::{Acme, ChallengeKind};
 use thruway_net::Clock;
-use thruway_testkit::acme::{AcmeServer, Misbehaviour};
+use thruway_testkit::acme::{AcmeServer, Misbehavior};
 
 use crate::scene::{Scene, TIMEOUT, is_issued};
 
@@ -19,35 +19,38 @@ fn failed(acme: &Acme, failures: u32) -> String {
 #[test]
 fn failed_order_keeps_old_certificate_and_later_retry_succeeds() {
     let rows = [
-        (Misbehaviour::BadNonce, "urn:ietf:params:acme:error:badNonce"),
-        (Misbehaviour::Dawdles("0"), "the ACME server did not complete the order in time"),
-        (Misbehaviour::Dawdles("18446744073709551615"), "the ACME server did not complete the order in time"),
+        (Misbehavior::RejectsAllNonces, "urn:ietf:params:acme:error:badNonce"),
+        (Misbehavior::OrdersStayPending("0"), "the ACME server did not complete the order in time"),
         (
-            Misbehaviour::Dawdles("Fri, 31 Dec 9999 23:59:59 GMT"),
+            Misbehavior::OrdersStayPending("18446744073709551615"),
             "the ACME server did not complete the order in time",
         ),
-        (Misbehaviour::FindsNobody, "could not validate `a.example`: nobody\\u{7} is there"),
-        (Misbehaviour::Giant, "the response body is larger than allowed"),
-        (Misbehaviour::Hangs, "the ACME server failed:"),
-        (Misbehaviour::IssuesExpired, "the issued certificate has expired or expires too soon"),
-        (Misbehaviour::IssuesForOtherKey, "belongs to another certificate"),
-        (Misbehaviour::IssuesForOtherName, "the issued certificate lacks some ordered names"),
-        (Misbehaviour::IssuesGarbage, "cannot use the issued certificate"),
-        (Misbehaviour::MalformedJson, "JSON"),
-        (Misbehaviour::PlainUrls, "does not begin with `https://`"),
-        (Misbehaviour::UnknownName, "names that were not ordered"),
+        (
+            Misbehavior::OrdersStayPending("Fri, 31 Dec 9999 23:59:59 GMT"),
+            "the ACME server did not complete the order in time",
+        ),
+        (Misbehavior::ValidationFails, "could not validate `a.example`: nobody\\u{7} is there"),
+        (Misbehavior::OversizedResponses, "the response body is larger than allowed"),
+        (Misbehavior::OrdersHang, "the ACME server failed:"),
+        (Misbehavior::IssuesExpired, "the issued certificate has expired or expires too soon"),
+        (Misbehavior::IssuesForOtherKey, "belongs to another certificate"),
+        (Misbehavior::IssuesForOtherName, "the issued certificate lacks some ordered names"),
+        (Misbehavior::IssuesMalformed, "cannot use the issued certificate"),
+        (Misbehavior::TruncatedJson, "JSON"),
+        (Misbehavior::PlainHttpUrls, "does not begin with `https://`"),
+        (Misbehavior::AuthorizesOtherName, "names that were not ordered"),
     ];
-    for (misbehaviour, expected) in rows {
+    for (misbehavior, expected) in rows {
         let scene = Scene::new(ChallengeKind::Http01);
         let old = scene.put_old_certificate();
-        scene.server.misbehave(misbehaviour.clone());
+        scene.server.set_misbehavior(misbehavior.clone());
         let acme = scene.start();
         let error = failed(&acme, 2);
-        assert!(error.contains(expected), "{misbehaviour:?}: {error}");
-        assert_eq!(fs::read_to_string(scene.files().chain).unwrap(), old, "{misbehaviour:?}");
-        assert!(scene.server.requests() < 300, "{misbehaviour:?}: {}", scene.server.requests());
-        scene.server.misbehave(Misbehaviour::None);
-        assert!(acme.wait_until(TIMEOUT, is_issued), "{misbehaviour:?}: {:?}", acme.statuses());
+        assert!(error.contains(expected), "{misbehavior:?}: {error}");
+        assert_eq!(fs::read_to_string(scene.files().chain).unwrap(), old, "{misbehavior:?}");
+        assert!(scene.server.requests() < 300, "{misbehavior:?}: {}", scene.server.requests());
+        scene.server.set_misbehavior(Misbehavior::None);
+        assert!(acme.wait_until(TIMEOUT, is_issued), "{misbehavior:?}: {:?}", acme.statuses());
     }
 }
 
@@ -56,7 +59,7 @@ fn client_waits_as_long_as_acme_server_requests_up_to_one_day() {
     for (retry_after, wait_min) in [("3600", 3590), ("99999999999999999999", 86_000)] {
         let scene = Scene::new(ChallengeKind::TlsAlpn01);
         scene.put_old_certificate();
-        scene.server.misbehave(Misbehaviour::RateLimited(retry_after));
+        scene.server.set_misbehavior(Misbehavior::RateLimited(retry_after));
         let acme = scene.start();
         let error = failed(&acme, 1);
         assert!(error.contains("too many\\nof them (urn:ietf:params:acme:error:rateLimited)"), "{error}");
@@ -67,7 +70,7 @@ fn client_waits_as_long_as_acme_server_requests_up_to_one_day() {
 
 #[test]
 fn client_sends_no_request_to_untrusted_acme_server() {
-    let scene = Scene::with_server(AcmeServer::with_a_wrong_certificate(), ChallengeKind::Http01);
+    let scene = Scene::with_server(AcmeServer::start_with_untrusted_certificate(), ChallengeKind::Http01);
     let old = scene.put_old_certificate();
     let acme = scene.start();
     let error = failed(&acme, 2);
@@ -81,8 +84,8 @@ fn name_that_points_to_another_site_gets_no_certificate() {
         let scene = Scene::new(challenge);
         let other = Scene::new(challenge);
         // The other site does not know the challenge of this order.
-        other.server.validate_at(0, 0);
-        scene.server.validate_at(other.port(0), other.port(1));
+        other.server.set_validation_ports(0, 0);
+        scene.server.set_validation_ports(other.port(0), other.port(1));
         let acme = scene.start();
         let error = failed(&acme, 1);
         assert!(error.contains("could not validate `a.example`"), "{error}");
@@ -93,7 +96,7 @@ fn name_that_points_to_another_site_gets_no_certificate() {
 #[test]
 fn certificate_issued_near_expiry_is_stored_and_counted_as_failure() {
     let scene = Scene::new(ChallengeKind::Http01);
-    scene.server.issue_for(Duration::from_hours(30), Duration::from_hours(1));
+    scene.server.set_validity(Duration::from_hours(30), Duration::from_hours(1));
     let acme = scene.start();
     let error = failed(&acme, 2);
     assert!(error.contains("the issued certificate has expired or expires too soon"), "{error}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use thruway_certificates::acme::{AcmeError, ChallengeKind, ExternalAccount, OrderedNames, Wanted};
-use thruway_testkit::acme::Misbehaviour;
+use thruway_testkit::acme::Misbehavior;
 
 use crate::scene::{DAY, Scene, TIMEOUT, is_issued, names};
 
@@ -31,7 +31,7 @@ fn certificate_is_issued_for_several_names_by_each_challenge_type() {
 #[test]
 fn single_bad_nonce_does_not_fail_the_order() {
     let scene = Scene::new(ChallengeKind::Http01);
-    scene.server.misbehave(Misbehaviour::BadNonceOnce);
+    scene.server.set_misbehavior(Misbehavior::RejectsNextNonce);
     let acme = scene.start();
     assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     assert_eq!(scene.server.issued(), 1);
@@ -51,7 +51,7 @@ fn client_sends_no_request_before_terms_are_accepted() {
 #[test]
 fn certificate_added_during_an_order_is_issued_too() {
     let scene = Scene::new(ChallengeKind::TlsAlpn01);
-    scene.server.misbehave(Misbehaviour::Dawdles("1"));
+    scene.server.set_misbehavior(Misbehavior::OrdersStayPending("1"));
     let acme = scene.start();
     // The account and the order exist, and the client waits for the server.
     assert!(acme.wait_until(TIMEOUT, |all| !all.is_empty()));
@@ -59,7 +59,7 @@ fn certificate_added_during_an_order_is_issued_too() {
     let Wanted { config, mut certificates } = scene.wanted();
     certificates.push(more.clone());
     acme.follow(Some(Wanted { config, certificates }));
-    scene.server.misbehave(Misbehaviour::None);
+    scene.server.set_misbehavior(Misbehavior::None);
     let are_issued = |all: &[_]| all.len() == 2 && is_issued(all);
     assert!(acme.wait_until(TIMEOUT, are_issued), "{:?}", acme.statuses());
     assert!(scene.config.files(&more).contents().is_ok());
@@ -83,7 +83,7 @@ fn certificate_is_issued_with_external_account_binding() {
 fn renewal_order_names_the_certificate_that_it_replaces() {
     let scene = Scene::new(ChallengeKind::Http01);
     let old = scene.put_old_certificate();
-    scene.server.issue_for(DAY, 89 * DAY);
+    scene.server.set_validity(DAY, 89 * DAY);
     let acme = scene.start();
     assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
     assert_ne!(fs::read_to_string(scene.files().chain).unwrap(), old);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use thruway_certificates::acme::{CertificateStatus, ChallengeKind};
-use thruway_testkit::acme::Misbehaviour;
+use thruway_testkit::acme::Misbehavior;
 
 use crate::scene::{Scene, TIMEOUT, is_issued};
 
@@ -44,10 +44,10 @@ fn client_recovers_if_acme_server_forgets_the_account() {
     assert!(acme.wait_until(TIMEOUT, is_issued));
     drop(acme);
     fs::remove_file(scene.files().chain).unwrap();
-    scene.server.misbehave(Misbehaviour::AccountUnknown);
+    scene.server.set_misbehavior(Misbehavior::UnknownAccount);
     let acme = scene.start();
     assert!(acme.wait_until(TIMEOUT, |all| all.iter().any(|status| status.failures >= 2)));
-    scene.server.misbehave(Misbehaviour::None);
+    scene.server.set_misbehavior(Misbehavior::None);
     assert!(acme.wait_until(TIMEOUT, is_issued), "{:?}", acme.statuses());
 }
 

@@ -14,7 +14,7 @@ use thruway_net::tls::{
     CertificateFiles, Roots, TlsAcceptor, TlsAcceptorConfig, TlsConnector, TlsConnectorConfig,
 };
 use thruway_server::{ListenAddr, Listener, RunningServer, Server};
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 use thruway_testkit::acme::AcmeServer;
 
 /// The site, its ACME server and its files. They end with the scene.
@@ -44,7 +44,7 @@ impl Scene {
         let connector =
             TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).unwrap();
         let config = AcmeConfig {
-            directory: server.directory(),
+            directory: server.directory_url(),
             connector: Arc::new(connector),
             terms_of_service_agreed: true,
             contacts: vec!["mailto:admin@a.example".to_owned()],
@@ -70,7 +70,7 @@ impl Scene {
             .listen_on(Listener::new(address).tls(acceptor.clone()))
             .start()
             .unwrap();
-        server.validate_at(port(&site, 0), port(&site, 1));
+        server.set_validation_ports(port(&site, 0), port(&site, 1));
         Self { server, _directory: directory, config, acceptor, challenges, site: Some(site) }
     }
 
@@ -101,7 +101,7 @@ impl Scene {
     /// Writes a certificate that is due for renewal: one of its ten days is left. Returns the content of the
     /// file.
     pub(crate) fn put_old_certificate(&self) -> String {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let key = authority.issue("old", &["a.example", "b.example"]);
         // A chain with another validity for the same key.
         let now = Clock::system().time_of_day();

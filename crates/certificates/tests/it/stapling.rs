@@ -6,14 +6,14 @@ use std::time::Duration;
 use thruway_certificates::ocsp::{OcspError, Staple, StapleStatus, Stapler};
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
-use thruway_testkit::Authority;
-use thruway_testkit::ocsp::{OcspResponder, Says};
+use thruway_testkit::CertificateAuthority;
+use thruway_testkit::ocsp::{OcspAnswer, OcspResponder};
 
 use crate::scene::{DAY, TIMEOUT};
 
 /// Returns a responder, and a certificate that names it.
 fn scene() -> (OcspResponder, CertificateFiles, Arc<TlsAcceptor>) {
-    let responder = OcspResponder::start(Authority::new());
+    let responder = OcspResponder::start(CertificateAuthority::new());
     let files = responder.authority().issue_with_responder("server", &["a.example"], &responder.url());
     let acceptor = acceptor(&files);
     (responder, files, acceptor)
@@ -43,11 +43,11 @@ fn failed(stapler: &Stapler, failures: u32) -> OcspError {
 
 #[test]
 fn ocsp_response_is_fetched_and_stapled() {
-    for says in [Says::Good(DAY), Says::GoodBySomebody(DAY)] {
+    for answer in [OcspAnswer::Good(DAY), OcspAnswer::GoodFromDelegatedResponder(DAY)] {
         let (responder, files, acceptor) = scene();
-        responder.say(says);
+        responder.set_answer(answer);
         let stapler = stapler(&acceptor);
-        assert!(stapler.wait_until(TIMEOUT, is_stapled), "{says:?}: {:?}", stapler.statuses());
+        assert!(stapler.wait_until(TIMEOUT, is_stapled), "{answer:?}: {:?}", stapler.statuses());
         assert!(acceptor.stapled(&files.chain).is_some());
         let status = &stapler.statuses()[0];
         let left = status.next_update.unwrap().duration_since(Clock::system().time_of_day()).unwrap();
@@ -59,31 +59,31 @@ fn ocsp_response_is_fetched_and_stapled() {
 #[test]
 fn invalid_ocsp_response_is_not_stapled() {
     let rows = [
-        (Says::GoodByNobody, OcspError::SignatureInvalid),
-        (Says::GoodOfOther, OcspError::ForOther),
-        (Says::Revoked, OcspError::Revoked),
-        (Says::Stale, OcspError::NotCurrent),
-        (Says::Future, OcspError::NotCurrent),
-        (Says::Unknown, OcspError::Unknown),
-        (Says::TryLater, OcspError::Refused(3)),
-        (Says::Garbage, OcspError::Malformed),
-        (Says::Fails, OcspError::Status(500)),
+        (OcspAnswer::GoodFromUnauthorizedKey, OcspError::SignatureInvalid),
+        (OcspAnswer::GoodForOtherCertificate, OcspError::ForOther),
+        (OcspAnswer::Revoked, OcspError::Revoked),
+        (OcspAnswer::Expired, OcspError::NotCurrent),
+        (OcspAnswer::NotYetValid, OcspError::NotCurrent),
+        (OcspAnswer::Unknown, OcspError::Unknown),
+        (OcspAnswer::TryLater, OcspError::Refused(3)),
+        (OcspAnswer::Malformed, OcspError::Malformed),
+        (OcspAnswer::ServerError, OcspError::Status(500)),
     ];
     let (responder, files, acceptor) = scene();
-    for (says, expected) in rows {
-        responder.say(says);
+    for (answer, expected) in rows {
+        responder.set_answer(answer);
         let stapler = stapler(&acceptor);
-        assert_eq!(failed(&stapler, 2), expected, "{says:?}");
-        assert_eq!(acceptor.stapled(&files.chain), None, "{says:?}");
+        assert_eq!(failed(&stapler, 2), expected, "{answer:?}");
+        assert_eq!(acceptor.stapled(&files.chain), None, "{answer:?}");
     }
-    for says in [Says::Giant, Says::Hangs] {
-        responder.say(says);
+    for answer in [OcspAnswer::Oversized, OcspAnswer::NoResponse] {
+        responder.set_answer(answer);
         let stapler = stapler(&acceptor);
         let error = failed(&stapler, 1);
-        assert!(matches!(error, OcspError::Unreachable(_)), "{says:?}: {error}");
-        assert_eq!(acceptor.stapled(&files.chain), None, "{says:?}");
+        assert!(matches!(error, OcspError::Unreachable(_)), "{answer:?}: {error}");
+        assert_eq!(acceptor.stapled(&files.chain), None, "{answer:?}");
     }
-    responder.say(Says::Good(DAY));
+    responder.set_answer(OcspAnswer::Good(DAY));
     assert!(stapler(&acceptor).wait_until(TIMEOUT, is_stapled));
 }
 
@@ -91,12 +91,12 @@ fn invalid_ocsp_response_is_not_stapled() {
 fn stapled_response_survives_fetch_failures_until_it_expires() {
     let (responder, files, acceptor) = scene();
     // The response expires soon, so that the stapler fetches the next one as soon as possible.
-    responder.say(Says::Good(Duration::from_secs(3)));
+    responder.set_answer(OcspAnswer::Good(Duration::from_secs(3)));
     let stapler = stapler(&acceptor);
     assert!(stapler.wait_until(TIMEOUT, is_stapled), "{:?}", stapler.statuses());
     let before = acceptor.stapled(&files.chain);
     assert!(before.is_some());
-    responder.say(Says::Fails);
+    responder.set_answer(OcspAnswer::ServerError);
     stapler.fetch_now();
     assert_eq!(failed(&stapler, 1), OcspError::Status(500));
     assert_eq!(acceptor.stapled(&files.chain), before);
@@ -110,7 +110,7 @@ fn revoked_certificate_loses_its_stapled_response() {
     let (responder, files, acceptor) = scene();
     let stapler = stapler(&acceptor);
     assert!(stapler.wait_until(TIMEOUT, is_stapled));
-    responder.say(Says::Revoked);
+    responder.set_answer(OcspAnswer::Revoked);
     stapler.fetch_now();
     assert_eq!(failed(&stapler, 1), OcspError::Revoked);
     assert_eq!(acceptor.stapled(&files.chain), None);
@@ -166,18 +166,18 @@ fn ocsp_response_from_file_must_match_certificate_and_be_current() {
     let read = |response: &[u8], chain: &[Vec<u8>]| {
         Staple::of_chain(response, chain, Clock::system().time_of_day()).map(drop)
     };
-    let good = responder.answer_about(&files);
+    let good = responder.response_for(&files);
     assert_eq!(read(&good, &chain), Ok(()));
     // A certificate in a file need not name a responder, but its chain must contain the issuer.
     let unnamed = responder.authority().issue("unnamed", &["b.example"]);
     let alone = unnamed.contents().unwrap().chain;
-    let about_unnamed = responder.answer_about(&unnamed);
+    let about_unnamed = responder.response_for(&unnamed);
     assert_eq!(read(&about_unnamed, &[alone[0].clone(), chain[1].clone()]), Ok(()));
     assert_eq!(read(&about_unnamed, &alone), Err(OcspError::IssuerMissing));
     assert_eq!(read(&about_unnamed, &chain), Err(OcspError::ForOther));
     assert_eq!(read(b"an answer", &chain), Err(OcspError::Malformed));
-    responder.say(Says::Stale);
-    assert_eq!(read(&responder.answer_about(&files), &chain), Err(OcspError::NotCurrent));
+    responder.set_answer(OcspAnswer::Expired);
+    assert_eq!(read(&responder.response_for(&files), &chain), Err(OcspError::NotCurrent));
     let after = Clock::system().time_of_day() + 2 * DAY;
     assert_eq!(Staple::of_chain(&good, &chain, after).err(), Some(OcspError::NotCurrent));
 }
@@ -187,10 +187,10 @@ fn ocsp_response_from_file_must_match_certificate_and_be_current() {
 fn ocsp_response_with_another_digest_matches_same_certificate() {
     let (responder, files, _) = scene();
     let chain = files.contents().unwrap().chain;
-    responder.say(Says::GoodByOtherDigest);
+    responder.set_answer(OcspAnswer::GoodWithOtherDigest);
     let now = Clock::system().time_of_day();
-    assert!(Staple::of_chain(&responder.answer_about(&files), &chain, now).is_ok());
+    assert!(Staple::of_chain(&responder.response_for(&files), &chain, now).is_ok());
     let other = responder.authority().issue("other", &["b.example"]);
-    let about_other = responder.answer_about(&other);
+    let about_other = responder.response_for(&other);
     assert_eq!(Staple::of_chain(&about_other, &chain, now).err(), Some(OcspError::ForOther));
 }

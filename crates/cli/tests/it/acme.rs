@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 
-use thruway_testkit::acme::{AcmeServer, Misbehaviour};
+use thruway_testkit::acme::{AcmeServer, Misbehavior};
 
 use crate::admin::get_admin;
 use crate::client::Client;
@@ -19,7 +19,7 @@ fn example(server: &AcmeServer, directory: &Path) -> String {
     EXAMPLE
         .replace(
             "directory = \"https://acme-staging-v02.api.letsencrypt.org/directory\"",
-            &format!("directory = \"{}\"\nroots = [\"root.pem\"]", server.directory()),
+            &format!("directory = \"{}\"\nroots = [\"root.pem\"]", server.directory_url()),
         )
         .replace("127.0.0.1:8443", "127.0.0.1:0")
         .replace("127.0.0.1:8080", "127.0.0.1:0")
@@ -45,7 +45,7 @@ impl Site {
     /// Makes the ACME server send its validation requests to this site.
     fn validate_by(&self, server: &AcmeServer) {
         let port = |url: &str| url.rsplit(':').next().unwrap().parse().unwrap();
-        server.validate_at(port(&self.plain), port(&self.secured));
+        server.set_validation_ports(port(&self.plain), port(&self.secured));
     }
 
     fn get(&self, path: &str) -> String {
@@ -114,7 +114,7 @@ fn reload_continues_pending_order_and_orders_new_certificates() {
 #[test]
 fn missing_certificate_causes_tls_alert_and_shows_the_acme_error() {
     let (server, directory) = (AcmeServer::start(), tempfile::tempdir().unwrap());
-    server.misbehave(Misbehaviour::RateLimited("3600"));
+    server.set_misbehavior(Misbehavior::RateLimited("3600"));
     let mut site = Site::serve(directory.path(), &example(&server, directory.path()));
     let line = site.thruway.wait_for_log("cannot get a certificate");
     assert!(line.contains("too many"), "{line}");
@@ -219,7 +219,8 @@ fn check_shows_acme_orders_and_impossible_validation() {
         ended.stderr
     );
     let by_handshake = EXAMPLE.replace("\"http-01\"", "\"tls-alpn-01\"");
-    fs::copy(thruway_testkit::Authority::new().root(), directory.path().join("clients.pem")).unwrap();
+    fs::copy(thruway_testkit::CertificateAuthority::new().root(), directory.path().join("clients.pem"))
+        .unwrap();
     let clients = "\"example.com\"] }]\ntls.client_certificates = { roots = [\"clients.pem\"] }";
     let ended = checked(directory.path(), &by_handshake.replace("\"example.com\"] }]", clients));
     assert!(

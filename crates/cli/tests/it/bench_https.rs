@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::process::{Ended, Thruway};
 
 /// The demo with a TLS certificate, with or without HTTP/2.
 struct Site {
     directory: TempDir,
-    authority: Authority,
+    authority: CertificateAuthority,
     demo: Thruway,
     /// The origin with host `localhost`, for which the certificate is valid.
     origin: String,
@@ -20,7 +20,7 @@ struct Site {
 
 impl Site {
     fn start(settings: &str) -> Self {
-        let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+        let (authority, directory) = (CertificateAuthority::new(), tempfile::tempdir().unwrap());
         let files = authority.issue("server", &["localhost"]);
         let config = format!(
             "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n{settings}\n\

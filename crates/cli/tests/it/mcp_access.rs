@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::process::{Signal, TIMEOUT, Thruway};
 use crate::tls::ask_as;
@@ -137,7 +137,7 @@ fn token_file_readable_by_others_logs_a_warning() {
 
 #[test]
 fn client_ca_option_requires_a_client_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["localhost"]);
     let client = authority.issue_client("client", "client.example");
     let paths = [&files.chain, &files.key, &authority.root()].map(|path| path.display().to_string());

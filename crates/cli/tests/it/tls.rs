@@ -12,8 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use thruway_net::tls::CertificateFiles;
-use thruway_testkit::Authority;
-use thruway_testkit::ocsp::{OcspResponder, Says};
+use thruway_testkit::CertificateAuthority;
+use thruway_testkit::ocsp::{OcspAnswer, OcspResponder};
 
 use crate::admin::get_admin;
 use crate::client::Client;
@@ -24,7 +24,12 @@ const EXAMPLE: &str = include_str!("../../../daemon/examples/tls.toml");
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-fn connect(authority: &Authority, address: &str, name: &str, client: Option<&CertificateFiles>) -> Stream {
+fn connect(
+    authority: &CertificateAuthority,
+    address: &str,
+    name: &str,
+    client: Option<&CertificateFiles>,
+) -> Stream {
     connect_trusting(&authority.root(), address, name, client)
 }
 
@@ -75,7 +80,7 @@ pub(crate) fn connection_error(root: &Path, address: &str, name: &str) -> String
 /// Sends `request` to a server with a certificate for `name` and returns the response. The request must make
 /// the server close the connection. `client` is the client certificate, if any.
 pub(crate) fn ask_as(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     address: &str,
     name: &str,
     client: Option<&CertificateFiles>,
@@ -89,7 +94,11 @@ pub(crate) fn ask_as(
 }
 
 /// Returns the certificate that the server presents for `name`.
-fn served_certificate(authority: &Authority, address: &str, name: &str) -> CertificateDer<'static> {
+fn served_certificate(
+    authority: &CertificateAuthority,
+    address: &str,
+    name: &str,
+) -> CertificateDer<'static> {
     let mut stream = connect(authority, address, name, None);
     get(&mut stream);
     stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
@@ -106,7 +115,7 @@ fn certificate(files: &CertificateFiles) -> CertificateDer<'static> {
 }
 
 /// Starts the demo with one certificate.
-fn demo(directory: &TempDir, authority: &Authority) -> Thruway {
+fn demo(directory: &TempDir, authority: &CertificateAuthority) -> Thruway {
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     Thruway::serve(directory.path(), DEMO)
 }
@@ -117,7 +126,7 @@ const DEMO: &str = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n\
 
 #[test]
 fn tls_example_uses_tls_to_clients_and_upstream_servers() {
-    let (authority, internal) = (Authority::new(), Authority::new());
+    let (authority, internal) = (CertificateAuthority::new(), CertificateAuthority::new());
     let directory = tempfile::tempdir().unwrap();
     let backend_directory = tempfile::tempdir().unwrap();
     put(backend_directory.path(), "www", &internal.issue("backend", &["backend.internal"]));
@@ -170,7 +179,7 @@ fn tls_example_uses_tls_to_clients_and_upstream_servers() {
 
 #[test]
 fn ocsp_staple_is_fetched_and_shown_in_status_and_metrics() {
-    let responder = OcspResponder::start(Authority::new());
+    let responder = OcspResponder::start(CertificateAuthority::new());
     let directory = tempfile::tempdir().unwrap();
     let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
     put(directory.path(), "www", &files);
@@ -196,7 +205,7 @@ fn ocsp_staple_is_fetched_and_shown_in_status_and_metrics() {
 /// Clients once received any bytes from this file, even after they had expired.
 #[test]
 fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
-    let responder = OcspResponder::start(Authority::new());
+    let responder = OcspResponder::start(CertificateAuthority::new());
     let directory = tempfile::tempdir().unwrap();
     let files = responder.authority().issue_with_responder("www", &["www.example"], &responder.url());
     put(directory.path(), "www", &files);
@@ -206,13 +215,13 @@ fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
         fs::write(directory.path().join("a.toml"), &config).unwrap();
         Thruway::start_in(directory.path(), &["check", "a.toml"]).end()
     };
-    put_ocsp(&responder.answer_about(&files));
+    put_ocsp(&responder.response_for(&files));
     assert_eq!(check().code, Some(0), "{}", check().stderr);
-    responder.say(Says::Stale);
+    responder.set_answer(OcspAnswer::Expired);
     let foreign = responder.authority().issue("other", &["www.example"]);
     for (response, message) in [
-        (responder.answer_about(&files), "the response has expired or is not valid yet"),
-        (responder.answer_about(&foreign), "the response is for another certificate"),
+        (responder.response_for(&files), "the response has expired or is not valid yet"),
+        (responder.response_for(&foreign), "the response is for another certificate"),
         (b"garbage".to_vec(), "not a valid OCSP response"),
     ] {
         put_ocsp(&response);
@@ -233,7 +242,7 @@ fn invalid_ocsp_file_fails_check_and_is_not_sent_to_clients() {
 
 #[test]
 fn changed_certificate_file_is_loaded_without_a_signal() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = demo(&directory, &authority);
     let address = thruway.address();
@@ -251,7 +260,7 @@ fn changed_certificate_file_is_loaded_without_a_signal() {
 
 #[test]
 fn reload_replaces_certificates_and_keeps_connections() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     let mut thruway = demo(&directory, &authority);
     let address = thruway.address();
@@ -273,7 +282,7 @@ fn reload_replaces_certificates_and_keeps_connections() {
 
 #[test]
 fn host_that_requires_client_certificate_gets_421_on_other_listener() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     put(directory.path(), "secret", &authority.issue("secret", &["secret.example"]));
@@ -301,7 +310,7 @@ fn host_that_requires_client_certificate_gets_421_on_other_listener() {
 /// had since restricted.
 #[test]
 fn reload_applies_client_certificate_rule_to_open_connections() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     put(directory.path(), "secret", &authority.issue("secret", &["secret.example"]));
@@ -328,7 +337,7 @@ fn reload_applies_client_certificate_rule_to_open_connections() {
 
 #[test]
 fn check_shows_tls_mistakes_with_line_and_hint() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     put(directory.path(), "other", &authority.issue("other", &["www.example"]));
@@ -400,7 +409,7 @@ fn check_shows_tls_mistakes_with_line_and_hint() {
 /// `--listen` once silently replaced the TLS listener with one for plain HTTP.
 #[test]
 fn listen_option_keeps_tls_or_is_an_error() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     fs::write(directory.path().join("a.toml"), DEMO).unwrap();
@@ -428,7 +437,7 @@ fn listen_option_keeps_tls_or_is_an_error() {
 
 #[test]
 fn expired_certificate_is_served_with_a_warning() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue_expired("www", &["www.example"]));
     let mut thruway = Thruway::serve(directory.path(), DEMO);
@@ -438,7 +447,7 @@ fn expired_certificate_is_served_with_a_warning() {
 
 #[test]
 fn mcp_client_uses_https_and_verifies_the_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
     let mut thruway = Thruway::serve(directory.path(), DEMO);
@@ -455,7 +464,7 @@ fn mcp_client_uses_https_and_verifies_the_certificate() {
 
 #[test]
 fn bench_uses_https_and_verifies_the_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["127.0.0.1"]));
     let mut thruway = Thruway::serve(directory.path(), DEMO);
@@ -479,7 +488,7 @@ fn bench_uses_https_and_verifies_the_certificate() {
 
 #[test]
 fn http2_is_used_to_upstream_and_client_without_alpn_gets_http1() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
     put(directory.path(), "www", &authority.issue("www", &["www.example"]));
     fs::copy(authority.root(), directory.path().join("root.pem")).unwrap();

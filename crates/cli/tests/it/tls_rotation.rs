@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 
 use tempfile::TempDir;
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::process::{Ended, RELOADED, Thruway};
 
@@ -23,14 +23,14 @@ fn config(certificate: &str) -> String {
 struct Rotating {
     thruway: Thruway,
     directory: TempDir,
-    authority: Authority,
+    authority: CertificateAuthority,
     url: String,
     generation: usize,
 }
 
 impl Rotating {
     fn start() -> Self {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let directory = tempfile::tempdir().unwrap();
         for name in CERTIFICATES {
             let files = authority.issue(name, &["127.0.0.1"]);

@@ -10,7 +10,7 @@ use thruway_client::{
     Timeouts, UpstreamAddr,
 };
 use thruway_message::{FieldLinesBuf, Method};
-use thruway_testkit::upstream::{self, Listening, Upstream};
+use thruway_testkit::upstream::{self, RunningUpstream, Upstream};
 
 use crate::sockets::run;
 
@@ -49,7 +49,7 @@ fn ok(content: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nX-Kind: test\r\nContent-Length: {}\r\n\r\n{content}", content.len())
 }
 
-fn url(listening: &Listening) -> String {
+fn url(listening: &RunningUpstream) -> String {
     format!("http://{}/", listening.address)
 }
 
@@ -171,7 +171,7 @@ fn body_is_read_in_pieces_or_up_to_a_limit() {
         let response = client.get(&base).send().await.unwrap();
         assert_eq!(response.collect(9).await, Err(ClientError::ContentTooLarge));
         assert_eq!(client.idle_connections(), 0, "a connection with unread data is not reused");
-        let until_close = upstream::speaks_http10().listen();
+        let until_close = upstream::responds_with_http10().listen();
         let response = client.get(&url(&until_close)).send().await.unwrap();
         assert_eq!(response.collect(1).await, Err(ClientError::ContentTooLarge));
     });
@@ -192,7 +192,7 @@ fn trailers_are_available_after_the_body() {
 #[test]
 fn idempotent_request_is_retried_once_after_an_idle_close() {
     run(async {
-        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let listening = upstream::closes_on_second_request().listen();
         let client = Client::new();
         for _ in 0..3 {
             let response = client.get(&url(&listening)).send().await.unwrap();
@@ -205,7 +205,7 @@ fn idempotent_request_is_retried_once_after_an_idle_close() {
 #[test]
 fn non_idempotent_request_is_retried_only_if_the_caller_allows_it() {
     run(async {
-        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let listening = upstream::closes_on_second_request().listen();
         let client = Client::new();
         let post = || client.post(&url(&listening)).send();
         assert_eq!(post().await.unwrap().collect(10).await.unwrap(), "ok");
@@ -221,7 +221,7 @@ fn non_idempotent_request_is_retried_only_if_the_caller_allows_it() {
 #[test]
 fn request_is_not_retried_if_a_new_connection_closes() {
     run(async {
-        let listening = upstream::closes_without_an_answer().listen();
+        let listening = upstream::closes_without_response().listen();
         let error = Client::new().get(&url(&listening)).send().await.unwrap_err();
         assert_eq!((&error, error.side()), (&Error::ClosedBeforeResponse.into(), Side::Upstream));
         assert_eq!(listening.requests(), 1);
@@ -232,7 +232,7 @@ fn request_is_not_retried_if_a_new_connection_closes() {
 #[test]
 fn timeout_on_a_reused_connection_is_not_retried() {
     run(async {
-        let silent = Upstream { proper_answers: 1, ..upstream::accepts_and_says_nothing() }.listen();
+        let silent = Upstream { ok_responses_first: 1, ..upstream::accepts_without_response() }.listen();
         let client = with_timeouts(Timeouts { head: Duration::from_millis(20), ..Timeouts::default() });
         assert!(client.get(&url(&silent)).send().await.unwrap().collect(10).await.is_ok());
         assert_eq!(client.get(&url(&silent)).send().await.unwrap_err(), Error::HeadTimedOut.into());
@@ -243,7 +243,7 @@ fn timeout_on_a_reused_connection_is_not_retried() {
 /// A connection was once reused whose runtime had ended or was not running. Its response never arrived.
 #[test]
 fn runtimes_do_not_share_connections() {
-    let listening = upstream::answers_properly().listen();
+    let listening = upstream::responds_ok().listen();
     let client = Client::new();
     let get = || async {
         let response = client.get(&url(&listening)).send().await.unwrap();
@@ -264,7 +264,7 @@ fn runtimes_do_not_share_connections() {
 fn head_total_and_body_timeouts_are_enforced() {
     run(async {
         let short = Duration::from_millis(20);
-        let silent = upstream::accepts_and_says_nothing().listen();
+        let silent = upstream::accepts_without_response().listen();
         let client = with_timeouts(Timeouts { head: short, ..Timeouts::default() });
         let error = client.get(&url(&silent)).send().await.unwrap_err();
         assert_eq!(error, Error::HeadTimedOut.into());
@@ -273,7 +273,7 @@ fn head_total_and_body_timeouts_are_enforced() {
         let error = Client::new().get(&url(&silent)).timeouts(total).send().await.unwrap_err();
         assert_eq!(error, Error::TimedOut.into());
 
-        let stalling = upstream::stalls_in_content().listen();
+        let stalling = upstream::stalls_mid_body().listen();
         let client = with_timeouts(Timeouts { content_idle: short, ..Timeouts::default() });
         let mut response = client.get(&url(&stalling)).send().await.unwrap();
         assert_eq!(response.next().await, Some(Ok("four".into())));
@@ -284,7 +284,7 @@ fn head_total_and_body_timeouts_are_enforced() {
 #[test]
 fn connect_error_lists_every_address() {
     run(async {
-        let refused = upstream::refuses();
+        let refused = upstream::unused_address();
         let error = Client::new().get(&format!("http://{refused}/")).send().await.unwrap_err();
         let ClientError::Connect(failures) = &error else { panic!("{error}") };
         let failures: Vec<_> = failures.iter().collect();
@@ -331,7 +331,7 @@ struct Fixed(SocketAddr);
 impl Resolve for Fixed {
     fn resolve<'a>(&'a self, host: &'a str, _: u16) -> Resolving<'a> {
         assert_eq!(host, "backend.example");
-        let addresses = [upstream::refuses(), self.0].map(UpstreamAddr::from);
+        let addresses = [upstream::unused_address(), self.0].map(UpstreamAddr::from);
         Box::pin(async move { Ok(addresses.into()) })
     }
 }
@@ -339,7 +339,7 @@ impl Resolve for Fixed {
 #[test]
 fn client_uses_its_custom_resolver() {
     run(async {
-        let listening = upstream::answers_properly().listen();
+        let listening = upstream::responds_ok().listen();
         let client = Client::new().resolver(Fixed(listening.address));
         let response = client.get("http://backend.example/").send().await.unwrap();
         assert_eq!(response.collect(10).await.unwrap(), "ok");
@@ -357,7 +357,7 @@ fn unix_socket_client_ignores_the_host_name() {
         let server = async {
             let (accepted, _) = listener.accept().await.unwrap();
             accepted.writable().await.unwrap();
-            accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
+            accepted.try_write(upstream::OK_RESPONSE.as_bytes()).unwrap();
             accepted
         };
         let (response, _accepted) = tokio::join!(request, server);
@@ -368,11 +368,11 @@ fn unix_socket_client_ignores_the_host_name() {
 #[test]
 fn dropped_request_or_response_closes_its_connection() {
     run(async {
-        let silent = upstream::accepts_and_says_nothing().listen();
+        let silent = upstream::accepts_without_response().listen();
         let client = Client::new();
         let request = client.get(&url(&silent)).send();
         assert!(tokio::time::timeout(Duration::from_millis(20), request).await.is_err());
-        let stalling = upstream::stalls_in_content().listen();
+        let stalling = upstream::stalls_mid_body().listen();
         drop(client.get(&url(&stalling)).send().await.unwrap());
         assert_eq!(client.idle_connections(), 0);
     });

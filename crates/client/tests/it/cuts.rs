@@ -53,7 +53,7 @@ fn events_do_not_depend_on_read_sizes_or_consumed_amounts() {
     let mut random = Random::new(1);
     for size in (1..=RESPONSE.len()).chain([usize::MAX]) {
         let mut line = Line::get();
-        line.peer.cut_into(size);
+        line.peer.limit_read_size(size);
         line.peer.send(RESPONSE);
         let mut found = String::new();
         read(&mut line, &mut found, &mut random);

@@ -82,7 +82,7 @@ fn read_by_http1(bytes: &[u8]) -> Reading {
 
 fn read_by_exchange(bytes: &[u8], random: &mut Random) -> Reading {
     let mut line = Line::get();
-    line.peer.cut_into(1 + random.below(30));
+    line.peer.limit_read_size(1 + random.below(30));
     let (mut heads, mut all) = (Vec::new(), Vec::new());
     let mut rest = bytes;
     loop {

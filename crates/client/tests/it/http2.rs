@@ -10,12 +10,12 @@ use thruway_client::{Config, Error, RequestToSend, ResponseEvent, Retry};
 use thruway_http1::{BodyLength, Error as Rule};
 use thruway_message::Method;
 use thruway_net::{Clock, ManualTime, Worker};
-use thruway_testkit::{Peer, pipe};
+use thruway_testkit::{PipePeer, pipe};
 
 /// A connection, and the upstream server that the test plays.
 pub(crate) struct Scene {
     time: ManualTime,
-    pub(crate) peer: Peer,
+    pub(crate) peer: PipePeer,
     pub(crate) connection: Connection,
     driver: Driver,
 }

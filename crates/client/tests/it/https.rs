@@ -14,7 +14,7 @@ use thruway_net::Transport;
 use thruway_net::tls::{
     CertificateFiles, Roots, TlsConnector, TlsConnectorConfig, TlsFailure, TlsServerName,
 };
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -73,7 +73,7 @@ async fn get(client: &Client, url: &str) -> Result<Vec<u8>, ClientError> {
 #[test]
 fn client_trusts_configured_roots_and_checks_the_name() {
     run(async {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let address = server(&authority.issue("server", &["a.example"]), End::CloseNotify);
         let trusting = TlsConnectorConfig {
             roots: Roots::SystemAnd(vec![authority.root()]),
@@ -89,7 +89,7 @@ fn client_trusts_configured_roots_and_checks_the_name() {
 #[test]
 fn server_with_unknown_issuer_is_rejected_if_verification_is_on() {
     run(async {
-        let address = server(&Authority::new().issue("server", &["a.example"]), End::CloseNotify);
+        let address = server(&CertificateAuthority::new().issue("server", &["a.example"]), End::CloseNotify);
         let result = get(&client(address, None), "https://a.example/").await;
         assert_eq!(result, Err(ClientError::Tls(TlsFailure::CertificateUnknownIssuer)));
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
@@ -101,7 +101,7 @@ fn server_with_unknown_issuer_is_rejected_if_verification_is_on() {
 #[test]
 fn body_without_close_notify_is_incomplete() {
     run(async {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let address = server(&authority.issue("server", &["a.example"]), End::CutOff);
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
         let result = get(&client(address, Some(lax)), "https://a.example/").await;
@@ -113,7 +113,7 @@ fn body_without_close_notify_is_incomplete() {
 #[test]
 fn closed_connection_is_detected_without_poll_budget() {
     run(async {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let address = server(&authority.issue("server", &["a.example"]), End::CloseNotify);
         let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
         let connector = TlsConnector::load(lax).unwrap();

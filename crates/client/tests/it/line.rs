@@ -6,12 +6,12 @@ use std::time::Duration;
 use thruway_client::{Config, Connection, Error, Exchange, ReadBuffers, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, Method};
-use thruway_testkit::{DrivenEnd, Peer, pipe};
+use thruway_testkit::{PipePeer, PipeTransport, pipe};
 
 /// An active exchange, with manual time.
 pub(crate) struct Line {
-    pub(crate) peer: Peer,
-    pub(crate) exchange: Exchange<DrivenEnd>,
+    pub(crate) peer: PipePeer,
+    pub(crate) exchange: Exchange<PipeTransport>,
     pub(crate) now: Duration,
     pub(crate) buffers: ReadBuffers,
 }
@@ -22,7 +22,7 @@ pub(crate) fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-pub(crate) fn connection(config: &Config) -> (Peer, Connection<DrivenEnd>) {
+pub(crate) fn connection(config: &Config) -> (PipePeer, Connection<PipeTransport>) {
     let (peer, driven) = pipe();
     (peer, Connection::new(driven, config))
 }

@@ -9,42 +9,42 @@ use std::time::Duration;
 use thruway_client::{Config, Connection, Error, ReadBuffers, Retry, Side};
 use thruway_http1 as http1;
 use thruway_net::Transport;
-use thruway_testkit::upstream::{self, Then, Upstream};
-use thruway_testkit::{DrivenEnd, pipe};
+use thruway_testkit::upstream::{self, AfterResponse, Upstream};
+use thruway_testkit::{PipeTransport, pipe};
 
 use crate::line::{Line, connection, context, start};
 
 /// Makes `upstream` answer over a connection in memory.
 fn answer(line: &Line, upstream: &Upstream) {
-    line.peer.send(&upstream.answer);
-    match upstream.then {
-        Then::Close => line.peer.finish(),
-        Then::Reset => line.peer.reset(),
-        Then::Repeat => line.peer.send(upstream.answer.repeat(100)),
-        Then::GoOn | Then::Hang => {}
+    line.peer.send(&upstream.response);
+    match upstream.after_response {
+        AfterResponse::Close => line.peer.finish(),
+        AfterResponse::Reset => line.peer.reset(),
+        AfterResponse::RepeatResponse => line.peer.send(upstream.response.repeat(100)),
+        AfterResponse::KeepOpen | AfterResponse::Hang => {}
     }
 }
 
 #[test]
 fn each_misbehavior_has_its_error_and_retry_rule() {
     for (upstream, error, retry) in [
-        (upstream::closes_without_an_answer(), Error::ClosedBeforeResponse, Retry::IfConnectionReused),
+        (upstream::closes_without_response(), Error::ClosedBeforeResponse, Retry::IfConnectionReused),
         (upstream::closes_mid_head(), Error::HeadIncomplete, Retry::IfIdempotent),
-        (upstream::closes_mid_content(), Error::ContentIncomplete, Retry::Never),
+        (upstream::closes_mid_body(), Error::ContentIncomplete, Retry::Never),
         (upstream::closes_mid_chunk(), Error::ContentIncomplete, Retry::Never),
-        (upstream::resets_mid_content(), Error::ContentIncomplete, Retry::Never),
+        (upstream::resets_mid_body(), Error::ContentIncomplete, Retry::Never),
         (
-            upstream::sends_a_huge_head(),
+            upstream::sends_oversized_head(),
             Error::HeadMalformed(http1::Error::HeaderSectionTooLarge),
             Retry::IfIdempotent,
         ),
         (
-            upstream::sends_rubbish(),
+            upstream::sends_other_protocol(),
             Error::HeadMalformed(http1::Error::StatusLineInvalid),
             Retry::IfIdempotent,
         ),
         (
-            upstream::endless_interim_responses(),
+            upstream::sends_endless_interim_responses(),
             Error::HeadMalformed(http1::Error::InterimResponsesTooMany),
             Retry::IfIdempotent,
         ),
@@ -67,7 +67,7 @@ fn any_request_can_be_retried_if_the_connection_closed_before_it() {
 }
 
 /// A transport that has sent a part of a write and returns `Pending`, as TLS can.
-struct SendsPart(DrivenEnd);
+struct SendsPart(PipeTransport);
 
 impl Transport for SendsPart {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
@@ -138,7 +138,7 @@ fn unrequested_upgrade_is_an_error() {
 
 #[test]
 fn surplus_bytes_prevent_reuse_but_keep_the_response() {
-    for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
+    for upstream in [upstream::sends_two_responses(), upstream::exceeds_content_length()] {
         let mut line = Line::get();
         answer(&line, &upstream);
         assert_eq!(line.read(), "200 `ok` end");
@@ -148,9 +148,9 @@ fn surplus_bytes_prevent_reuse_but_keep_the_response() {
 
 #[test]
 fn late_data_or_close_is_detected_before_reuse() {
-    for late in [upstream::PROPER, ""] {
+    for late in [upstream::OK_RESPONSE, ""] {
         let mut line = Line::get();
-        line.peer.send(upstream::PROPER);
+        line.peer.send(upstream::OK_RESPONSE);
         assert_eq!(line.read(), "200 `ok` end");
         let mut connection = line.exchange.finish().unwrap();
         assert!(connection.is_alive());
@@ -165,7 +165,7 @@ fn late_second_response_prevents_reuse() {
     let (peer, connection) = connection(&Config::default());
     let exchange = start(connection, Duration::ZERO);
     let mut line = Line { peer, exchange, now: Duration::ZERO, buffers: ReadBuffers::default() };
-    line.peer.send(upstream::PROPER);
+    line.peer.send(upstream::OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison");
     let mut connection = line.exchange.finish().unwrap();

@@ -5,7 +5,7 @@ use std::task::Poll;
 use thruway_client::{Config, Error, RequestToSend, Retry, Side};
 use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, Method};
-use thruway_testkit::upstream::PROPER;
+use thruway_testkit::upstream::OK_RESPONSE;
 
 use crate::line::{Line, context};
 
@@ -22,7 +22,7 @@ fn head_and_first_body_bytes_are_sent_in_one_write() {
         assert!(!line.exchange.wants_content());
         assert_eq!(line.read(), "…");
         assert_eq!((line.received().as_str(), line.peer.writes()), (framed, 1));
-        line.peer.send(PROPER);
+        line.peer.send(OK_RESPONSE);
         assert_eq!(line.read(), "200 `ok` end");
         assert!(line.leaves_connection_reusable());
     }
@@ -46,7 +46,7 @@ fn slow_upstream_server_applies_backpressure() {
         for piece in [1000, 10_000, 100_000] {
             let content = vec![b'a'; piece];
             let mut line = Line::post(length);
-            line.peer.take_only(50_000);
+            line.peer.set_receive_capacity(50_000);
             let mut taken = 0;
             while let Poll::Ready(Ok(more)) = line.send(&content) {
                 assert!(more > 0);
@@ -55,7 +55,7 @@ fn slow_upstream_server_applies_backpressure() {
             }
             let capacity = line.exchange.poll_write_capacity(&mut context(), line.now);
             assert!(capacity.is_pending() || piece > 16 << 10, "large pieces are not buffered");
-            line.peer.take_more(usize::MAX);
+            line.peer.add_receive_capacity(usize::MAX);
             assert!(matches!(line.send(&content), Poll::Ready(Ok(1..))));
         }
     }
@@ -66,19 +66,19 @@ fn every_byte_arrives_once_with_short_writes() {
     let content: Vec<u8> = (b'G'..=b'Z').cycle().take(200_000).collect();
     for length in [BodyLength::Bytes(200_000), BodyLength::Chunked] {
         let mut line = Line::post(length);
-        line.peer.take_only(0);
+        line.peer.set_receive_capacity(0);
         let (mut sent, mut arrived) = (0, Vec::new());
         while sent < content.len() {
             match line.send(&content[sent..]) {
                 Poll::Ready(Ok(taken)) => sent += taken,
                 Poll::Ready(Err(error)) => panic!("{error}"),
-                Poll::Pending => line.peer.take_more(7777),
+                Poll::Pending => line.peer.add_receive_capacity(7777),
             }
             arrived.extend(line.peer.received());
         }
         line.finish_content().unwrap();
         while line.flush().is_pending() {
-            line.peer.take_more(7777);
+            line.peer.add_receive_capacity(7777);
         }
         arrived.extend(line.peer.received());
         let body = &arrived["POST\r\n\r\n".len()..];
@@ -140,7 +140,7 @@ fn early_success_response_lets_the_upload_continue() {
     assert!(line.leaves_connection_reusable());
 
     let mut line = Line::post(BodyLength::Chunked);
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     assert!(!line.exchange.wants_content());
     assert!(!line.leaves_connection_reusable());
@@ -175,7 +175,7 @@ fn request_body_waits_for_100_continue() {
     line.peer.send("HTTP/1.1 100 \r\n\r\n");
     assert_eq!(line.read(), "100 …");
     assert_eq!(line.send(b"four"), Poll::Ready(Ok(4)));
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     assert_eq!(line.received(), "four");
     assert!(line.leaves_connection_reusable());

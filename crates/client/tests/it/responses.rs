@@ -6,7 +6,7 @@ use thruway_client::{Config, Error, ReadBuffers, RequestToSend, ResponseEvent};
 use thruway_http1::BodyLength;
 use thruway_message::Method;
 use thruway_net::Transport;
-use thruway_testkit::upstream::PROPER;
+use thruway_testkit::upstream::OK_RESPONSE;
 
 use crate::line::{GET, Line, context, get};
 
@@ -15,7 +15,7 @@ fn request_is_written_once_and_its_response_is_read() {
     let mut line = Line::get();
     assert_eq!(line.read(), "…");
     assert_eq!((line.received().as_str(), line.peer.writes()), (GET, 1));
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     assert!(line.exchange.is_complete() && !line.exchange.is_reused());
     assert_eq!(line.read(), "end");
@@ -243,10 +243,10 @@ fn reads_do_not_exceed_the_requested_limit() {
 #[test]
 fn request_is_still_written_while_the_body_bypasses_buffers() {
     let mut line = Line::get();
-    line.peer.take_only(10);
+    line.peer.set_receive_capacity(10);
     line.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab");
     assert_eq!(line.read(), "200 `ab` …");
-    line.peer.take_more(usize::MAX);
+    line.peer.add_receive_capacity(usize::MAX);
     assert!(move_content(&mut line, 9).is_pending());
     assert_eq!(line.received(), GET);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use thruway_client::{Config, Connection, Pool, PoolConfig, RequestToSend, UpstreamAddr};
-use thruway_testkit::upstream::PROPER;
-use thruway_testkit::{DrivenEnd, Peer};
+use thruway_testkit::upstream::OK_RESPONSE;
+use thruway_testkit::{PipePeer, PipeTransport};
 
 use crate::line::{GET, Line, connection, get, start};
 
@@ -14,11 +14,11 @@ fn key(number: u8) -> UpstreamAddr {
     UpstreamAddr::from(std::net::SocketAddr::from(([192, 0, 2, number], 80)))
 }
 
-fn pool() -> Pool<UpstreamAddr, DrivenEnd> {
+fn pool() -> Pool<UpstreamAddr, PipeTransport> {
     Pool::new(CONFIG)
 }
 
-fn fresh() -> (Peer, Connection<DrivenEnd>) {
+fn fresh() -> (PipePeer, Connection<PipeTransport>) {
     connection(&Config::default())
 }
 
@@ -30,7 +30,7 @@ fn seconds(seconds: u64) -> Duration {
 fn pool_returns_a_released_connection_marked_as_reused() {
     let mut pool = pool();
     let mut line = Line::get();
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     pool.release(&key(1), line.exchange.finish().unwrap(), line.now);
     assert!(pool.acquire(&key(2), line.now).is_none());
@@ -38,7 +38,7 @@ fn pool_returns_a_released_connection_marked_as_reused() {
     assert_eq!((connection.exchanges(), pool.len()), (1, 0));
     let mut line = Line { exchange: start(connection, line.now), ..line };
     assert!(line.exchange.is_reused());
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     assert!(line.leaves_connection_reusable());
 }
@@ -60,7 +60,7 @@ fn pool_returns_the_newest_connection_and_evicts_the_oldest() {
 #[test]
 fn pool_never_exceeds_its_total_limit() {
     let mut pool = pool();
-    let peers: Vec<Peer> = (0..8)
+    let peers: Vec<PipePeer> = (0..8)
         .map(|number| {
             let (peer, connection) = fresh();
             pool.release(&key(number / 2), connection, seconds(0));
@@ -77,9 +77,11 @@ fn pool_never_exceeds_its_total_limit() {
 #[test]
 fn expired_closed_or_unexpectedly_readable_connections_are_dropped() {
     let mut pool = pool();
-    let grow_old = |_: &Peer| {};
-    let speak = |peer: &Peer| peer.send("HTTP/1.1 408 \r\n\r\n");
-    for (spoil, now) in [(grow_old as fn(&Peer), 10), (Peer::finish, 0), (Peer::reset, 0), (speak, 0)] {
+    let grow_old = |_: &PipePeer| {};
+    let speak = |peer: &PipePeer| peer.send("HTTP/1.1 408 \r\n\r\n");
+    for (spoil, now) in
+        [(grow_old as fn(&PipePeer), 10), (PipePeer::finish, 0), (PipePeer::reset, 0), (speak, 0)]
+    {
         for by_sweep in [false, true] {
             let (peer, connection) = fresh();
             pool.release(&key(1), connection, seconds(0));
@@ -113,7 +115,7 @@ fn close_oldest_closes_the_longest_idle_connection() {
     for ((connection, number), since) in connections.into_iter().zip([1, 2, 1]).zip([5, 3, 4]) {
         pool.release(&key(number), connection, seconds(since));
     }
-    let closed = || peers.iter().map(Peer::is_closed).collect::<Vec<_>>();
+    let closed = || peers.iter().map(PipePeer::is_closed).collect::<Vec<_>>();
     assert!(pool.close_oldest());
     assert_eq!(closed(), [false, true, false]);
     drop(pool.acquire(&key(1), seconds(5)));
@@ -138,7 +140,7 @@ fn sweep_keeps_usable_connections() {
 fn connection_is_not_reused_after_a_declined_upgrade() {
     let request = RequestToSend { asks_for_upgrade: true, ..get() };
     let mut line = Line::with(request, GET, &Config::default());
-    line.peer.send(PROPER);
+    line.peer.send(OK_RESPONSE);
     assert_eq!(line.read(), "200 `ok` end");
     assert!(!line.leaves_connection_reusable());
 }

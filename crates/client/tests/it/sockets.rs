@@ -61,29 +61,32 @@ async fn exchange_with(upstream: Upstream) -> Result<(u16, Vec<u8>), Error> {
 #[test]
 fn each_misbehaving_upstream_server_gives_its_error() {
     run(async {
-        assert_eq!(exchange_with(upstream::answers_properly()).await, Ok((200, b"ok".to_vec())));
-        assert_eq!(exchange_with(upstream::speaks_http10()).await, Ok((200, b"ok".to_vec())));
-        assert_eq!(exchange_with(upstream::sends_two_answers()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(exchange_with(upstream::responds_ok()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(exchange_with(upstream::responds_with_http10()).await, Ok((200, b"ok".to_vec())));
+        assert_eq!(exchange_with(upstream::sends_two_responses()).await, Ok((200, b"ok".to_vec())));
         assert_eq!(
-            exchange_with(upstream::closes_without_an_answer()).await,
+            exchange_with(upstream::closes_without_response()).await,
             Err(Error::ClosedBeforeResponse)
         );
         assert_eq!(exchange_with(upstream::closes_mid_head()).await, Err(Error::HeadIncomplete));
-        assert_eq!(exchange_with(upstream::closes_mid_content()).await, Err(Error::ContentIncomplete));
+        assert_eq!(exchange_with(upstream::closes_mid_body()).await, Err(Error::ContentIncomplete));
         assert_eq!(exchange_with(upstream::closes_mid_chunk()).await, Err(Error::ContentIncomplete));
-        assert_eq!(exchange_with(upstream::resets_mid_content()).await, Err(Error::ContentIncomplete));
+        assert_eq!(exchange_with(upstream::resets_mid_body()).await, Err(Error::ContentIncomplete));
         assert!(matches!(
-            exchange_with(upstream::endless_interim_responses()).await,
+            exchange_with(upstream::sends_endless_interim_responses()).await,
             Err(Error::HeadMalformed(_))
         ));
-        assert!(matches!(exchange_with(upstream::sends_a_huge_head()).await, Err(Error::HeadMalformed(_))));
+        assert!(matches!(
+            exchange_with(upstream::sends_oversized_head()).await,
+            Err(Error::HeadMalformed(_))
+        ));
     });
 }
 
 #[test]
 fn connection_is_reused_for_consecutive_exchanges() {
     run(async {
-        let listening = upstream::answers_properly().listen();
+        let listening = upstream::responds_ok().listen();
         let mut pool: Pool = Pool::new(PoolConfig::default());
         let address = UpstreamAddr::from(listening.address);
         for _ in 0..20 {
@@ -102,7 +105,7 @@ fn connection_is_reused_for_consecutive_exchanges() {
 #[test]
 fn idle_connection_closed_during_reuse_allows_a_retry() {
     run(async {
-        let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+        let listening = upstream::closes_on_second_request().listen();
         let mut exchange = start(open(listening.address).await, now());
         assert!(read(&mut exchange).await.is_ok());
         let mut exchange = start(exchange.finish().unwrap(), now());
@@ -170,7 +173,7 @@ fn closed_connection_is_detected_without_poll_budget() {
 #[test]
 fn connect_failure_has_a_reason() {
     run(async {
-        let refused: UpstreamAddr = upstream::refuses().into();
+        let refused: UpstreamAddr = upstream::unused_address().into();
         let error = connect(&refused, TEST_TIMEOUT).await.unwrap_err();
         assert_eq!(
             (error, error.side(), error.retry()),
@@ -194,8 +197,9 @@ fn connect_failure_has_a_reason() {
 #[test]
 fn connect_uses_the_first_address_that_accepts() {
     run(async {
-        let listening = upstream::answers_properly().listen();
-        let addresses: Vec<UpstreamAddr> = [upstream::refuses(), listening.address].map(Into::into).into();
+        let listening = upstream::responds_ok().listen();
+        let addresses: Vec<UpstreamAddr> =
+            [upstream::unused_address(), listening.address].map(Into::into).into();
         let (stream, address) = connect_any(&addresses, TEST_TIMEOUT).await.unwrap();
         assert_eq!(address, &addresses[1]);
         assert!(socket2::SockRef::from(&stream).tcp_nodelay().unwrap());
@@ -207,7 +211,7 @@ fn connect_uses_the_first_address_that_accepts() {
 fn silent_address_leaves_time_for_the_next() {
     run(async {
         let (full, _queue) = full_listener();
-        let listening = upstream::answers_properly().listen();
+        let listening = upstream::responds_ok().listen();
         let error = connect(&full, Duration::from_millis(50)).await.unwrap_err();
         assert_eq!((error, error.is_timeout()), (ConnectError::TimedOut, true));
         let addresses = [full, listening.address.into()];
@@ -257,7 +261,7 @@ fn client_exchanges_over_a_unix_socket() {
         let connection: Connection = Connection::new(stream.into(), &Config::default());
         let mut exchange = start(connection, now());
         accepted.writable().await.unwrap();
-        accepted.try_write(upstream::PROPER.as_bytes()).unwrap();
+        accepted.try_write(upstream::OK_RESPONSE.as_bytes()).unwrap();
         assert_eq!(read(&mut exchange).await, Ok((200, b"ok".to_vec())));
         assert!(exchange.finish().is_some());
     });

@@ -33,13 +33,13 @@ impl Line {
 
 #[test]
 fn missing_or_slow_head_times_out() {
-    for upstream in [upstream::accepts_and_says_nothing(), upstream::stalls_in_head()] {
+    for upstream in [upstream::accepts_without_response(), upstream::stalls_mid_head()] {
         let mut line = Line::get().timed(TIMEOUTS);
-        line.peer.send(&upstream.answer);
+        line.peer.send(&upstream.response);
         assert_eq!((line.read().as_str(), line.seconds_left()), ("…", Some(10)));
         line.advance(9);
         // A head that arrives byte by byte does not extend the timeout.
-        line.peer.send(if upstream.answer.is_empty() { "" } else { "X: y\r\n" });
+        line.peer.send(if upstream.response.is_empty() { "" } else { "X: y\r\n" });
         assert_eq!((line.read().as_str(), line.seconds_left()), ("…", Some(1)));
         line.advance(1);
         let error = line.error();
@@ -62,7 +62,7 @@ fn interim_response_restarts_the_head_timeout() {
 #[test]
 fn stalled_body_times_out_and_slow_body_does_not() {
     let mut line = Line::get().timed(TIMEOUTS);
-    line.peer.send(upstream::stalls_in_content().answer);
+    line.peer.send(upstream::stalls_mid_body().response);
     assert_eq!((line.read().as_str(), line.seconds_left()), ("200 `four` …", Some(5)));
     line.advance(4);
     line.peer.send("5");
@@ -76,7 +76,7 @@ fn response_received_in_time_is_read_after_the_deadline() {
     let mut line = Line::get().timed(TIMEOUTS);
     assert_eq!(line.read(), "…");
     line.advance(1);
-    line.peer.send(upstream::PROPER);
+    line.peer.send(upstream::OK_RESPONSE);
     line.advance(1000);
     assert_eq!(line.read(), "200 `ok` end");
     assert_eq!(line.seconds_left(), None);
@@ -95,13 +95,13 @@ fn head_timeout_starts_after_the_request_body_is_sent() {
 #[test]
 fn write_stall_times_out() {
     let mut line = Line::post(BodyLength::Bytes(1 << 20)).timed(TIMEOUTS);
-    line.peer.take_only(100);
+    line.peer.set_receive_capacity(100);
     let content = vec![b'a'; 50_000];
     assert!(line.send(&content).is_ready());
     assert!(line.send(&content).is_pending());
     assert_eq!(line.seconds_left(), Some(3));
     line.advance(2);
-    line.peer.take_more(1);
+    line.peer.add_receive_capacity(1);
     assert!(line.send(&content).is_ready());
     assert!(line.send(&content).is_pending());
     assert_eq!(line.seconds_left(), Some(3));
@@ -113,7 +113,7 @@ fn write_stall_times_out() {
 #[test]
 fn write_stall_does_not_time_out_after_the_response_starts() {
     let mut line = Line::post(BodyLength::Bytes(1 << 20)).timed(TIMEOUTS);
-    line.peer.take_only(100);
+    line.peer.set_receive_capacity(100);
     let content = vec![b'a'; 50_000];
     assert!(line.send(&content).is_ready());
     assert!(line.send(&content).is_pending());

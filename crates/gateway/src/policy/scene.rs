@@ -5,32 +5,31 @@ use std::time::{Duration, SystemTime};
 
 use thruway_net::Clock;
 use thruway_server::{IntoHandler, Request};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::{Guarded, Policy, PolicyConfig};
 
 /// Returns a test server with one route and one policy. The handler of the test server returns the values
 /// of `X-User`.
-pub(super) fn scene(config: PolicyConfig) -> Scene {
+pub(super) fn scene(config: PolicyConfig) -> TestServer {
     scene_of(Arc::new(Policy::new("office", config)))
 }
 
 /// Returns a test server with an existing policy.
-pub(super) fn scene_of(policy: Arc<Policy>) -> Scene {
+pub(super) fn scene_of(policy: Arc<Policy>) -> TestServer {
     let handler = |request: &Request<'_>| {
         let users: Vec<_> = request.field_lines().all("x-user").map(|value| value.as_bytes()).collect();
         [&b"user "[..], &users.join(&b'|')].concat()
     };
-    let scene = Scene::new(Guarded::new(policy, "route", handler.into_handler()));
-    // The clock of the test server starts at the current date, because the tokens in the tests are valid
-    // today.
+    let scene = TestServer::new(Guarded::new(policy, "route", handler.into_handler()));
+    // The test server starts at the current date, because the tokens in the tests are valid today.
     let today = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
-    scene.skip(today.unwrap_or_default());
+    scene.jump_time(today.unwrap_or_default());
     scene
 }
 
 /// Sends `GET /` with the additional header lines `lines`, and returns the response.
-pub(super) fn ask(scene: &Scene, lines: &str) -> String {
+pub(super) fn ask(scene: &TestServer, lines: &str) -> String {
     ask_for(scene, "/", lines)
 }
 
@@ -38,7 +37,7 @@ pub(super) fn ask(scene: &Scene, lines: &str) -> String {
 ///
 /// # Panics
 /// Panics if no response arrives within 20 seconds, which is enough for slow machines.
-pub(super) fn ask_for(scene: &Scene, target: &str, lines: &str) -> String {
+pub(super) fn ask_for(scene: &TestServer, target: &str, lines: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
     let end = Clock::system().now_exact() + Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::IntoHandler;
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::*;
 
@@ -219,7 +219,7 @@ fn unreachable_route_is_an_error() {
     assert_eq!(unreachable(&[at("/"), get, at("h/"), at("/$"), at("/{*a}"), at("*.h/")]), []);
 }
 
-fn ask(scene: &Scene, line: &str) -> String {
+fn ask(scene: &TestServer, line: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n"));
     client.received()
@@ -227,7 +227,7 @@ fn ask(scene: &Scene, line: &str) -> String {
 
 #[test]
 fn prefix_handler_gets_path_without_the_prefix() {
-    let scene = Scene::new(routes(&[at("/"), at("/a/"), at("/b/c$"), at("/p/{x}")]));
+    let scene = TestServer::new(routes(&[at("/"), at("/a/"), at("/b/c$"), at("/p/{x}")]));
     for (path, expected) in [
         ("/x", "0 /x"),
         ("/a", "1 /"),
@@ -244,7 +244,7 @@ fn prefix_handler_gets_path_without_the_prefix() {
 #[test]
 fn unmatched_request_gets_404_or_405_if_only_the_method_differs() {
     let given = [at("/a").methods(&["GET"]), at("/{x}").methods(&["PUT", "GET"]), at("/b").header("A", None)];
-    let scene = Scene::new(routes(&given));
+    let scene = TestServer::new(routes(&given));
     assert!(ask(&scene, "GET /").starts_with("HTTP/1.1 404 "));
     assert!(ask(&scene, "GET /b/c").starts_with("HTTP/1.1 404 "));
     let refused = ask(&scene, "DELETE /a");
@@ -257,7 +257,7 @@ fn unmatched_request_gets_404_or_405_if_only_the_method_differs() {
 #[test]
 fn options_asterisk_and_connect_match_no_route() {
     for given in [&[at("/")][..], &[at("/"), at("/a")]] {
-        let scene = Scene::new(routes(given));
+        let scene = TestServer::new(routes(given));
         assert!(ask(&scene, "OPTIONS *").starts_with("HTTP/1.1 204 "));
         assert!(ask(&scene, "CONNECT h:443").starts_with("HTTP/1.1 405 "));
         assert!(ask(&scene, "GET /b").ends_with("\r\n\r\n0 /b"));

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use thruway_client::UpstreamAddr;
-use thruway_testkit::upstream::kept_free;
+use thruway_testkit::upstream::reserve_address;
 
 /// A server that answers with its name. It can stop and restart at the same address.
 pub(crate) struct Backend {
@@ -17,7 +17,7 @@ pub(crate) struct Backend {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Reserves the address while no listener is open.
-    kept_free: Option<OwnedFd>,
+    reserved_address: Option<OwnedFd>,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared { behavior: Mutex::new(behavior), ..Shared::default() });
-        let mut backend = Self { address, shared, thread: None, kept_free: None };
+        let mut backend = Self { address, shared, thread: None, reserved_address: None };
         backend.serve(listener);
         backend
     }
@@ -113,13 +113,13 @@ impl Backend {
         for connection in lock(&self.shared.open).drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
-        self.kept_free = Some(kept_free(self.address));
+        self.reserved_address = Some(reserve_address(self.address));
     }
 
     /// Listens again.
     pub(crate) fn restart(&mut self) {
         self.serve(TcpListener::bind(self.address).unwrap());
-        self.kept_free = None;
+        self.reserved_address = None;
     }
 
     /// Changes the behavior. Requests that [`Holds`](Behavior::Holds) keeps waiting follow the new one.

@@ -126,7 +126,7 @@ fn closed_idle_connection_does_not_count_as_failure() {
 /// Regression test: a response head alone counted as a success, so such a server was never ejected.
 #[test]
 fn server_with_incomplete_responses_is_ejected() {
-    let (stalling, proper) = (upstream::stalls_in_content().listen(), Backend::named("proper"));
+    let (stalling, proper) = (upstream::stalls_mid_body().listen(), Backend::named("proper"));
     let timeouts = Timeouts { content_idle: STALL_TIMEOUT, ..Timeouts::default() };
     let config = UpstreamConfig {
         exchange: Config { timeouts, ..Config::default() },

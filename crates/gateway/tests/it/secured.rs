@@ -18,7 +18,7 @@ use thruway_server::{
     ClientAuthentication, IntoHandler, ListenAddr, Listener, OwnedRequest, Rejection, Request, Response,
     Router, RunningServer, Server, TlsAcceptor, TlsAcceptorConfig,
 };
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::forward::Client;
 use crate::gateway::{Gateway, until};
@@ -62,7 +62,7 @@ impl TlsServer {
     }
 }
 
-fn connector(authority: &Authority) -> TlsConnectorConfig {
+fn connector(authority: &CertificateAuthority) -> TlsConnectorConfig {
     TlsConnectorConfig { roots: Roots::Files(vec![authority.root()]), ..TlsConnectorConfig::default() }
 }
 
@@ -77,7 +77,7 @@ fn to(address: SocketAddr, tls: UpstreamTls) -> UpstreamConfig {
 
 #[test]
 fn requests_are_forwarded_over_tls() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
     assert_eq!(gateway.get().content, "a.example  false");
@@ -99,7 +99,7 @@ fn requests_are_forwarded_over_tls() {
 
 #[test]
 fn tls_server_name_defaults_to_the_configured_host() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["localhost", "127.0.0.1"]);
     let server = TlsServer::start(files, ClientAuthentication::Off);
     let by_address = Gateway::start(to(server.address, tls(connector(&authority), None)));
@@ -114,7 +114,7 @@ fn tls_server_name_defaults_to_the_configured_host() {
 
 #[test]
 fn failed_upstream_tls_handshake_gets_502() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
     let files = authority.issue("server", &["a.example"]);
     let server = TlsServer::start(files, ClientAuthentication::Required(vec![authority.root()]));
     let plain = Server::new(|| "plain").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
@@ -135,7 +135,7 @@ fn failed_upstream_tls_handshake_gets_502() {
 
 #[test]
 fn gateway_sends_its_client_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let server = TlsServer::start(files, ClientAuthentication::Required(vec![authority.root()]));
     let client_certificate = Some(authority.issue_client("client", "gateway"));
@@ -149,7 +149,7 @@ fn gateway_sends_its_client_certificate() {
 #[test]
 fn certificate_bound_token_needs_its_certificate() {
     const SECRET: &str = "a secret of at least thirty-two bytes";
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let [own, other] = ["own", "other"].map(|name| authority.issue_client(name, name));
     let certificate = CertificateDer::from_pem_file(&own.chain).unwrap();
     let thumbprint = URL_SAFE_NO_PAD.encode(Sha256::digest(&certificate));
@@ -174,7 +174,7 @@ fn certificate_bound_token_needs_its_certificate() {
 
 #[test]
 fn certificate_verification_can_be_disabled() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = TlsServer::start(authority.issue_expired("old", &["b.example"]), ClientAuthentication::Off);
     let lax = TlsConnectorConfig { verify: false, ..TlsConnectorConfig::default() };
     let gateway = Gateway::start(to(server.address, tls(lax, Some("a.example"))));
@@ -183,7 +183,7 @@ fn certificate_verification_can_be_disabled() {
 
 #[test]
 fn next_connection_resumes_tls_session() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let mut config = to(server.address, tls(connector(&authority), Some("a.example")));
     // Each request opens a new connection.
@@ -195,7 +195,7 @@ fn next_connection_resumes_tls_session() {
 
 #[test]
 fn tls_connections_are_reused() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let gateway = Gateway::start(to(server.address, tls(connector(&authority), Some("a.example"))));
     let mut client = Client::new(gateway.address);
@@ -207,7 +207,7 @@ fn tls_connections_are_reused() {
 
 #[test]
 fn health_checks_use_tls() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = TlsServer::start(authority.issue("server", &["a.example"]), ClientAuthentication::Off);
     let check = |name| {
         let interval = Duration::from_millis(10);

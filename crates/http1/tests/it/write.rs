@@ -9,7 +9,7 @@ use thruway_http1::{
 use thruway_message::{FieldLineSpan, FieldLines, FieldLinesBuf, Method, StatusCode, Version};
 use thruway_testkit::Random;
 use thruway_testkit::transcript::{
-    Event, Fields, Reader, Transcript, assert_cuts_do_not_matter, random_cuts,
+    Event, Fields, Reader, Transcript, assert_same_for_all_splits, random_splits,
 };
 
 use crate::generate;
@@ -27,8 +27,8 @@ fn written_requests_are_parsed_unchanged() {
             request.write(&mut bytes, &mut random);
             expected.extend(request.events());
         }
-        let ways: Vec<_> = random_cuts(&bytes, &mut random, 4).collect();
-        let transcript = assert_cuts_do_not_matter(&SERVER, Limits::default(), &bytes, ways);
+        let ways: Vec<_> = random_splits(&bytes, &mut random, 4).collect();
+        let transcript = assert_same_for_all_splits(&SERVER, Limits::default(), &bytes, ways);
         assert_eq!(
             (simplified(transcript.events), transcript.error),
             (expected, None),
@@ -51,9 +51,9 @@ fn written_responses_are_parsed_unchanged() {
             expected.extend(response.events());
             requests.push((response.to, false));
         }
-        let ways: Vec<_> = random_cuts(&bytes, &mut random, 4).collect();
+        let ways: Vec<_> = random_splits(&bytes, &mut random, 4).collect();
         let reader = Reader::Client(requests);
-        let transcript = assert_cuts_do_not_matter(&reader, Limits::default(), &bytes, ways);
+        let transcript = assert_same_for_all_splits(&reader, Limits::default(), &bytes, ways);
         assert_eq!(
             (simplified(transcript.events), transcript.error),
             (expected, None),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::ClientCapabilities;
 use thruway_mcp_sdk::{LocalClient, McpServer, Revision};
 use thruway_server::{Router, Server};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 use tower_service::Service;
 
 use programs::{
@@ -233,7 +233,7 @@ fn guarded_example_requires_token_with_audience_and_scope() {
         });
         encode(&Header::new(Algorithm::EdDSA), &claims, &key).unwrap()
     };
-    let scene = Scene::new(guarded::app(guarded::verifier(&keys).unwrap()));
+    let scene = TestServer::new(guarded::app(guarded::verifier(&keys).unwrap()));
     let call = |tool: &str, token: Option<String>| {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -116,7 +116,7 @@ async fn handler_waits_while_client_does_not_read() {
     let mut params = tool("talk");
     params["_meta"] = json!({"progressToken": 1});
     let mut exchange = site.open(&Message::modern("tools/call", params));
-    exchange.client().take_only(1 << 20);
+    exchange.client().set_receive_capacity(1 << 20);
     for _ in 0..100 {
         Site::settle().await;
         exchange.client().run();

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{McpServer, Revision};
 use thruway_server::Handler;
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 /// A server and its endpoint.
 pub(crate) struct Site {
-    scene: Scene,
+    scene: TestServer,
 }
 
 /// A request, by POST or another method.
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 
 /// A response while it arrives.
 pub(crate) struct Exchange {
-    client: Client,
+    client: TestClient,
     received: Vec<u8>,
     /// The received body, without the framing.
     content: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Event {
 
 impl Site {
     pub(crate) fn new(server: &McpServer) -> Self {
-        Self { scene: Scene::new(server.endpoint()) }
+        Self { scene: TestServer::new(server.endpoint()) }
     }
 
     /// Starts a drain.
@@ -60,7 +60,7 @@ impl Site {
 
     /// Creates a site from a configured endpoint, or from several.
     pub(crate) fn of(endpoint: impl Handler) -> Self {
-        Self { scene: Scene::new(endpoint) }
+        Self { scene: TestServer::new(endpoint) }
     }
 
     /// Sends a message on its own connection.
@@ -297,7 +297,7 @@ impl Exchange {
     }
 
     /// Returns the connection.
-    pub(crate) const fn client(&mut self) -> &mut Client {
+    pub(crate) const fn client(&mut self) -> &mut TestClient {
         &mut self.client
     }
 

@@ -148,13 +148,13 @@ async fn updates_are_coalesced_while_client_does_not_read() {
     let site = Site::new(&server);
     let uris: Vec<_> = (0..10).map(|n| format!("test://item/{n}")).collect();
     let mut exchange = listen(&site, &json!({"resourceSubscriptions": uris})).await;
-    exchange.client().take_only(0);
+    exchange.client().set_receive_capacity(0);
     // Only some of these fit into the buffers. Of the others, each resource is stored once.
     for round in 0..10_000 {
         server.resource_updated(&uris[round % uris.len()]);
         exchange.client().run();
     }
-    exchange.client().take_more(usize::MAX);
+    exchange.client().add_receive_capacity(usize::MAX);
     let mut count = 0;
     Site::settle().await;
     exchange.advance();

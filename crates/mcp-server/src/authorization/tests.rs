@@ -1,6 +1,6 @@
 use jsonwebtoken::{Algorithm, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
-use thruway_testkit::Issuer;
+use thruway_testkit::JwtIssuer;
 
 use super::*;
 use crate::testing::field_lines;
@@ -27,14 +27,14 @@ fn identify(authorization: &Authorization, fields: &[(&str, &str)]) -> Result<Id
         })
 }
 
-fn authorization(issuer: &Issuer) -> (Authorization, JwtVerifier) {
+fn authorization(issuer: &JwtIssuer) -> (Authorization, JwtVerifier) {
     let verifier = JwtVerifier::new(ISSUER, RESOURCE, &issuer.keys()).unwrap();
     (Authorization::new(RESOURCE, [ISSUER], verifier.clone()).with_scopes(["mcp:use"]), verifier)
 }
 
 #[test]
-fn valid_token_yields_caller_identity() {
-    let issuer = Issuer::new("one");
+fn a_token_tells_who_calls() {
+    let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     for scheme in ["Bearer", "bearer"] {
         let value = format!("{scheme} {}", issuer.token(&claims()));
@@ -45,8 +45,8 @@ fn valid_token_yields_caller_identity() {
 }
 
 #[test]
-fn missing_token_gets_401_with_metadata_url() {
-    let (authorization, _) = authorization(&Issuer::new("one"));
+fn those_without_a_token_are_told_where_to_get_one() {
+    let (authorization, _) = authorization(&JwtIssuer::new("one"));
     let metadata = "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/mcp\"";
     let expected = format!("401 Bearer {metadata}, scope=\"mcp:use\"");
     assert_eq!(identify(&authorization, &[]), Err(expected.clone()));
@@ -55,8 +55,8 @@ fn missing_token_gets_401_with_metadata_url() {
 }
 
 #[test]
-fn tokens_with_wrong_claims_or_signature_are_rejected() {
-    let issuer = Issuer::new("one");
+fn tokens_that_are_not_for_this_server_are_refused() {
+    let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let changed = |name: &str, value: Value| {
         let mut claims = claims();
@@ -79,7 +79,7 @@ fn tokens_with_wrong_claims_or_signature_are_rejected() {
         without("aud"),
         without("iss"),
         without("sub"),
-        Issuer::new("two").token(&claims()),
+        JwtIssuer::new("two").token(&claims()),
         unsigned,
         "nonsense".to_owned(),
     ];
@@ -90,8 +90,8 @@ fn tokens_with_wrong_claims_or_signature_are_rejected() {
 }
 
 #[test]
-fn missing_scope_gets_403_that_names_the_scope() {
-    let issuer = Issuer::new("one");
+fn scopes_that_are_missing_are_named() {
+    let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let mut claims = claims();
     claims["scope"] = json!("other");
@@ -103,10 +103,10 @@ fn missing_scope_gets_403_that_names_the_scope() {
 }
 
 #[test]
-fn replace_keys_switches_to_the_new_keys() {
-    let (old, new) = (Issuer::new("one"), Issuer::new("two"));
+fn keys_can_be_replaced() {
+    let (old, new) = (JwtIssuer::new("one"), JwtIssuer::new("two"));
     let (authorization, verifier) = authorization(&old);
-    let accepts = |issuer: &Issuer| {
+    let accepts = |issuer: &JwtIssuer| {
         let value = format!("Bearer {}", issuer.token(&claims()));
         identify(&authorization, &[("Authorization", &value)]).is_ok()
     };
@@ -122,7 +122,7 @@ fn replace_keys_switches_to_the_new_keys() {
 #[test]
 fn key_set_without_usable_keys_withdraws_all_keys() {
     for set in [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#] {
-        let issuer = Issuer::new("one");
+        let issuer = JwtIssuer::new("one");
         let (_, verifier) = authorization(&issuer);
         let token = issuer.token(&claims());
         assert!(verifier.verify(&token).is_ok());
@@ -135,8 +135,8 @@ fn key_set_without_usable_keys_withdraws_all_keys() {
 /// Regression test: the verifier ignored `crit`, and accepted short RSA keys and keys that are not for
 /// signatures. The gateway's verifier rejected all of them.
 #[test]
-fn crit_header_and_unsuitable_keys_are_rejected() {
-    let issuer = Issuer::new("one");
+fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
+    let issuer = JwtIssuer::new("one");
     let (_, verifier) = authorization(&issuer);
     let header = Header { kid: Some("one".to_owned()), ..Header::new(Algorithm::EdDSA) };
     assert!(verifier.verify(&encode(&header, &claims(), &issuer.key).unwrap()).is_ok());
@@ -159,8 +159,8 @@ fn crit_header_and_unsuitable_keys_are_rejected() {
 /// Regression test: the verifier ignored the type of a token and the key that it is bound to. So it accepted
 /// ID tokens, logout tokens, and stolen tokens without their keys.
 #[test]
-fn verifier_accepts_only_bearer_access_tokens() {
-    let issuer = Issuer::new("one");
+fn only_access_tokens_that_bearers_may_use_are_accepted() {
+    let issuer = JwtIssuer::new("one");
     let (_, verifier) = authorization(&issuer);
     let strict = verifier.clone().at_jwt_only();
     let token = |typ: Option<&str>, name: &str, value: Value| {
@@ -194,8 +194,8 @@ fn verifier_accepts_only_bearer_access_tokens() {
 }
 
 #[test]
-fn duplicate_authorization_header_is_rejected() {
-    let issuer = Issuer::new("one");
+fn two_authorizations_are_refused() {
+    let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let value = format!("Bearer {}", issuer.token(&claims()));
     let refusal =

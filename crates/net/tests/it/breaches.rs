@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustls::AlertDescription;
 use thruway_net::Transport;
 use thruway_net::tls::HandshakeError;
-use thruway_testkit::{Authority, pipe};
+use thruway_testkit::{CertificateAuthority, pipe};
 
 use crate::ends::{HANDSHAKE_TIMEOUT, RustlsEnd, Scene, accepted, acceptor, client_config, cx, poll};
 
 /// Returns the error of a handshake with a client that sends `bytes`, and the bytes sent to the client.
 fn refused(bytes: &[u8]) -> (HandshakeError, Vec<u8>) {
     let (near, far) = pipe();
-    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    let mut accepting = Scene::new().accept(far, &acceptor(&CertificateAuthority::new()));
     near.send(bytes);
     let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
     (error, near.received())
@@ -34,7 +34,7 @@ fn garbage_is_rejected_with_an_alert() {
 #[test]
 fn oversized_handshake_message_is_rejected_from_its_header() {
     let (near, far) = pipe();
-    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    let mut accepting = Scene::new().accept(far, &acceptor(&CertificateAuthority::new()));
     // The header of a message of 16 MiB.
     near.send([&[0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff][..], &[0; 16_380]].concat());
     let Poll::Ready(Err((_, error))) = poll(&mut accepting) else { panic!("the handshake continues") };
@@ -51,7 +51,7 @@ fn plain_http_is_detected_and_its_bytes_are_returned() {
 
 #[test]
 fn stalled_handshake_times_out() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for sent_bytes in [0, 1, 50] {
         let scene = Scene::new();
         let (near, far) = pipe();
@@ -70,7 +70,7 @@ fn stalled_handshake_times_out() {
 fn drain_ends_a_silent_handshake_within_200_ms() {
     let scene = Scene::new();
     let (_near, far) = pipe();
-    let mut accepting = scene.accept(far, &acceptor(&Authority::new()));
+    let mut accepting = scene.accept(far, &acceptor(&CertificateAuthority::new()));
     scene.worker.drain();
     assert!(poll(&mut accepting).is_pending());
     scene.time.advance(Duration::from_millis(200));
@@ -80,14 +80,14 @@ fn drain_ends_a_silent_handshake_within_200_ms() {
 #[test]
 fn client_that_closes_during_the_handshake_is_no_tls_error() {
     let (near, far) = pipe();
-    let mut accepting = Scene::new().accept(far, &acceptor(&Authority::new()));
+    let mut accepting = Scene::new().accept(far, &acceptor(&CertificateAuthority::new()));
     near.finish();
     assert!(matches!(poll(&mut accepting), Poll::Ready(Err((_, HandshakeError::Ended)))));
 }
 
 #[test]
 fn modified_record_ends_the_connection_with_an_alert() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
     let Poll::Ready(Err(error)) = stream.poll_read(&mut cx(), &mut [0; 100]) else { panic!() };
     assert_eq!(error.kind(), ErrorKind::InvalidData);
@@ -97,7 +97,7 @@ fn modified_record_ends_the_connection_with_an_alert() {
 
 #[test]
 fn oversized_record_ends_the_connection() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     other.peer.send([&[0x17, 3, 3, 0xff, 0xff][..], &vec![0; 70_000]].concat());
     assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));
     assert!(other.pump().is_err());
@@ -105,7 +105,7 @@ fn oversized_record_ends_the_connection() {
 
 #[test]
 fn data_before_an_invalid_record_is_read_first() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     other.write(b"whole");
     other.peer.send([0x17, 3, 3, 0, 32].into_iter().chain([7; 32]).collect::<Vec<u8>>());
     let mut buffer = [0; 100];
@@ -115,7 +115,7 @@ fn data_before_an_invalid_record_is_read_first() {
 
 #[test]
 fn unencrypted_empty_records_end_the_connection() {
-    let (mut stream, other) = accepted(&Authority::new());
+    let (mut stream, other) = accepted(&CertificateAuthority::new());
     // Only the owner of the keys can encrypt records, so an invalid record ends the connection at once.
     other.peer.send([0x17, 3, 3, 0, 0].repeat(10_000));
     assert!(matches!(stream.poll_read(&mut cx(), &mut [0; 100]), Poll::Ready(Err(_))));

@@ -14,10 +14,10 @@ use thruway_net::tls::{
     TlsStream, accept_tls, connect_tls,
 };
 use thruway_net::{Clock, ManualTime, PooledBuffer, Transport, Worker};
-use thruway_testkit::{Authority, DrivenEnd, Peer, pipe};
+use thruway_testkit::{CertificateAuthority, PipePeer, PipeTransport, pipe};
 
-pub(crate) type Tls = TlsStream<DrivenEnd>;
-pub(crate) type Accepting = Pin<Box<dyn Future<Output = Result<Tls, (DrivenEnd, HandshakeError)>>>>;
+pub(crate) type Tls = TlsStream<PipeTransport>;
+pub(crate) type Accepting = Pin<Box<dyn Future<Output = Result<Tls, (PipeTransport, HandshakeError)>>>>;
 
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ impl Scene {
     }
 
     /// Starts to accept a TLS connection on `far`.
-    pub(crate) fn accept(&self, far: DrivenEnd, acceptor: &Arc<TlsAcceptor>) -> Accepting {
+    pub(crate) fn accept(&self, far: PipeTransport, acceptor: &Arc<TlsAcceptor>) -> Accepting {
         let (acceptor, guard) = (acceptor.clone(), self.worker.guard_for_test());
         Box::pin(async move {
             accept_tls(far, PooledBuffer::default(), &acceptor, &guard, HANDSHAKE_TIMEOUT).await
@@ -51,17 +51,17 @@ impl Scene {
 }
 
 /// Returns an acceptor with one certificate.
-pub(crate) fn acceptor(authority: &Authority) -> Arc<TlsAcceptor> {
+pub(crate) fn acceptor(authority: &CertificateAuthority) -> Arc<TlsAcceptor> {
     let config = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
     Arc::new(TlsAcceptor::load(config).unwrap())
 }
 
-pub(crate) fn connector(authority: &Authority) -> TlsConnector {
+pub(crate) fn connector(authority: &CertificateAuthority) -> TlsConnector {
     let roots = Roots::Files(vec![authority.root()]);
     TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).unwrap()
 }
 
-pub(crate) fn roots(authority: &Authority) -> RootCertStore {
+pub(crate) fn roots(authority: &CertificateAuthority) -> RootCertStore {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
     let mut roots = RootCertStore::empty();
@@ -69,7 +69,7 @@ pub(crate) fn roots(authority: &Authority) -> RootCertStore {
     roots
 }
 
-pub(crate) fn client_config(authority: &Authority) -> ClientConfig {
+pub(crate) fn client_config(authority: &CertificateAuthority) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -81,23 +81,23 @@ pub(crate) fn client_config(authority: &Authority) -> ClientConfig {
 /// The rustls end of a connection.
 pub(crate) struct RustlsEnd {
     pub(crate) tls: Connection,
-    pub(crate) peer: Peer,
+    pub(crate) peer: PipePeer,
     pub(crate) received: Vec<u8>,
     /// The lengths of the received records, from their headers.
     pub(crate) records: Vec<usize>,
 }
 
 impl RustlsEnd {
-    pub(crate) fn client(peer: Peer, config: &Arc<ClientConfig>, name: &str) -> Self {
+    pub(crate) fn client(peer: PipePeer, config: &Arc<ClientConfig>, name: &str) -> Self {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         Self::new(peer, ClientConnection::new(config.clone(), name).unwrap().into())
     }
 
-    pub(crate) fn server(peer: Peer, config: Arc<rustls::ServerConfig>) -> Self {
+    pub(crate) fn server(peer: PipePeer, config: Arc<rustls::ServerConfig>) -> Self {
         Self::new(peer, ServerConnection::new(config).unwrap().into())
     }
 
-    fn new(peer: Peer, tls: Connection) -> Self {
+    fn new(peer: PipePeer, tls: Connection) -> Self {
         Self { tls, peer, received: Vec::new(), records: Vec::new() }
     }
 
@@ -171,7 +171,7 @@ pub(crate) fn drive_handshake<F: Future + Unpin>(
 }
 
 /// Returns a client's connection after the handshake.
-pub(crate) fn accepted(authority: &Authority) -> (Tls, RustlsEnd) {
+pub(crate) fn accepted(authority: &CertificateAuthority) -> (Tls, RustlsEnd) {
     accepted_by(&acceptor(authority), &Arc::new(client_config(authority)), "a.example")
 }
 
@@ -196,13 +196,13 @@ fn settled(mut stream: Tls, mut other: RustlsEnd) -> (Tls, RustlsEnd) {
 }
 
 /// Returns a connection to a server after the handshake.
-pub(crate) fn connected(authority: &Authority) -> (Tls, RustlsEnd) {
+pub(crate) fn connected(authority: &CertificateAuthority) -> (Tls, RustlsEnd) {
     let (stream, other) = just_connected(authority);
     settled(stream, other)
 }
 
 /// Connects to a server, and returns the connection while the last handshake flight of the server is unsent.
-pub(crate) fn just_connected(authority: &Authority) -> (Tls, RustlsEnd) {
+pub(crate) fn just_connected(authority: &CertificateAuthority) -> (Tls, RustlsEnd) {
     let files = authority.issue("server", &["a.example"]);
     let (near, far) = pipe();
     let mut other = RustlsEnd::server(near, server_config(&files));

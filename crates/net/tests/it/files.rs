@@ -11,7 +11,7 @@ use thruway_net::tls::{
     CertificateFiles, CertificateProblem, ClientAuthentication, Roots, TlsAcceptor, TlsAcceptorConfig,
     TlsConnector, TlsConnectorConfig,
 };
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::ends::{RustlsEnd, accepted_by, client_config};
 
@@ -33,7 +33,7 @@ fn certificate(path: &Path) -> CertificateDer<'static> {
 
 #[test]
 fn certificate_file_errors_have_the_right_problem() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (good, another) =
         (authority.issue("good", &["a.example"]), authority.issue("another", &["a.example"]));
     let with_chain = |text: &str| {
@@ -69,7 +69,7 @@ fn certificate_file_errors_have_the_right_problem() {
 /// The error once said that the file contains no certificate.
 #[test]
 fn version_1_certificate_is_rejected_with_its_version() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let good = authority.issue("good", &["a.example"]);
     let chain = good.chain.with_extension("old");
     fs::write(&chain, VERSION_1).unwrap();
@@ -88,7 +88,7 @@ fn version_1_certificate_is_rejected_with_its_version() {
 
 #[test]
 fn expired_and_not_yet_valid_certificates_are_reported() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let old = load(authority.issue_expired("old", &["a.example"])).unwrap();
     let invalid = old.invalid_at(now);
@@ -100,7 +100,7 @@ fn expired_and_not_yet_valid_certificates_are_reported() {
 
 #[test]
 fn changed_certificate_is_reloaded_and_a_broken_one_is_ignored() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let acceptor = Arc::new(load(files.clone()).unwrap());
     let client = Arc::new(client_config(&authority));
@@ -133,7 +133,7 @@ fn changed_certificate_is_reloaded_and_a_broken_one_is_ignored() {
 /// A broken certificate once blocked the reload of all other certificates of its listener.
 #[test]
 fn broken_certificate_does_not_block_reload_of_others() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (one, other) = (authority.issue("one", &["a.example"]), authority.issue("other", &["b.example"]));
     let config = TlsAcceptorConfig::new(vec![one.clone(), other.clone()]);
     let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
@@ -162,7 +162,7 @@ fn broken_certificate_does_not_block_reload_of_others() {
 
 #[test]
 fn ocsp_response_from_a_file_is_stapled() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut files = authority.issue("server", &["a.example"]);
     let ocsp = files.chain.with_extension("ocsp");
     fs::write(&ocsp, b"an answer").unwrap();
@@ -173,7 +173,7 @@ fn ocsp_response_from_a_file_is_stapled() {
 
 #[test]
 fn invalid_ocsp_file_is_withheld_until_it_is_replaced() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut files = authority.issue("server", &["a.example"]);
     let ocsp = files.chain.with_extension("ocsp");
     fs::write(&ocsp, b"garbage").unwrap();
@@ -214,7 +214,7 @@ fn stapled_ocsp(acceptor: &Arc<TlsAcceptor>) -> Vec<u8> {
 
 #[test]
 fn fetched_ocsp_response_is_stapled_only_to_its_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let acceptor = Arc::new(load(files.clone()).unwrap());
     let own = acceptor.served()[0].contents.chain[0].clone();
@@ -240,7 +240,7 @@ fn fetched_ocsp_response_is_stapled_only_to_its_certificate() {
 
 #[test]
 fn invalid_roots_and_client_certificates_are_rejected() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let client_authentication = ClientAuthentication::Required(vec![files.key.clone()]);
     let config = TlsAcceptorConfig { client_authentication, ..TlsAcceptorConfig::new(vec![files.clone()]) };

@@ -10,7 +10,7 @@ use thruway_net::tls::{
     TlsAcceptorConfig, TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo, TlsServerName, TlsVersion,
     connect_tls,
 };
-use thruway_testkit::{Authority, pipe};
+use thruway_testkit::{CertificateAuthority, pipe};
 
 use crate::ends::{
     RustlsEnd, Scene, accepted, accepted_by, acceptor, client_config, connector, drive_handshake,
@@ -29,7 +29,7 @@ fn kind_of(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>) -> Handshake
 }
 
 fn config_with(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -37,7 +37,7 @@ fn config_with(
     Arc::new(builder.with_root_certificates(roots(authority)).with_no_client_auth())
 }
 
-fn config_as(authority: &Authority, files: &CertificateFiles) -> Arc<ClientConfig> {
+fn config_as(authority: &CertificateAuthority, files: &CertificateFiles) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let chain = CertificateDer::pem_file_iter(&files.chain).unwrap().map(Result::unwrap).collect();
     let builder =
@@ -57,7 +57,7 @@ fn refused_by(acceptor: &Arc<TlsAcceptor>, config: &Arc<ClientConfig>, name: &st
 
 #[test]
 fn default_handshake_uses_tls13_and_post_quantum_key_exchange() {
-    let (mut stream, other) = accepted(&Authority::new());
+    let (mut stream, other) = accepted(&CertificateAuthority::new());
     let info = stream.take_info();
     assert_eq!((info.version, info.key_exchange), (TlsVersion::Tls13, "X25519MLKEM768"));
     assert!(info.cipher_suite.starts_with("TLS13_"), "{}", info.cipher_suite);
@@ -67,7 +67,7 @@ fn default_handshake_uses_tls13_and_post_quantum_key_exchange() {
 
 #[test]
 fn tls12_is_accepted_unless_the_minimum_is_tls13() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let config = config_with(&authority, &[&version::TLS12]);
     let (mut stream, _) = accepted_by(&acceptor(&authority), &config, "a.example");
     assert_eq!(stream.take_info().version, TlsVersion::Tls12);
@@ -80,7 +80,7 @@ fn tls12_is_accepted_unless_the_minimum_is_tls13() {
 
 #[test]
 fn alpn_selects_a_common_protocol() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let offering = |protocols: &[&[u8]]| {
         let mut config = client_config(&authority);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -98,7 +98,7 @@ fn alpn_selects_a_common_protocol() {
 
 #[test]
 fn certificate_is_selected_by_server_name() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let names: [(&str, &[&str]); 4] = [
         ("first", &["a.example"]),
         ("wildcard", &["*.b.example"]),
@@ -132,7 +132,7 @@ fn certificate_is_selected_by_server_name() {
 
 #[test]
 fn sessions_are_resumed_with_and_without_tickets() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
         for tickets in [true, false] {
@@ -154,7 +154,7 @@ fn sessions_are_resumed_with_and_without_tickets() {
 
 #[test]
 fn no_session_is_resumed_if_caching_is_disabled() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let config = TlsAcceptorConfig { tickets: false, sessions_max: 0, ..TlsAcceptorConfig::new(vec![files]) };
     let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
@@ -165,7 +165,7 @@ fn no_session_is_resumed_if_caching_is_disabled() {
 
 #[test]
 fn client_certificates_are_verified_and_reported() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
     let server = authority.issue("server", &["a.example"]);
     let load = |client_authentication| {
         let config = TlsAcceptorConfig::new(vec![server.clone()]);
@@ -227,7 +227,7 @@ fn connect_to(
 
 #[test]
 fn server_certificates_are_verified() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
     let good = authority.issue("good", &["a.example", "127.0.0.1"]);
     assert_eq!(connect_to(&good, connector(&authority), "a.example"), Ok(()));
     assert_eq!(connect_to(&good, connector(&authority), "127.0.0.1"), Ok(()));
@@ -245,7 +245,7 @@ fn server_certificates_are_verified() {
 
 #[test]
 fn configured_roots_add_to_the_system_roots() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let roots = Roots::SystemAnd(vec![authority.root()]);
     let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
@@ -254,7 +254,7 @@ fn configured_roots_add_to_the_system_roots() {
 
 #[test]
 fn connections_to_servers_resume_sessions() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (connector, server) = (Arc::new(connector(&authority)), authority.issue("server", &["a.example"]));
     let server = server_config(&server);
     let resumed = || {
@@ -297,7 +297,7 @@ fn info_of(connector: &Arc<TlsConnector>, server: &Arc<rustls::ServerConfig>, ex
 
 #[test]
 fn number_of_kept_tickets_follows_tickets_max() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = server_config(&authority.issue("server", &["a.example"]));
     let resumed = |tickets_max| {
         let roots = Roots::Files(vec![authority.root()]);
@@ -313,7 +313,7 @@ fn number_of_kept_tickets_follows_tickets_max() {
 
 #[test]
 fn version_and_key_exchange_follow_the_config() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = server_config(&authority.issue("server", &["a.example"]));
     let info = |change: &dyn Fn(&mut TlsConnectorConfig)| {
         let roots = Roots::Files(vec![authority.root()]);
@@ -335,7 +335,7 @@ fn version_and_key_exchange_follow_the_config() {
 
 #[test]
 fn client_sends_its_last_flight_with_the_first_request() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (mut stream, mut other) = just_connected(&authority);
     assert!(other.tls.is_handshaking(), "the last flight is not sent yet");
     let before = other.peer.writes();

@@ -5,13 +5,13 @@ use std::task::Poll;
 
 use thruway_net::PooledBuffer;
 use thruway_net::tls::{HandshakeError, read_client_hello};
-use thruway_testkit::{Authority, pipe};
+use thruway_testkit::{CertificateAuthority, pipe};
 
 use crate::ends::{HANDSHAKE_TIMEOUT, RustlsEnd, Scene, client_config, poll};
 
 #[test]
 fn client_hello_is_parsed_and_its_bytes_are_kept() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut config = client_config(&authority);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let config = Arc::new(config);
@@ -23,7 +23,7 @@ fn client_hello_is_parsed_and_its_bytes_are_kept() {
         other.tls.write_tls(&mut bytes).unwrap();
         bytes.extend_from_slice(b"more");
         let (first, rest) = bytes.split_at(early);
-        other.peer.cut_into(cut);
+        other.peer.limit_read_size(cut);
         other.peer.send(rest);
         let (first, guard) = (PooledBuffer::copy_of(first), scene.worker.guard_for_test());
         let mut reading =

@@ -10,7 +10,7 @@ use thruway_net::Transport;
 use thruway_net::tls::{
     ALPN_ACME, CertificateFiles, HandshakeError, NameMatch, TlsAcceptor, TlsAcceptorConfig, TlsAlpnChallenges,
 };
-use thruway_testkit::{Authority, pipe};
+use thruway_testkit::{CertificateAuthority, pipe};
 
 use crate::ends::{RustlsEnd, Scene, accepted_by, client_config, cx, drive_handshake};
 
@@ -20,7 +20,7 @@ fn awaiting(files: &[&CertificateFiles]) -> Arc<TlsAcceptor> {
     Arc::new(TlsAcceptor::load(TlsAcceptorConfig { awaited, ..config }).unwrap())
 }
 
-fn client(authority: &Authority, alpn: &[&[u8]]) -> Arc<ClientConfig> {
+fn client(authority: &CertificateAuthority, alpn: &[&[u8]]) -> Arc<ClientConfig> {
     let mut config = client_config(authority);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     Arc::new(config)
@@ -42,7 +42,7 @@ fn server_certificate(other: &RustlsEnd) -> CertificateDer<'static> {
 
 #[test]
 fn awaited_certificate_matches_its_names_before_it_exists() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     fs::remove_file(&files.chain).unwrap();
     let config = TlsAcceptorConfig::new(vec![files.clone()]);
@@ -58,7 +58,7 @@ fn awaited_certificate_matches_its_names_before_it_exists() {
 
 #[test]
 fn missing_certificate_gives_an_alert_until_it_is_issued() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let (chain, key) = (fs::read(&files.chain).unwrap(), fs::read(&files.key).unwrap());
     fs::remove_file(&files.chain).unwrap();
@@ -83,7 +83,7 @@ fn missing_certificate_gives_an_alert_until_it_is_issued() {
 
 #[test]
 fn previous_certificate_is_kept_if_the_file_is_lost_or_broken() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (first, second) =
         (authority.issue("first", &["a.example"]), authority.issue("second", &["b.example"]));
     let acceptor = awaiting(&[&first, &second]);
@@ -102,7 +102,7 @@ fn previous_certificate_is_kept_if_the_file_is_lost_or_broken() {
 
 #[test]
 fn challenge_certificate_is_shown_only_for_acme_alpn() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (files, proof) =
         (authority.issue("server", &["a.example"]), authority.issue("proof", &["a.example"]));
     let proof = awaiting(&[&proof]).served()[0].contents.chain[0].clone();
@@ -138,7 +138,7 @@ fn challenge_certificate_is_shown_only_for_acme_alpn() {
 
 #[test]
 fn closing_right_after_the_handshake_completes_it() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let acceptor = awaiting(&[&authority.issue("server", &["a.example"])]);
     for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

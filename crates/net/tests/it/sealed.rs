@@ -7,7 +7,7 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::{ClientConfig, Connection, ConnectionTrafficSecrets, ProtocolVersion, SupportedCipherSuite};
 use thruway_net::Transport;
-use thruway_testkit::{Authority, Peer};
+use thruway_testkit::{CertificateAuthority, PipePeer};
 
 use crate::ends::{RustlsEnd, Tls, accepted_by, acceptor, client_config, cx, read, roots, write};
 
@@ -60,8 +60,8 @@ fn head(content_type: u8, length: usize) -> [u8; 5] {
 }
 
 /// Returns a connection, and the encryption state of its client.
-fn sealed(suite: SupportedCipherSuite) -> (Tls, Peer, Sealer) {
-    let authority = Authority::new();
+fn sealed(suite: SupportedCipherSuite) -> (Tls, PipePeer, Sealer) {
+    let authority = CertificateAuthority::new();
     let provider = rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[suite.version()])
@@ -151,11 +151,11 @@ fn unknown_records_and_interrupted_messages_end_the_connection() {
 
 #[test]
 fn number_of_unanswered_key_updates_is_limited() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (mut stream, mut other) =
         accepted_by(&acceptor(&authority), &Arc::new(client_config(&authority)), "a.example");
     // The client takes no responses, so they would accumulate.
-    other.peer.take_only(0);
+    other.peer.set_receive_capacity(0);
     for _ in 0..100 {
         other.tls.refresh_traffic_keys().unwrap();
         other.send();
@@ -166,7 +166,7 @@ fn number_of_unanswered_key_updates_is_limited() {
 #[test]
 fn early_data_is_not_accepted() {
     // Gives the client tickets of a server that accepts early data.
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue("server", &["a.example"]);
     let mut config = client_config(&authority);
     config.enable_early_data = true;

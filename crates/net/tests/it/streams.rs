@@ -4,22 +4,22 @@ use std::io::{ErrorKind, Seek, Write};
 use std::task::Poll;
 
 use thruway_net::Transport;
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::ends::{RustlsEnd, Tls, accepted, connected, cx, numbered, read, write};
 
-fn both(authority: &Authority) -> [(Tls, RustlsEnd); 2] {
+fn both(authority: &CertificateAuthority) -> [(Tls, RustlsEnd); 2] {
     [accepted(authority), connected(authority)]
 }
 
 #[test]
 fn received_data_does_not_depend_on_read_sizes() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for cut in [1, 2, 5, 6, 700, usize::MAX] {
         for buffer_bytes in [1, 100, 64 << 10] {
             for (mut stream, mut other) in both(&authority) {
                 let content = numbered(if cut < 10 || buffer_bytes == 1 { 2_000 } else { 50_000 });
-                other.peer.cut_into(cut);
+                other.peer.limit_read_size(cut);
                 other.write(&content);
                 assert!(read(&mut stream, buffer_bytes) == content, "{cut} {buffer_bytes}");
             }
@@ -29,19 +29,19 @@ fn received_data_does_not_depend_on_read_sizes() {
 
 #[test]
 fn sent_data_is_unchanged_with_short_writes() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for room in [1, 22, 5_000, 20_000] {
         for (mut stream, mut other) in both(&authority) {
             let content = numbered(if room < 1000 { 3_000 } else { 100_000 });
             let mut bytes = Vec::new();
             let mut written = 0;
-            other.peer.take_only(room);
+            other.peer.set_receive_capacity(room);
             while written < content.len() {
                 // Retries with more data, as real connections do.
                 let end = content.len().min(written + 60_000);
                 written += write(&mut stream, &[&content[written..end]]);
                 bytes.extend(other.peer.received());
-                other.peer.take_more(room);
+                other.peer.add_receive_capacity(room);
             }
             bytes.extend(other.peer.received());
             let mut left = &bytes[..];
@@ -60,12 +60,12 @@ fn sent_data_is_unchanged_with_short_writes() {
 
 #[test]
 fn unsent_bytes_do_not_count_as_written() {
-    let (mut stream, other) = accepted(&Authority::new());
-    other.peer.take_only(10);
+    let (mut stream, other) = accepted(&CertificateAuthority::new());
+    other.peer.set_receive_capacity(10);
     let slices = [std::io::IoSlice::new(b"hello")];
     assert!(stream.poll_write(&mut cx(), &slices).is_pending());
     assert!(stream.poll_flush(&mut cx()).is_pending());
-    other.peer.take_more(1000);
+    other.peer.add_receive_capacity(1000);
     assert!(matches!(stream.poll_write(&mut cx(), &slices), Poll::Ready(Ok(5))));
     assert!(stream.poll_flush(&mut cx()).is_ready());
 }
@@ -75,13 +75,13 @@ fn unsent_bytes_do_not_count_as_written() {
 fn partly_sent_write_is_reported_until_it_completes() {
     let slices = [std::io::IoSlice::new(b"hello")];
     for (room, has_left) in [(0, false), (10, true)] {
-        let (mut stream, other) = accepted(&Authority::new());
-        other.peer.take_only(room);
+        let (mut stream, other) = accepted(&CertificateAuthority::new());
+        other.peer.set_receive_capacity(room);
         assert!(!stream.has_written_part());
         assert!(stream.poll_write(&mut cx(), &slices).is_pending());
         assert_eq!(stream.has_written_part(), has_left);
         // A read sends the rest in the meantime.
-        other.peer.take_more(1000);
+        other.peer.add_receive_capacity(1000);
         assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());
         assert!(stream.has_written_part());
         assert!(matches!(stream.poll_write(&mut cx(), &slices), Poll::Ready(Ok(5))));
@@ -91,7 +91,7 @@ fn partly_sent_write_is_reported_until_it_completes() {
 
 #[test]
 fn head_and_body_use_one_record_and_one_write() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     other.pump().unwrap();
     other.records.clear();
     let before = other.peer.writes();
@@ -106,7 +106,7 @@ fn head_and_body_use_one_record_and_one_write() {
 
 #[test]
 fn large_body_fills_records_in_one_write() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     other.pump().unwrap();
     other.records.clear();
     let before = other.peer.writes();
@@ -119,7 +119,7 @@ fn large_body_fills_records_in_one_write() {
 
 #[test]
 fn session_tickets_are_sent_with_the_first_response() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (near, far) = thruway_testkit::pipe();
     let config = std::sync::Arc::new(crate::ends::client_config(&authority));
     let mut other = RustlsEnd::client(near, &config, "a.example");
@@ -135,20 +135,20 @@ fn session_tickets_are_sent_with_the_first_response() {
 
 #[test]
 fn files_are_sent_from_any_offset() {
-    let (mut stream, mut other) = accepted(&Authority::new());
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
     let content = numbered(200_000);
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&content).unwrap();
     file.rewind().unwrap();
     let mut offset = 3;
-    other.peer.take_only(30_000);
+    other.peer.set_receive_capacity(30_000);
     while offset < 150_000 {
         let length = 150_000 - offset;
         match stream.poll_send_file(&mut cx(), &file, offset as u64, length) {
             Poll::Ready(sent) => offset += sent.unwrap(),
             Poll::Pending => {
                 other.pump().unwrap();
-                other.peer.take_more(30_000);
+                other.peer.add_receive_capacity(30_000);
             }
         }
     }
@@ -159,7 +159,7 @@ fn files_are_sent_from_any_offset() {
 
 #[test]
 fn close_notify_is_received_and_sent() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"last");
         other.tls.send_close_notify();
@@ -183,7 +183,7 @@ fn close_notify_is_received_and_sent() {
 /// An end that was found during a write was once forgotten. It then looked like a missing `close_notify`.
 #[test]
 fn close_notify_before_a_write_is_not_lost() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"hello");
         other.write(b" again");
@@ -202,7 +202,7 @@ fn close_notify_before_a_write_is_not_lost() {
 fn close_notify_found_during_a_send_is_not_lost() {
     // The end came after a record that filled the reader's buffer. The next send decrypted it, and later
     // reads waited forever.
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let send: [fn(&mut Tls); 2] = [
         |stream| assert_eq!(write(stream, &[b"answer"]), 6),
         |stream| assert!(stream.poll_close(&mut cx()).is_ready()),
@@ -222,7 +222,7 @@ fn close_notify_found_during_a_send_is_not_lost() {
 
 #[test]
 fn connection_without_close_notify_ends_with_an_error() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (mut stream, mut other) in both(&authority) {
         other.write(b"not all");
         other.peer.finish();
@@ -237,11 +237,11 @@ fn connection_without_close_notify_ends_with_an_error() {
 
 #[test]
 fn discarding_unsent_bytes_sends_no_close_notify() {
-    let (mut stream, mut other) = accepted(&Authority::new());
-    other.peer.take_only(10);
+    let (mut stream, mut other) = accepted(&CertificateAuthority::new());
+    other.peer.set_receive_capacity(10);
     write(&mut stream, &[b"half of it"]);
     stream.discard_unsent();
-    other.peer.take_more(1000);
+    other.peer.add_receive_capacity(1000);
     assert!(stream.poll_close(&mut cx()).is_ready());
     assert!(other.peer.is_unsent_discarded());
     other.peer.received();
@@ -252,7 +252,7 @@ fn discarding_unsent_bytes_sends_no_close_notify() {
 
 #[test]
 fn key_update_from_the_peer_is_handled() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (mut stream, mut other) in both(&authority) {
         other.tls.refresh_traffic_keys().unwrap();
         other.write(b"under new keys");
@@ -265,7 +265,7 @@ fn key_update_from_the_peer_is_handled() {
 
 #[test]
 fn session_tickets_do_not_make_a_connection_readable() {
-    let (mut stream, mut other) = connected(&Authority::new());
+    let (mut stream, mut other) = connected(&CertificateAuthority::new());
     // The server's tickets have arrived by now.
     other.pump().unwrap();
     assert!(stream.poll_read(&mut cx(), &mut [0]).is_pending());

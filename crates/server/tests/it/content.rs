@@ -7,7 +7,7 @@ use std::time::Duration;
 use thruway_server::{
     Config, Content, IntoResponse, OwnedRequest, Request, RequestContent, Response, Router, StatusCode, Tower,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::gate::Gates;
@@ -33,7 +33,7 @@ fn post(length: usize) -> String {
 
 #[test]
 fn plain_handler_is_called_after_whole_body_arrived() {
-    let scene = Scene::new(length_of);
+    let scene = TestServer::new(length_of);
     let mut client = scene.connect();
     client.send(post(10)).send("hello");
     assert_eq!(client.received(), "");
@@ -43,7 +43,7 @@ fn plain_handler_is_called_after_whole_body_arrived() {
 
 #[test]
 fn plain_handler_gets_decoded_chunked_body() {
-    let scene = Scene::new(|request: &Request| request.content().to_vec());
+    let scene = TestServer::new(|request: &Request| request.content().to_vec());
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
     client.send("lo\r\n6;x=y\r\n world\r\n0\r\nTrailer-Field: 1\r\n\r\n");
@@ -52,7 +52,7 @@ fn plain_handler_gets_decoded_chunked_body() {
 
 #[test]
 fn body_over_plain_handler_limit_gets_413() {
-    let scene = Scene::new(thruway_server::with_whole_content(8, length_of));
+    let scene = TestServer::new(thruway_server::with_whole_content(8, length_of));
     let mut client = scene.connect();
     client.send(post(9)).send("123456789");
     assert!(client.received().starts_with("HTTP/1.1 413 "));
@@ -62,7 +62,7 @@ fn body_over_plain_handler_limit_gets_413() {
 
 #[test]
 fn body_is_streamed_back_as_it_arrives() {
-    let scene = Scene::new(echo);
+    let scene = TestServer::new(echo);
     let mut client = scene.connect();
     client.send(post(6)).send("abc");
     assert!(client.received().ends_with("Content-Length: 6\r\n\r\nabc"));
@@ -78,7 +78,7 @@ fn body_is_streamed_back_as_it_arrives() {
 fn server_stops_reading_while_handler_does_not_read_body() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |mut request: OwnedRequest| {
+    let scene = TestServer::new(move |mut request: OwnedRequest| {
         let gates = handler.clone();
         async move {
             gates.pass("read").await;
@@ -100,7 +100,7 @@ fn server_stops_reading_while_handler_does_not_read_body() {
 
 #[test]
 fn small_unread_body_is_discarded_and_connection_kept() {
-    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let scene = TestServer::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send(post(1000));
     let answer = client.received();
@@ -111,7 +111,7 @@ fn small_unread_body_is_discarded_and_connection_kept() {
 
 #[test]
 fn large_unread_body_closes_the_connection() {
-    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let scene = TestServer::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send(post(1 << 20));
     assert!(client.received().contains("\r\nConnection: close\r\n"));
@@ -122,7 +122,7 @@ fn large_unread_body_closes_the_connection() {
 
 #[test]
 fn unread_chunked_body_is_discarded_up_to_a_limit() {
-    let scene = Scene::new(|| StatusCode::FORBIDDEN);
+    let scene = TestServer::new(|| StatusCode::FORBIDDEN);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert!(!client.received().contains("close"));
@@ -142,7 +142,7 @@ fn incomplete_request_body_gives_400() {
             "chunks",
         ),
     ] {
-        let scene = Scene::new(collect);
+        let scene = TestServer::new(collect);
         let mut client = scene.connect();
         client.send(&request).finish();
         let answer = client.received();
@@ -154,7 +154,7 @@ fn incomplete_request_body_gives_400() {
 
 #[test]
 fn echo_of_incomplete_body_is_incomplete() {
-    let scene = Scene::new(echo);
+    let scene = TestServer::new(echo);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n").finish();
     let answer = client.received();
@@ -164,7 +164,7 @@ fn echo_of_incomplete_body_is_incomplete() {
 
 #[test]
 fn broken_chunks_are_a_handler_error_and_close_the_connection() {
-    let scene = Scene::new(collect);
+    let scene = TestServer::new(collect);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX");
     let answer = client.received();
@@ -175,7 +175,7 @@ fn broken_chunks_are_a_handler_error_and_close_the_connection() {
 #[test]
 fn client_gets_100_continue_when_handler_needs_body() {
     let expecting = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
-    let scene = Scene::new(Router::new().any("/", length_of));
+    let scene = TestServer::new(Router::new().any("/", length_of));
     let mut client = scene.connect();
     client.send(expecting);
     assert_eq!(client.received(), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -190,7 +190,7 @@ fn client_gets_100_continue_when_handler_needs_body() {
 fn rejected_client_gets_no_100_continue_and_is_disconnected() {
     // The client may still send the body or may skip it. The server cannot tell a body from a new request, so
     // it closes the connection.
-    let scene = Scene::new(|| StatusCode::UNAUTHORIZED);
+    let scene = TestServer::new(|| StatusCode::UNAUTHORIZED);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     let answer = client.received();
@@ -199,7 +199,7 @@ fn rejected_client_gets_no_100_continue_and_is_disconnected() {
 
 #[test]
 fn streaming_response_sends_100_continue_before_its_head() {
-    let scene = Scene::new(echo);
+    let scene = TestServer::new(echo);
     let mut client = scene.connect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     assert!(client.received().starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"));
@@ -209,7 +209,7 @@ fn streaming_response_sends_100_continue_before_its_head() {
 
 #[test]
 fn handler_can_read_body_as_stream_with_trailers() {
-    let scene = Scene::new(|mut request: OwnedRequest| async move {
+    let scene = TestServer::new(|mut request: OwnedRequest| async move {
         let mut content: RequestContent = request.take_content();
         let mut pieces = 0;
         while let Some(Ok(_)) = content.next().await {
@@ -229,7 +229,7 @@ fn handler_can_read_body_as_stream_with_trailers() {
 fn announced_body_over_server_limit_gets_413_at_once() {
     let mut config = Config::default();
     config.limits.content_bytes = 10;
-    let scene = Scene::with_config(length_of, config);
+    let scene = TestServer::with_config(length_of, config);
     let mut client = scene.connect();
     client.send(post(11));
     let answer = client.received();
@@ -241,7 +241,7 @@ fn announced_body_over_server_limit_gets_413_at_once() {
 fn unread_tiny_chunks_are_joined_in_memory() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |mut request: OwnedRequest| {
+    let scene = TestServer::new(move |mut request: OwnedRequest| {
         let gates = handler.clone();
         async move {
             gates.pass("read").await;
@@ -273,7 +273,7 @@ impl thruway_server::Handler for Limited {
 
 #[test]
 fn body_over_handler_limit_gets_413_and_limit_cannot_be_raised() {
-    let scene = Scene::new(Limited(thruway_server::IntoHandler::into_handler(collect)));
+    let scene = TestServer::new(Limited(thruway_server::IntoHandler::into_handler(collect)));
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut client = scene.connect();
     client.send(head).send("5\r\nhello\r\n").send("3\r\nwor\r\n").send("0\r\n\r\n");
@@ -315,7 +315,7 @@ fn stalled_or_malformed_request_body_is_not_logged() {
     let app = || Tower::new(axum::Router::new().route("/", axum::routing::post(echo)));
     let lines = logged(|| {
         for _ in 0..20 {
-            let scene = Scene::new(app());
+            let scene = TestServer::new(app());
             let (mut stalled, mut malformed) = (scene.connect(), scene.connect());
             stalled.send(post(10)).send("hello");
             malformed.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
@@ -325,7 +325,7 @@ fn stalled_or_malformed_request_body_is_not_logged() {
             malformed.send("no length\r\n");
             // First the timeout of the body passes, then the time in which the client may read the response.
             for _ in 0..2 {
-                scene.pass(Config::default().timeouts.content + Duration::from_mins(1));
+                scene.advance_time(Config::default().timeouts.content + Duration::from_mins(1));
                 stalled.run();
                 malformed.run();
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thruway_server::{Config, OwnedRequest, Request, Response, Router};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use crate::gate::Gates;
 
@@ -20,7 +20,7 @@ fn keep_alive_depends_on_version_and_connection_header() {
         ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true, Some("keep-alive")),
         ("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false, Some("close")),
     ] {
-        let scene = Scene::new(|| "ok");
+        let scene = TestServer::new(|| "ok");
         let mut client = scene.connect();
         client.send(request);
         let answer = client.received();
@@ -38,13 +38,13 @@ fn keep_alive_depends_on_version_and_connection_header() {
 /// the kernel then sent a reset, and the client lost the response.
 #[test]
 fn client_that_sends_after_connection_close_still_gets_response() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for bytes in [last.len(), usize::MAX] {
         let connect = || {
             let mut client = scene.connect();
             // The extra bytes arrive either in a later read or together with the request.
-            client.cut_into(bytes).send(format!("{last}extra bytes"));
+            client.limit_read_size(bytes).send(format!("{last}extra bytes"));
             assert!(client.received().ends_with("\r\n\r\nok") && client.is_finished());
             assert_eq!((client.unread(), client.is_closed()), (0, false));
             client
@@ -52,17 +52,17 @@ fn client_that_sends_after_connection_close_still_gets_response() {
         assert!(connect().finish().is_closed());
 
         let mut client = connect();
-        scene.pass(Duration::from_secs(1));
+        scene.advance_time(Duration::from_secs(1));
         client.send("more");
         assert!(!client.is_closed());
-        scene.pass(Duration::from_millis(1_500));
+        scene.advance_time(Duration::from_millis(1_500));
         assert!(client.is_closed(), "the time for lingering is over");
     }
 }
 
 #[test]
 fn streamed_body_for_http10_client_ends_with_connection() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         thruway_server::Content::written_by(async |mut writer| {
             writer.write("streamed").await;
             Ok(())
@@ -77,7 +77,7 @@ fn streamed_body_for_http10_client_ends_with_connection() {
 
 #[test]
 fn request_after_connection_close_is_ignored() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned() + GET);
     assert_eq!(client.received().matches("HTTP/1.1 200").count(), 1);
@@ -85,13 +85,13 @@ fn request_after_connection_close_is_ignored() {
         client.is_finished() && !client.is_closed(),
         "the server lingers, because it has not read all data"
     );
-    scene.pass(Duration::from_secs(3));
+    scene.advance_time(Duration::from_secs(3));
     assert!(client.is_closed());
 }
 
 #[test]
 fn handler_can_close_the_connection() {
-    let scene = Scene::new(
+    let scene = TestServer::new(
         Router::new()
             .get("/", || Response::text("bye").and_close())
             .get("/field", || Response::text("bye").with_field("Connection", "close")),
@@ -108,7 +108,7 @@ fn handler_can_close_the_connection() {
 fn last_allowed_request_gets_connection_close() {
     let mut config = Config::default();
     config.limits.requests_per_connection = 2;
-    let scene = Scene::with_config(|| "ok", config);
+    let scene = TestServer::with_config(|| "ok", config);
     let mut client = scene.connect();
     client.send(GET);
     assert!(!client.received().contains("close"));
@@ -119,7 +119,7 @@ fn last_allowed_request_gets_connection_close() {
 
 #[test]
 fn rejected_client_has_time_to_read_response() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");
     assert!(client.received().starts_with("HTTP/1.1 400 "));
@@ -132,7 +132,7 @@ fn rejected_client_has_time_to_read_response() {
 
 #[test]
 fn lingering_close_has_byte_limit() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = scene.connect();
     client.send("BROKEN\r\n\r\n");
     for _ in 0..20 {
@@ -143,7 +143,7 @@ fn lingering_close_has_byte_limit() {
 
 #[test]
 fn drain_closes_idle_connections_but_answers_late_requests() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut idle = scene.connect();
     let mut late = scene.connect();
     idle.send(GET).received();
@@ -153,7 +153,7 @@ fn drain_closes_idle_connections_but_answers_late_requests() {
     assert!(late.received().contains("Connection: close"), "a late request is answered");
     assert!(late.is_finished() && late.finish().is_closed());
     assert!(!idle.is_closed());
-    scene.pass(Duration::from_millis(400));
+    scene.advance_time(Duration::from_millis(400));
     assert!(idle.is_closed());
     assert_eq!(idle.received(), "");
 }
@@ -162,13 +162,13 @@ fn drain_closes_idle_connections_but_answers_late_requests() {
 fn drain_waits_for_responses_and_started_requests() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut answered = scene.connect();
     let mut begun = scene.connect();
     answered.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
     begun.send("GET /2 HTTP/1.1\r\nHost");
     scene.drain();
-    scene.pass(Duration::from_secs(1));
+    scene.advance_time(Duration::from_secs(1));
     assert!(!answered.is_closed() && !begun.is_closed());
     gates.open("/1");
     gates.open("/2");
@@ -183,7 +183,7 @@ fn drain_waits_for_responses_and_started_requests() {
 fn drain_waits_for_pipelined_requests() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut client = scene.connect();
     client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     scene.drain();
@@ -202,7 +202,7 @@ fn handler_panic_gives_500_and_keeps_connection() {
     async fn later(_: OwnedRequest) -> &'static str {
         panic!("later")
     }
-    let scene = Scene::new(Router::new().get("/now", || -> &str { panic!("now") }).get("/later", later));
+    let scene = TestServer::new(Router::new().get("/now", || -> &str { panic!("now") }).get("/later", later));
     let mut client = scene.connect();
     for path in ["/now", "/later", "/now"] {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -212,7 +212,7 @@ fn handler_panic_gives_500_and_keeps_connection() {
 
 #[test]
 fn connection_over_limit_gets_503() {
-    let scene = Scene::new(|_: &Request| "ok");
+    let scene = TestServer::new(|_: &Request| "ok");
     let mut client = scene.connect_over_limit();
     client.send(GET);
     let answer = client.received();
@@ -223,10 +223,10 @@ fn connection_over_limit_gets_503() {
 /// A connection over the limit once had the full timeout for its head.
 #[test]
 fn connection_over_limit_has_shorter_header_timeout() {
-    let scene = Scene::new(|_: &Request| "ok");
+    let scene = TestServer::new(|_: &Request| "ok");
     let mut client = scene.connect_over_limit();
     client.send("GET / HT");
-    scene.pass(Duration::from_millis(2_500));
+    scene.advance_time(Duration::from_millis(2_500));
     assert!(client.received().starts_with("HTTP/1.1 408 "));
 }
 
@@ -236,17 +236,17 @@ fn drain_and_idle_timeout_wait_for_client_that_still_reads() {
     let mut config = Config::default();
     config.timeouts.idle = Duration::from_secs(1);
     let expected = "x".repeat(1 << 20);
-    let scene = Scene::with_config(|_: &Request| "x".repeat(1 << 20), config);
+    let scene = TestServer::with_config(|_: &Request| "x".repeat(1 << 20), config);
     for drains in [false, true] {
         let mut client = scene.connect();
-        client.take_only(100_000).send(GET);
+        client.set_receive_capacity(100_000).send(GET);
         if drains {
             scene.drain();
         }
         let mut answer = client.received();
         while answer.len() < 1 << 20 {
-            scene.pass(Duration::from_secs(3));
-            client.take_more(200_000);
+            scene.advance_time(Duration::from_secs(3));
+            client.add_receive_capacity(200_000);
             assert!(!client.is_closed() || answer.len() + 200_000 >= 1 << 20, "after {}", answer.len());
             answer += &client.received();
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use thruway_server::{Files, Router, Server};
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 /// Several times the size of one write, and not a multiple of it.
 const LARGE_BYTES: usize = 3_000_001;
@@ -26,8 +26,8 @@ fn site() -> TempDir {
     site
 }
 
-fn scene_of(site: &TempDir) -> Scene {
-    Scene::new(Router::new().mount("/", Files::new(site.path()).unwrap()))
+fn scene_of(site: &TempDir) -> TestServer {
+    TestServer::new(Router::new().mount("/", Files::new(site.path()).unwrap()))
 }
 
 fn request(method: &str, target: &str, lines: &str) -> String {
@@ -54,10 +54,10 @@ fn length_in(head: &str) -> usize {
 }
 
 /// Returns everything that arrives while the client reads at most `bytes` bytes at a time.
-fn take_by(client: &mut Client, bytes: usize) -> Vec<u8> {
+fn take_by(client: &mut TestClient, bytes: usize) -> Vec<u8> {
     let mut taken = client.received_bytes();
     loop {
-        let more = client.take_more(bytes).received_bytes();
+        let more = client.add_receive_capacity(bytes).received_bytes();
         if more.is_empty() {
             return taken;
         }
@@ -125,7 +125,7 @@ fn large_file_is_complete_for_any_write_size() {
     for bytes in [100_003, 8 << 10, 65_537, 1_500_000] {
         let mut client = scene_of(&site).connect();
         // The first write ends in the middle of the head.
-        client.cut_into(7).take_only(100).send(get("/large.bin"));
+        client.limit_read_size(7).set_receive_capacity(100).send(get("/large.bin"));
         let received = take_by(&mut client, bytes);
         let (head, content) = split_head(&received);
         assert_eq!(length_in(&head), LARGE_BYTES);
@@ -138,7 +138,7 @@ fn large_file_is_complete_for_any_write_size() {
 fn large_ranges_are_complete_and_connection_stays_usable() {
     let site = site();
     let mut client = scene_of(&site).connect();
-    client.take_only(50).send(
+    client.set_receive_capacity(50).send(
         request("GET", "/large.bin", "Range: bytes=100-1000000,1000010-2000000,-1\r\n")
             + &request("GET", "/large.bin", "Range: bytes=1000-2999999\r\n"),
     );
@@ -170,7 +170,10 @@ fn file_truncated_during_transfer_closes_connection() {
     for lines in ["", "Range: bytes=0-1499999,1600000-\r\n"] {
         let site = site();
         let mut client = scene_of(&site).connect();
-        client.take_only(300_000).send(request("GET", "/large.bin", lines)).send(get("/small.txt"));
+        client
+            .set_receive_capacity(300_000)
+            .send(request("GET", "/large.bin", lines))
+            .send(get("/small.txt"));
         File::options().write(true).open(site.path().join("large.bin")).unwrap().set_len(1_000_000).unwrap();
         let received = take_by(&mut client, 100_000);
         let (head, content) = split_head(&received);
@@ -186,7 +189,7 @@ fn file_truncated_during_transfer_closes_connection() {
 fn data_appended_during_transfer_is_not_sent() {
     let site = site();
     let mut client = scene_of(&site).connect();
-    client.take_only(1000).send(get("/large.bin") + &get("/small.txt"));
+    client.set_receive_capacity(1000).send(get("/large.bin") + &get("/small.txt"));
     File::options().append(true).open(site.path().join("large.bin")).unwrap().write_all(b"more").unwrap();
     let received = take_by(&mut client, 1_000_000);
     let (head, content) = split_head(&received);
@@ -199,7 +202,7 @@ fn data_appended_during_transfer_is_not_sent() {
 fn file_replaced_during_transfer_is_sent_unchanged() {
     let site = site();
     let mut client = scene_of(&site).connect();
-    client.take_only(1000).send(get("/large.bin"));
+    client.set_receive_capacity(1000).send(get("/large.bin"));
     fs::write(site.path().join("new"), "new").unwrap();
     fs::rename(site.path().join("new"), site.path().join("large.bin")).unwrap();
     let received = take_by(&mut client, 1_000_000);
@@ -214,7 +217,8 @@ fn request_paths_cannot_leave_directory() {
     fs::create_dir(site.path().join("public")).unwrap();
     fs::write(site.path().join("public/.hidden"), "").unwrap();
     symlink("../small.txt", site.path().join("public/link")).unwrap();
-    let scene = Scene::new(Router::new().mount("/static", Files::new(site.path().join("public")).unwrap()));
+    let scene =
+        TestServer::new(Router::new().mount("/static", Files::new(site.path().join("public")).unwrap()));
     let mut client = scene.connect();
     for target in [
         "/static/../small.txt",
@@ -268,11 +272,11 @@ fn large_file_is_complete_over_real_socket() {
 
 /// Returns everything that arrives while the client reads 10 kB per second. Each pause is half of the stall
 /// timeout.
-fn take_slowly(scene: &Scene, client: &mut Client) -> Vec<u8> {
+fn take_slowly(scene: &TestServer, client: &mut TestClient) -> Vec<u8> {
     let mut taken = Vec::new();
     for _ in 0..=LARGE_BYTES / 150_000 {
-        scene.pass(Duration::from_secs(15));
-        taken.extend(client.take_more(150_000).received_bytes());
+        scene.advance_time(Duration::from_secs(15));
+        taken.extend(client.add_receive_capacity(150_000).received_bytes());
     }
     taken
 }
@@ -282,7 +286,7 @@ fn slow_client_gets_the_whole_file() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();
-    client.take_only(1000).send(get("/large.bin"));
+    client.set_receive_capacity(1000).send(get("/large.bin"));
     assert!(split_head(&take_slowly(&scene, &mut client)).1 == *LARGE);
 }
 
@@ -291,7 +295,7 @@ fn slow_client_gets_whole_file_as_last_response() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();
-    client.take_only(1000).send(request("GET", "/large.bin", "Connection: close\r\n"));
+    client.set_receive_capacity(1000).send(request("GET", "/large.bin", "Connection: close\r\n"));
     assert!(split_head(&take_slowly(&scene, &mut client)).1 == *LARGE);
     assert!(client.is_closed());
 }
@@ -301,7 +305,7 @@ fn client_that_stops_reading_is_disconnected() {
     let site = site();
     let scene = scene_of(&site);
     let mut client = scene.connect();
-    client.take_only(1000).send(get("/large.bin"));
-    scene.pass(Duration::from_secs(31));
+    client.set_receive_capacity(1000).send(get("/large.bin"));
+    scene.advance_time(Duration::from_secs(31));
     assert!(client.is_closed());
 }

@@ -1,7 +1,7 @@
 //! Interim responses (1xx).
 
 use thruway_server::{OwnedRequest, Response, StatusCode, send_interim};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use crate::gate::Gates;
 
@@ -12,9 +12,9 @@ fn hint(link: &str) -> Response {
 }
 
 /// Sends a hint at once, and responds after the gate of the path has been opened.
-fn hinting(gates: &Gates) -> Scene {
+fn hinting(gates: &Gates) -> TestServer {
     let gates = gates.clone();
-    Scene::new(move |request: OwnedRequest| {
+    TestServer::new(move |request: OwnedRequest| {
         let gates = gates.clone();
         async move {
             send_interim(&hint("</a.css>"));
@@ -66,7 +66,7 @@ fn http10_client_gets_no_interim_response() {
 #[test]
 fn invalid_interim_responses_are_discarded() {
     send_interim(&hint("</nobody.css>"));
-    let scene = Scene::new(|_: OwnedRequest| async {
+    let scene = TestServer::new(|_: OwnedRequest| async {
         send_interim(&Response::text("final"));
         send_interim(&Response::new(StatusCode::SWITCHING_PROTOCOLS));
         Response::text("answer")
@@ -79,7 +79,7 @@ fn invalid_interim_responses_are_discarded() {
 
 #[test]
 fn buffered_interim_responses_are_limited() {
-    let scene = Scene::new(|_: OwnedRequest| async {
+    let scene = TestServer::new(|_: OwnedRequest| async {
         (0..10_000).for_each(|_| send_interim(&hint("</a.css>")));
         Response::text("answer")
     });

@@ -1,7 +1,7 @@
 //! Pipelining: responses in order, one write for many, bounded memory.
 
 use thruway_server::{Config, OwnedRequest, Request, Response, Router};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use crate::gate::Gates;
 
@@ -29,7 +29,7 @@ fn path_of(request: &Request) -> Response {
 
 #[test]
 fn pipelined_responses_are_sent_in_order_in_one_write() {
-    let scene = Scene::new(path_of);
+    let scene = TestServer::new(path_of);
     let mut client = scene.connect();
     let requests: String = (0..100).map(|n| get(&format!("/{n}"))).collect();
     client.send(requests);
@@ -43,9 +43,9 @@ fn responses_do_not_depend_on_request_fragmentation() {
     let requests =
         [get("/a"), "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello".to_owned(), get("/c")];
     for size in 1..60 {
-        let scene = Scene::new(path_of);
+        let scene = TestServer::new(path_of);
         let mut client = scene.connect();
-        client.cut_into(size).send(requests.concat());
+        client.limit_read_size(size).send(requests.concat());
         assert_eq!(contents(&client.received()), ["/a", "/b", "/c"], "pieces of {size}");
     }
 }
@@ -54,7 +54,7 @@ fn responses_do_not_depend_on_request_fragmentation() {
 fn responses_keep_order_when_handlers_finish_out_of_order() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut client = scene.connect();
     client.send([get("/1"), get("/2"), get("/3")].concat());
     assert_eq!(gates.waiting(), 3, "all three are being answered");
@@ -71,7 +71,7 @@ fn unsafe_method_waits_for_earlier_and_blocks_later_requests() {
     // Only safe methods may be processed in parallel (RFC 9112 §9.3.2).
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut client = scene.connect();
     let post = "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     client.send([&get("/1"), post, &get("/3")].concat());
@@ -89,7 +89,7 @@ fn pipelined_requests_setting_limits_concurrent_handlers() {
     let gates = Gates::default();
     let handler = gates.clone();
     let config = Config { pipelined_requests: 4, ..Config::default() };
-    let scene = Scene::with_config(move |request: OwnedRequest| handler.clone().answer(request), config);
+    let scene = TestServer::with_config(move |request: OwnedRequest| handler.clone().answer(request), config);
     let mut client = scene.connect();
     client.send((0..10).map(|n| get(&format!("/{n}"))).collect::<String>());
     assert_eq!(gates.waiting(), 4);
@@ -102,15 +102,15 @@ fn pipelined_requests_setting_limits_concurrent_handlers() {
 
 #[test]
 fn server_stops_reading_requests_while_client_does_not_read() {
-    let scene = Scene::new(|| "x".repeat(1000));
+    let scene = TestServer::new(|| "x".repeat(1000));
     let mut client = scene.connect();
-    client.take_only(0);
+    client.set_receive_capacity(0);
     let request = get("/");
     let many = request.repeat(100_000);
     client.send(&many);
     let read = many.len() - client.unread();
     assert!(read < 200 << 10, "{read} bytes of requests were read while no response was");
-    client.take_more(usize::MAX);
+    client.add_receive_capacity(usize::MAX);
     assert_eq!(contents(&client.received()).len(), 100_000);
 }
 
@@ -118,7 +118,7 @@ fn server_stops_reading_requests_while_client_does_not_read() {
 fn client_reset_drops_its_handlers() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut client = scene.connect();
     client.send([get("/1"), get("/2")].concat());
     assert_eq!(gates.waiting(), 2);
@@ -131,7 +131,7 @@ fn client_reset_drops_its_handlers() {
 fn half_closed_client_gets_all_pipelined_responses() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut client = scene.connect();
     client.send([get("/1"), get("/2")].concat()).finish();
     assert!(!client.is_closed());
@@ -145,11 +145,11 @@ fn half_closed_client_gets_all_pipelined_responses() {
 #[test]
 fn buffered_requests_of_half_closed_client_are_answered() {
     let router = Router::new().get("/big", || "y".repeat(50_000)).get("/small", || "z");
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     let mut client = scene.connect();
-    client.take_only(0);
+    client.set_receive_capacity(0);
     client.send([get("/big").repeat(5), get("/small")].concat()).finish();
-    client.take_more(usize::MAX);
+    client.add_receive_capacity(usize::MAX);
     assert_eq!(client.received().matches("HTTP/1.1 200 OK").count(), 6);
     assert!(client.is_closed());
 }

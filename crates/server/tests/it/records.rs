@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use thruway_net::Transport;
 use thruway_server::{Config, Content, OwnedRequest, Request, Response, Router};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::http2::library::{self, H2Client};
 
 type Records = Rc<RefCell<Vec<(Option<String>, u16, u64, bool)>>>;
 
-fn scene() -> (Scene, Records) {
+fn scene() -> (TestServer, Records) {
     let router = Router::new()
         .get("/small", |_: &Request| "small")
         .get("/large", |_: &Request| "x".repeat(1 << 20))
@@ -23,7 +23,7 @@ fn scene() -> (Scene, Records) {
         let target = record.head.map(|head| head.target.to_string());
         taken.borrow_mut().push((target, record.status.as_u16(), record.content_bytes, record.is_complete));
     });
-    (Scene::with(router, Config::default(), Some(take)), records)
+    (TestServer::with(router, Config::default(), Some(take)), records)
 }
 
 fn get(path: &str) -> String {
@@ -50,9 +50,9 @@ fn each_request_is_recorded_with_its_outcome() {
 fn large_response_is_recorded_after_it_is_written() {
     let (scene, records) = scene();
     let mut client = scene.connect();
-    client.take_only(500_000).send(get("/large") + &get("/small"));
+    client.set_receive_capacity(500_000).send(get("/large") + &get("/small"));
     assert_eq!(*records.borrow(), []);
-    client.take_more(1 << 20);
+    client.add_receive_capacity(1 << 20);
     let expected =
         [(Some("/large".to_owned()), 200, 1 << 20, true), (Some("/small".to_owned()), 200, 5, true)];
     assert_eq!(*records.borrow(), expected);
@@ -61,14 +61,14 @@ fn large_response_is_recorded_after_it_is_written() {
 type TunnelRecords = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
 
 /// Returns a server that responds to every request with `tunnel`, and its access records.
-fn tunnels(tunnel: fn() -> Response) -> (Scene, TunnelRecords) {
+fn tunnels(tunnel: fn() -> Response) -> (TestServer, TunnelRecords) {
     let records = TunnelRecords::default();
     let taken = records.clone();
     let take = Box::new(move |record: &thruway_server::Record<'_>| {
         let status = record.status.as_u16();
         taken.borrow_mut().push((status, record.content_bytes, record.received_bytes, record.is_complete));
     });
-    (Scene::with(tunnel, Config::default(), Some(take)), records)
+    (TestServer::with(tunnel, Config::default(), Some(take)), records)
 }
 
 fn echo() -> Response {
@@ -94,7 +94,7 @@ fn tunnel_is_recorded_at_its_end_with_byte_counts() {
     assert_eq!(*records.borrow(), [(101, 13, Some(9), true)]);
 
     let mut client = scene.connect();
-    client.take_only(10).send(UPGRADE);
+    client.set_receive_capacity(10).send(UPGRADE);
     client.reset();
     assert_eq!(records.borrow()[1..], [(101, 0, None, false)], "the handler never got the tunnel");
 }
@@ -126,7 +126,7 @@ fn interrupted_tunnel_is_recorded_as_incomplete() {
 fn response_aborted_by_client_is_recorded_as_incomplete() {
     let (scene, records) = scene();
     let mut client = scene.connect();
-    client.take_only(500_000).send(get("/large"));
+    client.set_receive_capacity(500_000).send(get("/large"));
     let received = client.received_bytes();
     let head = received.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("the head is out") + 4;
     client.reset();
@@ -149,10 +149,10 @@ fn requests_cut_off_by_drain_are_recorded_as_cut_off() {
         .get("/content", streamed)
         .get("/large", |_: &Request| "x".repeat(1 << 20))
         .get("/small", |_: &Request| "small");
-    let scene = Scene::with(router, Config::default(), Some(take));
+    let scene = TestServer::with(router, Config::default(), Some(take));
     let mut clients = ["/answer", "/content", "/large", "/small"].map(|path| {
         let mut client = scene.connect();
-        client.take_only(1000).send(get(path));
+        client.set_receive_capacity(1000).send(get(path));
         client
     });
     let mut library = H2Client::connect(&scene);
@@ -160,9 +160,9 @@ fn requests_cut_off_by_drain_are_recorded_as_cut_off() {
     scene.drain();
     scene.end_drain();
     for client in &mut clients {
-        client.cut_off();
+        client.drop_connection();
     }
-    library.server().cut_off();
+    library.server().drop_connection();
     drop(begun);
     let mut records = records.take();
     let (large, _) = records.remove(3);
@@ -193,21 +193,21 @@ fn streamed() -> Content {
 #[test]
 fn cut_off_body_does_not_look_complete() {
     for (version, is_end_visible) in [("1.0", false), ("1.1", true)] {
-        let scene = Scene::new(streamed);
+        let scene = TestServer::new(streamed);
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"));
         assert!(client.received().contains("half"));
-        client.cut_off();
+        client.drop_connection();
         assert_eq!(client.is_unsent_discarded(), !is_end_visible, "{version}");
     }
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Content::written_by(async |mut writer| {
             writer.write("x".repeat(1000)).await;
             Ok(())
         })
     });
     let mut client = scene.connect();
-    client.take_only(500).send("GET / HTTP/1.0\r\n\r\n");
-    client.cut_off();
+    client.set_receive_capacity(500).send("GET / HTTP/1.0\r\n\r\n");
+    client.drop_connection();
     assert!(client.is_unsent_discarded(), "the server has the whole body, but sent only a part");
 }

@@ -1,7 +1,7 @@
 //! Invalid requests get an error status, and the server closes the connection.
 
 use thruway_server::{Config, Network, ProxyFields, TrustedProxies};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 #[test]
 fn each_kind_of_invalid_request_has_its_status() {
@@ -29,7 +29,7 @@ fn each_kind_of_invalid_request_has_its_status() {
         ("501", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
         ("505", "GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
     ] {
-        let scene = Scene::new(|| "ok");
+        let scene = TestServer::new(|| "ok");
         let mut client = scene.connect();
         client.send(bytes);
         let answer = client.received();
@@ -40,7 +40,7 @@ fn each_kind_of_invalid_request_has_its_status() {
 
 #[test]
 fn requests_before_an_invalid_one_are_answered() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let answers = client.received();
@@ -50,7 +50,7 @@ fn requests_before_an_invalid_one_are_answered() {
 
 #[test]
 fn incomplete_head_at_end_of_input_gets_no_response() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n").finish();
     assert!(client.received().is_empty() && client.is_closed());
@@ -60,10 +60,10 @@ fn incomplete_head_at_end_of_input_gets_no_response() {
 fn large_header_section_within_configured_limit_is_accepted() {
     let mut config = Config::default();
     config.limits.header_section_bytes = 512 << 10;
-    let scene = Scene::with_config(|| "ok", config);
+    let scene = TestServer::with_config(|| "ok", config);
     let mut client = scene.connect();
     let value = "v".repeat(300 << 10);
-    client.cut_into(10_000).send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {value}\r\n\r\n"));
+    client.limit_read_size(10_000).send(format!("GET / HTTP/1.1\r\nHost: a\r\nX: {value}\r\n\r\n"));
     assert!(client.received().ends_with("ok"));
 }
 
@@ -72,7 +72,7 @@ fn large_header_section_within_configured_limit_is_accepted() {
 #[test]
 fn scheme_that_connection_does_not_serve_gets_421() {
     let answer_of = |config: Config, target: &str| {
-        let scene = Scene::with_config(|| "ok", config);
+        let scene = TestServer::with_config(|| "ok", config);
         let mut client = scene.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
         client.received()[9..12].to_owned()

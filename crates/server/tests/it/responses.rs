@@ -9,15 +9,15 @@ use thruway_server::{
     Content, ContentStream, Event, FieldLinesBuf, IntoResponse, Json, Piece, Request, Response, Router,
     StatusCode,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
-fn get(scene: &Scene, path: &str) -> String {
+fn get(scene: &TestServer, path: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
     client.received()
 }
 
-fn head(scene: &Scene, path: &str) -> String {
+fn head(scene: &TestServer, path: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
     client.received()
@@ -47,7 +47,7 @@ fn data(text: &'static str) -> Result<Piece, &'static str> {
 
 #[test]
 fn response_headers_have_fixed_order() {
-    let scene = Scene::new(|| Response::text("hi").with_field("X-A", "1"));
+    let scene = TestServer::new(|| Response::text("hi").with_field("X-A", "1"));
     assert_eq!(
         get(&scene, "/"),
         "HTTP/1.1 200 OK\r\nServer: thruway\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
@@ -57,8 +57,8 @@ fn response_headers_have_fixed_order() {
 
 #[test]
 fn date_header_follows_the_clock() {
-    let scene = Scene::new(|| "ok");
-    scene.pass(Duration::from_secs(2));
+    let scene = TestServer::new(|| "ok");
+    scene.advance_time(Duration::from_secs(2));
     assert!(get(&scene, "/").contains("Date: Thu, 01 Jan 1970 00:00:02 GMT\r\n"));
 }
 
@@ -72,7 +72,7 @@ fn handler_return_types_become_responses() {
         .get("/result", || Err::<&str, StatusCode>(StatusCode::CONFLICT))
         .get("/option", || None::<&str>)
         .get("/bytes", || vec![1_u8, 2]);
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     for (path, status, ending) in [
         ("/status", "404 Not Found", "Content-Length: 0\r\n\r\n"),
         ("/nothing", "204 No Content", "GMT\r\n\r\n"),
@@ -95,7 +95,7 @@ fn head_response_has_headers_of_get_without_body() {
     let streamed = || Content::from_content_stream(Pieces(vec![data("abc")], None));
     let measured = || Content::from_content_stream(Pieces(vec![data("abc")], Some(3)));
     let router = Router::new().get("/", || "hello").get("/streamed", streamed).get("/measured", measured);
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     for path in ["/", "/streamed", "/measured"] {
         let (full, without) = (get(&scene, path), head(&scene, path));
         assert_eq!(without, full[..full.find("\r\n\r\n").unwrap() + 4], "{path}");
@@ -104,14 +104,14 @@ fn head_response_has_headers_of_get_without_body() {
 
 #[test]
 fn not_modified_response_has_no_content_length() {
-    let scene = Scene::new(Router::new().get("/304", || (StatusCode::NOT_MODIFIED, "ignored")));
+    let scene = TestServer::new(Router::new().get("/304", || (StatusCode::NOT_MODIFIED, "ignored")));
     let answer = get(&scene, "/304");
     assert!(!answer.contains("Content-Length") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[test]
 fn handler_cannot_set_framing_headers() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Response::text("hello")
             .with_field("Content-Length", "3")
             .with_field("Transfer-Encoding", "chunked")
@@ -124,7 +124,8 @@ fn handler_cannot_set_framing_headers() {
 
 #[test]
 fn handler_can_override_server_and_date_headers() {
-    let scene = Scene::new(|| Response::text("x").with_field("Date", "today").with_field("SERVER", "mine"));
+    let scene =
+        TestServer::new(|| Response::text("x").with_field("Date", "today").with_field("SERVER", "mine"));
     let answer = get(&scene, "/");
     assert_eq!(answer.matches("Date: ").count(), 1);
     assert!(
@@ -136,7 +137,7 @@ fn handler_can_override_server_and_date_headers() {
 
 #[test]
 fn header_value_with_line_break_cannot_split_response() {
-    let scene = Scene::new(|request: &Request| {
+    let scene = TestServer::new(|request: &Request| {
         let name = request.query_string().unwrap_or_default().replace("%0d%0a", "\r\n");
         Response::text("x").with_field("X-Name", name)
     });
@@ -146,7 +147,7 @@ fn header_value_with_line_break_cannot_split_response() {
 
 #[test]
 fn streamed_body_is_sent_in_chunks_with_trailers() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         let mut trailers = FieldLinesBuf::new();
         trailers.append("X-Sum", "42").unwrap();
         let pieces = vec![data("hello"), data(""), data(" world"), Ok(Piece::Trailers(trailers))];
@@ -159,7 +160,7 @@ fn streamed_body_is_sent_in_chunks_with_trailers() {
 fn body_with_wrong_announced_length_never_looks_complete() {
     for pieces in [vec![data("abc")], vec![data("abcde")], vec![data("ab"), Err("broken")]] {
         let pieces = std::sync::Mutex::new(Some(pieces));
-        let scene = Scene::new(move || {
+        let scene = TestServer::new(move || {
             Content::from_content_stream(Pieces(pieces.lock().unwrap().take().unwrap(), Some(4)))
         });
         let mut client = scene.connect();
@@ -173,7 +174,8 @@ fn body_with_wrong_announced_length_never_looks_complete() {
 
 #[test]
 fn failed_stream_closes_connection_without_last_chunk() {
-    let scene = Scene::new(|| Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None)));
+    let scene =
+        TestServer::new(|| Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None)));
     let mut client = scene.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.received().ends_with("\r\n\r\n3\r\nabc\r\n"));
@@ -186,7 +188,7 @@ fn failed_stream_closes_connection_without_last_chunk() {
 fn failed_stream_to_http10_client_aborts_the_connection() {
     let failing = || Content::from_content_stream(Pieces(vec![data("abc"), Err("broken")], None));
     let whole = || Content::from_content_stream(Pieces(vec![data("abc")], None));
-    let scene = Scene::new(Router::new().get("/failing", failing).get("/whole", whole));
+    let scene = TestServer::new(Router::new().get("/failing", failing).get("/whole", whole));
     for (path, is_broken_off) in [("/failing", true), ("/whole", false)] {
         let mut client = scene.connect();
         client.send(format!("GET {path} HTTP/1.0\r\n\r\n"));
@@ -201,7 +203,7 @@ fn failed_stream_to_http10_client_aborts_the_connection() {
 fn server_polls_stream_only_as_fast_as_client_reads() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let scene = Scene::new(move || {
+    let scene = TestServer::new(move || {
         let count = counted.clone();
         Content::written_by(async move |mut writer| {
             for _ in 0..1000 {
@@ -212,9 +214,9 @@ fn server_polls_stream_only_as_fast_as_client_reads() {
         })
     });
     let mut client = scene.connect();
-    client.take_only(50_000).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.set_receive_capacity(50_000).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(count.load(Ordering::Relaxed) < 20);
-    client.take_more(usize::MAX);
+    client.add_receive_capacity(usize::MAX);
     assert!(client.received().len() > 10_000_000);
 }
 
@@ -235,14 +237,14 @@ fn slow_client_gets_large_bodies_intact() {
             Ok(())
         })
     });
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     let mut client = scene.connect();
     client
-        .take_only(0)
+        .set_receive_capacity(0)
         .send("GET /whole HTTP/1.1\r\nHost: a\r\n\r\nGET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut answers = Vec::new();
     for step in [1, 7, 1000, 4096].into_iter().cycle().take(400) {
-        client.take_more(step);
+        client.add_receive_capacity(step);
         answers.extend(client.received_bytes());
     }
     let answers = String::from_utf8(answers).unwrap();
@@ -255,7 +257,7 @@ fn slow_client_gets_large_bodies_intact() {
 
 #[test]
 fn drain_ends_event_stream() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Response::events(Duration::from_secs(15), async |mut events| {
             events.send(Event::data("one")).await;
             std::future::pending().await
@@ -268,13 +270,13 @@ fn drain_ends_event_stream() {
     assert!(client.received().ends_with("data: one\n\n\r\n"));
     scene.drain();
     assert_eq!(client.received(), "0\r\n\r\n", "the body is complete, so the client reconnects");
-    scene.pass(Duration::from_millis(400));
+    scene.advance_time(Duration::from_millis(400));
     assert!(client.is_closed());
 }
 
 #[test]
 fn drain_sends_last_event_after_stream_has_begun() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         let begun = Arc::new(AtomicBool::new(false));
         let has_begun = begun.clone();
         let last_event = move || has_begun.load(Ordering::Relaxed).then(|| Event::data("farewell"));
@@ -296,13 +298,13 @@ fn drain_sends_last_event_after_stream_has_begun() {
     late.send("\r\n");
     let answer = late.received();
     assert!(answer.contains("data: one\n\n") && answer.ends_with(end), "{answer}");
-    scene.pass(Duration::from_millis(400));
+    scene.advance_time(Duration::from_millis(400));
     assert!(early.is_closed());
 }
 
 #[test]
 fn events_have_standard_format() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Response::events(Duration::from_secs(15), async |mut events| {
             events.send(Event::data("one\ntwo").with_type("greeting")).await;
             events.send(Event::data("three").with_id("3")).await;
@@ -320,7 +322,7 @@ fn events_have_standard_format() {
 
 #[test]
 fn handler_can_read_and_set_cookies() {
-    let scene = Scene::new(|request: &Request| {
+    let scene = TestServer::new(|request: &Request| {
         let name = request.cookie("name").map(|cookie| cookie.value().to_owned()).unwrap_or_default();
         let cookie = thruway_server::Cookie::build(("seen", "yes")).path("/").http_only(true).build();
         Response::text(name).with_cookie(&cookie).into_response()
@@ -338,7 +340,7 @@ fn handler_can_read_and_set_cookies() {
 fn response_guard_is_dropped_after_body_is_sent() {
     let guard = Arc::new(());
     let held = guard.clone();
-    let scene = Scene::new(move |request: &Request| {
+    let scene = TestServer::new(move |request: &Request| {
         let bytes = match request.path() {
             "/none" => 0,
             "/small" => 10,
@@ -353,7 +355,7 @@ fn response_guard_is_dropped_after_body_is_sent() {
         assert!(answer.ends_with(&format!("\r\n\r\n{}", "x".repeat(length))) && is_free(), "{path}");
     }
     let mut slow = scene.connect();
-    slow.take_only(1000).send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    slow.set_receive_capacity(1000).send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(!is_free());
     slow.reset();
     assert!(is_free());

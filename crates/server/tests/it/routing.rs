@@ -8,15 +8,15 @@ use thruway_server::layers::{Cors, RequestId, Timeout};
 use thruway_server::{
     Answer, Handler, IntoHandler, Json, OwnedRequest, Rejection, Request, Response, Router, with_state,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
-fn send(scene: &Scene, request: &str) -> String {
+fn send(scene: &TestServer, request: &str) -> String {
     let mut client = scene.connect();
     client.send(request);
     client.received()
 }
 
-fn get(scene: &Scene, path: &str) -> String {
+fn get(scene: &TestServer, path: &str) -> String {
     send(scene, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
@@ -33,7 +33,7 @@ fn most_specific_route_wins_and_parameters_are_decoded() {
         })
         .get("/files/{*path}", |request: &Request| request.parameter("path").into_owned())
         .get("/later/{id}", async |request: OwnedRequest| request.parameter("id").into_owned());
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     for (path, expected) in [
         ("/users/me", "me"),
         ("/users/42", "user 42"),
@@ -66,7 +66,7 @@ impl Handler for Forwarding {
 
 #[test]
 fn request_can_be_forwarded_to_short_lived_handler() {
-    let scene = Scene::new(Router::new().mount("/", Forwarding));
+    let scene = TestServer::new(Router::new().mount("/", Forwarding));
     // The cases differ in the time at which the body arrives, and in whether the inner handler takes it.
     for (path, pieces, left, content) in [
         ("/taken", ["abc", ""], "3 true", "3"),
@@ -97,7 +97,7 @@ fn handlers_share_state() {
         .post("/names/{name}", with_state(&names, add))
         .get("/names", with_state(&names, list))
         .get("/count", with_state(&names, count));
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     for name in ["ada", "grace"] {
         let answer = send(&scene, &format!("POST /names/{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
@@ -108,8 +108,11 @@ fn handlers_share_state() {
 
 #[test]
 fn unsupported_method_gets_405_with_allow_header() {
-    let scene =
-        Scene::new(Router::new().get("/x", || "got").post("/x", || "posted").on("PURGE", "/x", || "purged"));
+    let scene = TestServer::new(Router::new().get("/x", || "got").post("/x", || "posted").on(
+        "PURGE",
+        "/x",
+        || "purged",
+    ));
     let answer = send(&scene, "DELETE /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     assert!(answer.contains("\r\nAllow: GET, POST, PURGE, HEAD, OPTIONS\r\n"), "{answer}");
@@ -123,7 +126,7 @@ fn unsupported_method_gets_405_with_allow_header() {
 
 #[test]
 fn absolute_and_origin_form_targets_match_routes() {
-    let scene = Scene::new(Router::new().get("/a/{b}", |request: &Request| {
+    let scene = TestServer::new(Router::new().get("/a/{b}", |request: &Request| {
         let authority = request.head().authority().map(|authority| authority.to_string());
         format!("{} {:?} {:?}", request.parameter("b"), request.query_string(), authority)
     }));
@@ -138,7 +141,7 @@ fn mounted_router_matches_path_below_prefix() {
         .get("/", |request: &Request| Response::text(format!("root of {}", request.path())))
         .get("/x/{id}", |request: &Request| Response::text(format!("x {}", request.parameter("id"))))
         .fallback(|request: &Request| Response::text(format!("no {}", request.mounted_path())));
-    let scene = Scene::new(Router::new().get("/api/fixed", || "fixed").mount("/api", inner));
+    let scene = TestServer::new(Router::new().get("/api/fixed", || "fixed").mount("/api", inner));
     assert!(get(&scene, "/api").ends_with("root of /api"));
     assert!(get(&scene, "/api/").ends_with("root of /api/"));
     assert!(get(&scene, "/api/x/5").ends_with("x 5"));
@@ -175,7 +178,7 @@ fn queries_forms_and_json_are_parsed_or_rejected() {
             let Point { x, y } = request.json().await?;
             Ok((x * y).to_string())
         });
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     assert!(get(&scene, "/query?x=1&y=2").ends_with("\r\n\r\n3"));
     assert!(get(&scene, "/query?x=1").starts_with("HTTP/1.1 400 "));
     let post = |path: &str, content_type: &str, content: &str| {
@@ -202,7 +205,7 @@ fn timeout_layer_answers_for_slow_handler() {
     let slow = async |_: OwnedRequest| std::future::pending::<&str>().await;
     let router = Router::new().get("/slow", slow).get("/fast", || "ok").layer(Timeout::new(Duration::ZERO));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     runtime.block_on(async {
         let mut client = scene.connect();
         client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -215,7 +218,7 @@ fn timeout_layer_answers_for_slow_handler() {
 
 #[test]
 fn each_response_has_a_request_id() {
-    let scene = Scene::new(Router::new().get("/", || "ok").layer(RequestId::new()));
+    let scene = TestServer::new(Router::new().get("/", || "ok").layer(RequestId::new()));
     let given = send(&scene, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n");
     assert!(given.contains("\r\nX-Request-Id: mine\r\n"));
     let ids: std::collections::HashSet<String> = (0..10)
@@ -229,7 +232,7 @@ fn each_response_has_a_request_id() {
 #[test]
 fn cors_layer_allows_only_configured_origins() {
     let cors = Cors::origins(["https://good.example"]).with_credentials().response_fields(&["X-Total"]);
-    let scene = Scene::new(Router::new().get("/", || "ok").layer(cors));
+    let scene = TestServer::new(Router::new().get("/", || "ok").layer(cors));
     let preflight = |origin: &str| {
         send(
             &scene,
@@ -251,7 +254,7 @@ fn cors_layer_allows_only_configured_origins() {
         answer.contains("Access-Control-Expose-Headers: X-Total\r\n") && answer.contains("Vary: Origin\r\n")
     );
     assert!(get(&scene, "/").contains("Vary: Origin\r\n"));
-    let any = Scene::new(Router::new().get("/", || "ok").layer(Cors::any_origin().with_credentials()));
+    let any = TestServer::new(Router::new().get("/", || "ok").layer(Cors::any_origin().with_credentials()));
     let answer = send(&any, "GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://x.example\r\n\r\n");
     assert!(
         answer.contains("Access-Control-Allow-Origin: *\r\n") && !answer.contains("Credentials"),
@@ -263,7 +266,7 @@ fn cors_layer_allows_only_configured_origins() {
 #[test]
 fn head_request_uses_get_route() {
     let router = Router::new().get("/docs", || "page").mount("/docs", Router::new().fallback(|| "mounted"));
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     let mut client = scene.connect();
     client.send("HEAD /docs HTTP/1.1\r\nHost: a\r\n\r\n");
     let answer = client.received();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use thruway_server::{Config, Network, ProxyFields, Record, Request, TrustedProxies};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 fn proxies(networks: &[&str], fields: ProxyFields) -> TrustedProxies {
     TrustedProxies::new(networks.iter().map(|network| network.parse::<Network>().unwrap()).collect(), fields)
@@ -20,7 +20,7 @@ fn seen_with(proxies: TrustedProxies, lines: &str) -> String {
         let ip = request.client().ip().unwrap();
         format!("{ip} {} {}", request.scheme(), request.host())
     };
-    let scene = Scene::with(answer, config, Some(take));
+    let scene = TestServer::with(answer, config, Some(take));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: own.example\r\n{lines}\r\n"));
     let received = client.received();

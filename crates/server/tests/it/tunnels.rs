@@ -4,7 +4,7 @@ use std::future::{pending, poll_fn};
 
 use thruway_net::Transport;
 use thruway_server::{Request, Response, Router};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn shout() -> Response {
@@ -23,7 +23,7 @@ const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgra
 
 #[test]
 fn upgrade_passes_early_data_to_tunnel() {
-    let scene = Scene::new(shout);
+    let scene = TestServer::new(shout);
     let mut client = scene.connect();
     client.send(UPGRADE.to_owned() + "early ");
     let answer = client.received();
@@ -38,7 +38,7 @@ fn upgrade_passes_early_data_to_tunnel() {
 
 #[test]
 fn request_without_upgrade_gets_426() {
-    let scene = Scene::new(shout);
+    let scene = TestServer::new(shout);
     for request in [
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: shout\r\n\r\n",
@@ -55,7 +55,7 @@ fn request_without_upgrade_gets_426() {
 
 #[test]
 fn handler_sees_offered_upgrade_protocols() {
-    let scene = Scene::new(|request: &Request| request.wants_upgrade_to("websocket").to_string());
+    let scene = TestServer::new(|request: &Request| request.wants_upgrade_to("websocket").to_string());
     for (fields, expected) in [
         ("Connection: upgrade\r\nUpgrade: websocket\r\n", "true"),
         ("Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: x/1, WebSocket\r\n", "true"),
@@ -71,7 +71,7 @@ fn handler_sees_offered_upgrade_protocols() {
 
 #[test]
 fn handler_can_respond_upgrade_required() {
-    let scene = Scene::new(|| Response::upgrade_required("shout/2"));
+    let scene = TestServer::new(|| Response::upgrade_required("shout/2"));
     let mut client = scene.connect();
     client.send(UPGRADE);
     let answer = client.received();
@@ -83,7 +83,7 @@ fn handler_can_respond_upgrade_required() {
 
 #[test]
 fn request_after_declined_upgrade_is_answered() {
-    let scene = Scene::new(|| "no");
+    let scene = TestServer::new(|| "no");
     let mut client = scene.connect();
     client.send(UPGRADE.repeat(2));
     assert_eq!(client.received().matches("HTTP/1.1 200 OK").count(), 2);
@@ -93,7 +93,7 @@ fn request_after_declined_upgrade_is_answered() {
 fn data_after_upgrade_request_is_not_parsed_before_handler_decides() {
     let gates = crate::gate::Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: thruway_server::OwnedRequest| {
+    let scene = TestServer::new(move |request: thruway_server::OwnedRequest| {
         let gates = handler.clone();
         async move {
             if request.wants_tunnel() {
@@ -112,7 +112,7 @@ fn data_after_upgrade_request_is_not_parsed_before_handler_decides() {
 #[test]
 fn connect_opens_tunnel_only_if_handler_returns_one() {
     let connect = "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n";
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Response::tunnel(|mut tunnel| async move {
             let _ = tunnel.write_all(b"through").await;
         })
@@ -123,12 +123,12 @@ fn connect_opens_tunnel_only_if_handler_returns_one() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nthrough"), "{answer}");
     assert!(!answer.contains("Content-Length") && client.is_closed());
 
-    let scene = Scene::new(|| "not a tunnel");
+    let scene = TestServer::new(|| "not a tunnel");
     let mut client = scene.connect();
     client.send(connect);
     assert!(client.received().starts_with("HTTP/1.1 501 "));
 
-    let scene = Scene::new(Router::new().get("/", || "ok"));
+    let scene = TestServer::new(Router::new().get("/", || "ok"));
     let mut client = scene.connect();
     client.send(connect);
     let answer = client.received();
@@ -140,7 +140,7 @@ fn connect_opens_tunnel_only_if_handler_returns_one() {
 #[test]
 fn dropped_tunnel_closes_cleanly_unless_aborted() {
     for (is_broken_off, is_end_visible) in [(false, true), (true, false)] {
-        let scene = Scene::new(move || {
+        let scene = TestServer::new(move || {
             Response::tunnel(async move |mut tunnel| {
                 tunnel.write_all(b"all").await.unwrap();
                 if is_broken_off {
@@ -151,13 +151,13 @@ fn dropped_tunnel_closes_cleanly_unless_aborted() {
         let mut client = scene.connect();
         client.send("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
         assert!(client.received().ends_with("\r\n\r\nall") && client.is_closed());
-        assert_eq!((client.is_end_told(), client.is_unsent_discarded()), (is_end_visible, is_broken_off));
+        assert_eq!((client.has_clean_end(), client.is_unsent_discarded()), (is_end_visible, is_broken_off));
     }
 }
 
 #[test]
 fn handler_can_close_its_tunnel() {
-    let scene = Scene::new(|| {
+    let scene = TestServer::new(|| {
         Response::tunnel(async move |mut tunnel| {
             poll_fn(|cx| tunnel.poll_close(cx)).await.unwrap();
             // Keeps the tunnel open.
@@ -167,5 +167,5 @@ fn handler_can_close_its_tunnel() {
     });
     let mut client = scene.connect();
     client.send("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n");
-    assert!(client.is_end_told() && !client.is_closed());
+    assert!(client.has_clean_end() && !client.is_closed());
 }

@@ -15,7 +15,7 @@ use thruway_server::{
     AnswerFirst, CertificateFiles, ClientAuthentication, Config, Content, FieldValue, Listener,
     ProxyProtocol, Request, Response, Router, Timeouts, TlsAcceptor, TlsAcceptorConfig,
 };
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::site::{GET, Site, rest};
 
@@ -25,10 +25,10 @@ const CLOSING: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\
 
 struct TlsSite {
     site: Site,
-    authority: Authority,
+    authority: CertificateAuthority,
 }
 
-fn listener(authority: &Authority, change: impl FnOnce(&mut TlsAcceptorConfig)) -> Listener {
+fn listener(authority: &CertificateAuthority, change: impl FnOnce(&mut TlsAcceptorConfig)) -> Listener {
     let mut config = TlsAcceptorConfig::new(vec![authority.issue("server", &["a.example"])]);
     change(&mut config);
     let acceptor = Arc::new(TlsAcceptor::load(config).unwrap());
@@ -53,7 +53,7 @@ fn app() -> Router {
 
 impl TlsSite {
     fn start(change: impl FnOnce(&mut TlsAcceptorConfig)) -> Self {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let listener = listener(&authority, change);
         Self { site: Site::start_at(listener, app(), Config::default()), authority }
     }
@@ -138,7 +138,7 @@ fn plain_request_on_https_port_gets_explanatory_400() {
 
 /// Starts a listener with knowledge of another listener that requires client certificates.
 fn with_other_listener(change: impl FnOnce(Listener) -> Listener) -> TlsSite {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut other = TlsAcceptorConfig::new(vec![
         authority.issue("other", &["a.example", "b.example", "*.c.example", "b.d.example"]),
     ]);
@@ -223,7 +223,7 @@ fn client_gets_tls_alert_while_it_is_still_sending() {
 #[test]
 fn tls_handshake_has_a_timeout() {
     let timeouts = Timeouts { header_section: Duration::from_millis(200), ..Timeouts::default() };
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let listener = listener(&authority, |_| {});
     let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
     let mut stream = site.connect();
@@ -235,7 +235,7 @@ fn tls_handshake_has_a_timeout() {
 #[test]
 fn idle_tls_connection_is_closed_with_close_notify() {
     let timeouts = Timeouts { idle: Duration::from_millis(200), ..Timeouts::default() };
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let listener = listener(&authority, |_| {});
     let site = Site::start_at(listener, app(), Config { timeouts, ..Config::default() });
     let tls_site = TlsSite { site, authority };
@@ -257,7 +257,7 @@ fn drain_closes_tls_connections_after_response() {
 
 #[test]
 fn handler_sees_client_certificate_subject() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let roots = vec![authority.root()];
     let listener = listener(&authority, |config| {
         config.client_authentication = ClientAuthentication::Optional(roots);
@@ -271,7 +271,7 @@ fn handler_sees_client_certificate_subject() {
 
 #[test]
 fn tls_handshake_follows_proxy_header() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let listener = listener(&authority, |_| {}).proxy_protocol(ProxyProtocol::default());
     let app = |request: &Request| format!("{} {}", request.scheme(), request.client());
     let tls_site = TlsSite { site: Site::start_at(listener, app, Config::default()), authority };
@@ -283,7 +283,7 @@ fn tls_handshake_follows_proxy_header() {
 
 #[test]
 fn hsts_header_is_added_unless_handler_sets_it() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let listener = listener(&authority, |_| {})
         .strict_transport_security(&FieldValue::new(b"max-age=5; includeSubDomains").unwrap());
     let app = Router::new()
@@ -350,7 +350,7 @@ fn answer_first_runs_before_redirects_and_routes() {
 
 #[test]
 fn acme_validation_connection_is_closed_without_response() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let proof = authority.issue("proof", &["a.example"]);
     let chain = CertificateDer::from_pem_file(&proof.chain).unwrap().to_vec();
     let key = PrivatePkcs8KeyDer::from_pem_file(&proof.key).unwrap().secret_pkcs8_der().to_vec();

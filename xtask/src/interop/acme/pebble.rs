@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use crate::child::{self, Running};
 use crate::packages;
@@ -24,7 +24,7 @@ pub(super) struct Programs {
 /// Pebble, with an authority for its own certificate. It ends with this.
 pub(super) struct Pebble {
     pub(super) ports: Ports,
-    _authority: Authority,
+    _authority: CertificateAuthority,
     _name_server: Running,
     _server: Running,
     directory: PathBuf,
@@ -55,7 +55,7 @@ pub(super) fn build(stop: &Stop) -> anyhow::Result<Programs> {
 
 impl Pebble {
     pub(super) fn start(programs: &Programs, directory: &Path, stop: &Stop) -> anyhow::Result<Self> {
-        let (ports, authority) = (Ports::free()?, Authority::new());
+        let (ports, authority) = (Ports::free()?, CertificateAuthority::new());
         fs::copy(authority.root(), directory.join("pebble.root.pem"))?;
         let names = format!("127.0.0.1:{}", ports.names);
         let mut command = Command::new(&programs.names);
@@ -106,7 +106,7 @@ impl Ports {
         Ok(Self { directory, management, names, http, tls, admin })
     }
 
-    fn config(self, authority: &Authority) -> serde_json::Value {
+    fn config(self, authority: &CertificateAuthority) -> serde_json::Value {
         let files = authority.issue("pebble", &["127.0.0.1"]);
         json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{}", self.directory),

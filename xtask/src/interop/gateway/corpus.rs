@@ -10,7 +10,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use thruway_testkit::sight::{self, Sight, sight_of};
+use thruway_testkit::request_parser::{ParsedRequest, ParsedRequests, parse_requests};
 use thruway_testkit::{Random, corpus};
 
 use super::answers::{self, Answer, Received};
@@ -54,13 +54,13 @@ impl Place<'_> {
         let mut tally = Tally::default();
         let (generated, pass_min) = match cases {
             Cases::Own(generated) => {
-                for lines in corpus::AMBIGUOUS {
+                for lines in corpus::AMBIGUOUS_FRAMING {
                     let case = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
                     self.check(&[case.as_bytes()], &mut tally)?;
                 }
                 let mut random = Random::new(SEED);
                 for _ in 0..*generated {
-                    let case = corpus::case(&mut random);
+                    let case = corpus::random_requests(&mut random);
                     let (first, rest) = case.split_at(random.below(case.len()));
                     self.check(&[first, rest], &mut tally)?;
                 }
@@ -83,30 +83,35 @@ impl Place<'_> {
     fn check(&mut self, pieces: &[&[u8]], tally: &mut Tally) -> anyhow::Result<()> {
         self.stop.check()?;
         let bytes = &pieces.concat();
-        let sight = sight_of(bytes);
+        let parsed = parse_requests(bytes);
         tally.cases += 1;
-        let result = self.compare(pieces, &sight, tally);
+        let result = self.compare(pieces, &parsed, tally);
         result.with_context(|| {
-            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, bytes.escape_ascii(), sight.complete)
+            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, bytes.escape_ascii(), parsed.complete)
         })
     }
 
-    fn compare(&mut self, pieces: &[&[u8]], sight: &Sight, tally: &mut Tally) -> anyhow::Result<()> {
+    fn compare(
+        &mut self,
+        pieces: &[&[u8]],
+        parsed: &ParsedRequests,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
         let received = exchange(self.gateway, pieces)?;
         let is_to_head =
-            |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
+            |n: usize| parsed.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
         let answers = answers::split(&received, is_to_head)?;
         let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let arrivals = arrivals(sight, &answers, asks_to_continue(&pieces.concat()))?;
-        let as_sight: Vec<_> = seen.iter().map(Seen::as_sight).collect();
+        let arrivals = arrivals(parsed, &answers, asks_to_continue(&pieces.concat()))?;
+        let as_parsed: Vec<_> = seen.iter().map(Seen::as_parsed).collect();
         let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
-        let Some(which) = which_were_seen(&sight.complete, &arrivals, &as_sight) else {
-            bail!("the upstream saw {as_sight:?}, the client was answered {statuses:?}");
+        let Some(which) = which_were_seen(&parsed.complete, &arrivals, &as_parsed) else {
+            bail!("the upstream saw {as_parsed:?}, the client was answered {statuses:?}");
         };
         if self.tells {
-            let told = answers.iter().zip(&sight.complete).filter(|(answer, _)| answer.status == 200);
+            let told = answers.iter().zip(&parsed.complete).filter(|(answer, _)| answer.status == 200);
             for (answer, asked) in told.filter(|(_, (control, _))| !control.starts_with("HEAD ")) {
-                let told = Seen::parse(&answer.content)?.as_sight();
+                let told = Seen::parse(&answer.content)?.as_parsed();
                 ensure!(told == *asked, "the answer to {asked:?} belongs to {told:?}");
             }
         }
@@ -158,9 +163,9 @@ fn asks_to_continue(bytes: &[u8]) -> bool {
 
 /// Derives the arrival of each request from the responses. Each has a response, unless the gateway
 /// `may_close` the connection after a refusal.
-fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
+fn arrivals(parsed: &ParsedRequests, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
     let mut arrivals = Vec::new();
-    for (n, request) in sight.complete.iter().enumerate() {
+    for (n, request) in parsed.complete.iter().enumerate() {
         arrivals.push(match answers.get(n).map(|answer| answer.status) {
             Some(200) => Arrival::Certain,
             Some(204) if request.0 == "OPTIONS *" => Arrival::Never,
@@ -170,8 +175,8 @@ fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Resul
         });
     }
     let is_refusal = |answer: &Answer| answer.status >= 400;
-    ensure!(!sight.is_faulty || answers.last().is_some_and(is_refusal), "no response reports the fault");
-    let too_many = answers.get(sight.complete.len()..).unwrap_or_default();
+    ensure!(!parsed.is_invalid || answers.last().is_some_and(is_refusal), "no response reports the fault");
+    let too_many = answers.get(parsed.complete.len()..).unwrap_or_default();
     ensure!(too_many.iter().all(is_refusal), "more answers than requests: {too_many:?}");
     Ok(arrivals)
 }
@@ -179,9 +184,9 @@ fn arrivals(sight: &Sight, answers: &[Answer], may_close: bool) -> anyhow::Resul
 /// Which of the requests an upstream saw: in their order, none twice, and no others; `None` if that is not
 /// so.
 fn which_were_seen(
-    requests: &[sight::Seen],
+    requests: &[ParsedRequest],
     arrivals: &[Arrival],
-    seen: &[sight::Seen],
+    seen: &[ParsedRequest],
 ) -> Option<Vec<usize>> {
     let (mut which, mut seen) = (Vec::new(), seen.iter().peekable());
     for (n, request) in requests.iter().enumerate() {
@@ -243,7 +248,7 @@ mod tests {
         let of = |statuses: &[u16], may_close| {
             let complete = vec![("GET /".to_owned(), Vec::new()); 2];
             let answers: Vec<_> = statuses.iter().copied().map(answer).collect();
-            arrivals(&Sight { complete, is_faulty: false }, &answers, may_close).ok()
+            arrivals(&ParsedRequests { complete, is_invalid: false }, &answers, may_close).ok()
         };
         assert_eq!(of(&[200, 200], false), Some(vec![Certain, Certain]));
         assert_eq!(of(&[200, 400], false), Some(vec![Certain, Possible]));
@@ -257,7 +262,7 @@ mod tests {
         let request = |target: &str| (format!("GET {target}"), Vec::new());
         let both = [request("/a"), request("/b")];
         let arrivals = [Arrival::Possible, Arrival::Certain];
-        let which = |seen: &[sight::Seen]| which_were_seen(&both, &arrivals, seen);
+        let which = |seen: &[ParsedRequest]| which_were_seen(&both, &arrivals, seen);
         assert_eq!(which(&both), Some(vec![0, 1]));
         assert_eq!(which(&both[1..]), Some(vec![1]));
         assert_eq!(which(&both[..1]), None);
@@ -268,8 +273,8 @@ mod tests {
 
     #[test]
     fn what_is_faulty_must_be_refused() {
-        let sight = Sight { complete: Vec::new(), is_faulty: true };
-        assert!(arrivals(&sight, &[], true).is_err());
-        assert_eq!(arrivals(&sight, &[answer(400)], false).unwrap(), []);
+        let parsed = ParsedRequests { complete: Vec::new(), is_invalid: true };
+        assert!(arrivals(&parsed, &[], true).is_err());
+        assert_eq!(arrivals(&parsed, &[answer(400)], false).unwrap(), []);
     }
 }

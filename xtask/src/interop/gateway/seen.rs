@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use thruway_testkit::sight;
+use thruway_testkit::request_parser::{ParsedRequest, forwarded_target};
 
 /// A request as an upstream saw it. Bytes are the characters of Latin 1.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -37,7 +37,7 @@ impl Seen {
     }
 
     /// As a gateway's parser puts it: `METHOD TARGET`, and the content.
-    pub(super) fn as_sight(&self) -> sight::Seen {
+    pub(super) fn as_parsed(&self) -> ParsedRequest {
         let content = self.content.chars().map(|character| u8::try_from(character).unwrap_or(b'?'));
         (format!("{} {}", self.method, self.target), content.collect())
     }
@@ -101,7 +101,7 @@ pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
             let target = line.query.map_or(path.clone(), |query| format!("{path}?{query}"));
             let host = line.host.unwrap_or_default();
             let host = line.port.map_or(host.clone(), |port| format!("{host}:{port}"));
-            forwarded.push([method.clone(), sight::target_behind(&method, &target), host]);
+            forwarded.push([method.clone(), forwarded_target(&method, &target), host]);
         }
     }
     Ok(forwarded)
@@ -119,7 +119,7 @@ mod tests {
         fs::write(file.path(), format!("{}\n{}", line("GET"), line("PUT"))).unwrap();
         let mut log = Log::new(file.path());
         let [request] = &log.take().unwrap()[..] else { panic!("one line is complete") };
-        assert_eq!(request.as_sight(), ("GET /".to_owned(), vec![0xff]));
+        assert_eq!(request.as_parsed(), ("GET /".to_owned(), vec![0xff]));
         fs::write(file.path(), format!("{}\n{}\n", line("GET"), line("PUT"))).unwrap();
         assert_eq!(log.take().unwrap()[0].method, "PUT");
     }

@@ -1,4 +1,4 @@
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::*;
 use crate::policy::PolicyConfig;
@@ -8,14 +8,14 @@ fn digest_of(key: &str) -> KeyDigest {
     KeyDigest(Sha256::digest(key).into())
 }
 
-fn keys(place: KeyPlace) -> Scene {
+fn keys(place: KeyPlace) -> TestServer {
     let keys =
         [("ada", "k1"), ("ada", "k2"), ("bob", "k3 ")].map(|(name, key)| (name.to_owned(), digest_of(key)));
     let user_field = Some("X-User".to_owned());
     scene(PolicyConfig::ApiKeys(ApiKeysConfig { place, keys: keys.to_vec(), user_field }))
 }
 
-fn in_header() -> Scene {
+fn in_header() -> TestServer {
     keys(KeyPlace::Header("X-Api-Key".to_owned()))
 }
 

@@ -4,7 +4,7 @@ use argon2::PasswordHasher as _;
 use argon2::password_hash::SaltString;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::*;
 use crate::policy::PolicyConfig;
@@ -27,7 +27,7 @@ fn config() -> BasicAuthConfig {
     BasicAuthConfig { realm: None, users: users.to_vec(), user_field: Some("X-User".to_owned()) }
 }
 
-fn users() -> Scene {
+fn users() -> TestServer {
     scene(PolicyConfig::BasicAuth(config()))
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use thruway_client::DocumentConfig;
 use thruway_net::Clock;
 use thruway_server::{Response, Router, RunningServer, Server, StatusCode};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::*;
 use crate::policy::scene::{ask, challenge, outcome, scene, scene_of};
@@ -51,7 +51,7 @@ fn config(keys: JwtKeys) -> JwtConfig {
     }
 }
 
-fn with_set() -> Scene {
+fn with_set() -> TestServer {
     scene(PolicyConfig::Jwt(config(JwtKeys::from_set(&key_set()).unwrap())))
 }
 
@@ -70,7 +70,7 @@ fn header(id: &str) -> Header {
     Header { kid: Some(id.to_owned()), ..Header::new(Algorithm::EdDSA) }
 }
 
-fn ask_with_token(scene: &Scene, token: &str) -> String {
+fn ask_with_token(scene: &TestServer, token: &str) -> String {
     ask(scene, &format!("X-User: root\r\nAuthorization: Bearer {token}\r\n"))
 }
 
@@ -217,7 +217,7 @@ impl Issuer {
         *self.keys.lock().unwrap() = keys;
     }
 
-    fn scene(&self, rest: Duration) -> Scene {
+    fn scene(&self, rest: Duration) -> TestServer {
         scene(PolicyConfig::Jwt(self.config(rest)))
     }
 
@@ -238,8 +238,8 @@ fn signed(id: &str, seed: u8) -> String {
     encode(&header(id), &claims(), &ed25519(seed)).unwrap()
 }
 
-/// Repeats the request until the status is `status`. Gives up after a generous time limit.
-fn ask_until(scene: &Scene, token: &str, status: &str) -> String {
+/// Repeats the request until the status is `status`, or until a generous time limit.
+fn ask_until(scene: &TestServer, token: &str, status: &str) -> String {
     let end = Clock::system().now_exact() + Duration::from_secs(20);
     loop {
         let answer = ask_with_token(scene, token);
@@ -296,7 +296,7 @@ fn empty_key_set_withdraws_all_keys() {
 }
 
 /// Sends tokens with an unknown key until the policy fetches the keys again.
-fn until_fetched_again(issuer: &Issuer, scene: &Scene) {
+fn until_fetched_again(issuer: &Issuer, scene: &TestServer) {
     let fetches = issuer.fetches.load(Ordering::SeqCst);
     while issuer.fetches.load(Ordering::SeqCst) == fetches {
         assert_eq!(outcome(&ask_with_token(scene, &signed("unknown", 2))).0, "401");

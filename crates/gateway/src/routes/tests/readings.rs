@@ -10,7 +10,7 @@ fn guarded(readings: PathReadings) -> Routes {
     routes.guarding(readings, policies.to_vec())
 }
 
-fn status_of(scene: &Scene, path: &str) -> String {
+fn status_of(scene: &TestServer, path: &str) -> String {
     let response = ask(scene, &format!("GET {path}"));
     response.split(' ').nth(1).unwrap().to_owned()
 }
@@ -19,7 +19,7 @@ fn status_of(scene: &Scene, path: &str) -> String {
 /// read them as `/admin/users`.
 #[test]
 fn ambiguous_path_that_would_bypass_a_policy_gets_400() {
-    let scene = Scene::new(guarded(PathReadings::default()));
+    let scene = TestServer::new(guarded(PathReadings::default()));
     for path in [
         "/admin%2Fusers",
         "/admin%2fusers",
@@ -73,7 +73,7 @@ fn ambiguous_path_that_would_bypass_a_policy_gets_400() {
 fn settings_keep_or_reject_all_ambiguous_paths() {
     let (keep, reject) = (AmbiguousPath::Keep, AmbiguousPath::Reject);
     let with =
-        |encoded_slashes, parameters| Scene::new(guarded(PathReadings { encoded_slashes, parameters }));
+        |encoded_slashes, parameters| TestServer::new(guarded(PathReadings { encoded_slashes, parameters }));
     for (scene, slash, parameter) in [
         (with(keep, keep), "200", "200"),
         (with(reject, keep), "400", "200"),
@@ -90,7 +90,7 @@ fn settings_keep_or_reject_all_ambiguous_paths() {
     }
     // The same holds for a single route.
     let readings = PathReadings { encoded_slashes: reject, parameters: keep };
-    let scene = Scene::new(routes(&[at("/")]).guarding(readings, vec![Vec::new()]));
+    let scene = TestServer::new(routes(&[at("/")]).guarding(readings, vec![Vec::new()]));
     assert_eq!(
         (status_of(&scene, "/a%2Fb"), status_of(&scene, "/a;b")),
         ("400".to_owned(), "200".to_owned())

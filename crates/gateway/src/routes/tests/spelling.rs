@@ -30,7 +30,7 @@ fn every_spelling_of_a_path_matches_the_same_route() {
 
 #[test]
 fn handler_gets_the_path_as_sent() {
-    let scene = Scene::new(routes(&[at("/"), at("/a"), at("/p/{x}")]));
+    let scene = TestServer::new(routes(&[at("/"), at("/a"), at("/p/{x}")]));
     for (path, expected) in [
         ("//x/./%61", "0 //x/./%61"),
         ("//%61//b%2fc", "1 //b%2fc"),
@@ -47,7 +47,7 @@ fn handler_gets_the_path_as_sent() {
 #[test]
 fn ambiguous_path_gets_400() {
     for given in [&[at("/")][..], &[at("/"), at("/a")]] {
-        let scene = Scene::new(routes(given));
+        let scene = TestServer::new(routes(given));
         for path in ["/..", "/a/../../b", "/a//../b", "/a/..;/b", "/a/..%2fb", "/%", "http://h/../a"] {
             assert!(ask(&scene, &format!("GET {path}")).starts_with("HTTP/1.1 400 "), "{path}");
         }

@@ -1,21 +1,21 @@
 //! Content and its framing between clients and upstream servers of different versions.
 
-use thruway_testkit::upstream::{self, Then, Upstream};
+use thruway_testkit::upstream::{self, AfterResponse, Upstream};
 
 use super::{Client, Recorder, Script};
 use crate::gateway::Gateway;
 
 /// An upstream server that answers every request with `answer`.
 fn answering(answer: &str) -> Upstream {
-    Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 }
+    Upstream { response: answer.into(), after_response: AfterResponse::KeepOpen, ok_responses_first: 0 }
 }
 
 #[test]
 fn body_is_framed_for_the_http_version_of_the_client() {
     for upstream in [
         answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"),
-        upstream::speaks_http10(),
-        upstream::answers_properly(),
+        upstream::responds_with_http10(),
+        upstream::responds_ok(),
     ] {
         let listening = upstream.listen();
         let gateway = Gateway::to(listening.address);
@@ -32,7 +32,7 @@ fn body_is_framed_for_the_http_version_of_the_client() {
 
 #[test]
 fn http10_client_can_use_keep_alive() {
-    let listening = upstream::answers_properly().listen();
+    let listening = upstream::responds_ok().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
     for _ in 0..3 {
@@ -132,7 +132,7 @@ fn client_that_expects_100_continue_gets_it() {
 
 #[test]
 fn early_response_reaches_client_during_its_upload() {
-    let listening = upstream::refuses_content().listen();
+    let listening = upstream::rejects_request_body().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nfour");

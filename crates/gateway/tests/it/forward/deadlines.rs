@@ -59,7 +59,7 @@ fn begin(script: &Script, client: &mut Client, media_type: &str) -> super::scrip
 fn event_stream_is_exempt_from_body_idle_timeout() {
     let script = Script::start();
     let gateway = Gateway::start(ejects_after_one_failure(
-        &[script.address, upstream::refuses()],
+        &[script.address, upstream::unused_address()],
         short_content_timeout(),
     ));
     let [mut events, mut text] = [(); 2].map(|()| Client::new(gateway.address));
@@ -77,7 +77,7 @@ fn stalled_body_ejects_the_server_but_silent_event_stream_does_not() {
     for (media_type, expected) in [("text/event-stream", 0), ("text/plain", 1)] {
         // The other server is a backup and gets no requests.
         let mut config =
-            ejects_after_one_failure(&[script.address, upstream::refuses()], short_content_timeout());
+            ejects_after_one_failure(&[script.address, upstream::unused_address()], short_content_timeout());
         config.event_stream_idle = SHORT_TIMEOUT;
         config.servers[1].is_backup = true;
         let gateway = Gateway::start(config);
@@ -125,8 +125,10 @@ fn route_timeout_overrides_upstream_timeout() {
 #[test]
 fn total_timeout_counts_against_a_silent_server() {
     let backend = Backend::start(Behavior::NeverResponds);
-    let mut config =
-        ejects_after_one_failure(&[backend.address, upstream::refuses()], total_timeout(STALL_TIMEOUT));
+    let mut config = ejects_after_one_failure(
+        &[backend.address, upstream::unused_address()],
+        total_timeout(STALL_TIMEOUT),
+    );
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     assert_eq!((gateway.get().status, ejected(&gateway)), (504, 1));
@@ -136,7 +138,7 @@ fn total_timeout_counts_against_a_silent_server() {
 fn total_timeout_during_upload_does_not_count_against_the_server() {
     let script = Script::start();
     let mut config =
-        ejects_after_one_failure(&[script.address, upstream::refuses()], total_timeout(STALL_TIMEOUT));
+        ejects_after_one_failure(&[script.address, upstream::unused_address()], total_timeout(STALL_TIMEOUT));
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);
@@ -172,7 +174,8 @@ fn total_timeout_includes_waiting_in_the_queue() {
 #[test]
 fn timeout_after_long_queue_wait_does_not_count_against_server() {
     let backend = Backend::start(Behavior::NeverResponds);
-    let mut config = ejects_after_one_failure(&[backend.address, upstream::refuses()], Timeouts::default());
+    let mut config =
+        ejects_after_one_failure(&[backend.address, upstream::unused_address()], Timeouts::default());
     config.queue.timeout = Duration::from_hours(1);
     config.servers[0].requests_max = 1;
     config.servers[1].is_backup = true;
@@ -224,7 +227,7 @@ fn total_timeout_limits_retries_on_other_servers() {
 fn total_timeout_ends_an_endless_response_body() {
     let script = Script::start();
     let mut config =
-        ejects_after_one_failure(&[script.address, upstream::refuses()], total_timeout(STALL_TIMEOUT));
+        ejects_after_one_failure(&[script.address, upstream::unused_address()], total_timeout(STALL_TIMEOUT));
     config.servers[1].is_backup = true;
     let gateway = Gateway::start(config);
     let mut client = Client::new(gateway.address);

@@ -9,7 +9,7 @@ use rustix::net::listen;
 use thruway_client::{Config, Timeouts};
 use thruway_gateway::{Measured, RouteMeter, UpstreamConfig};
 use thruway_server::IntoHandler;
-use thruway_testkit::upstream::{self, Then, Upstream};
+use thruway_testkit::upstream::{self, AfterResponse, Upstream};
 
 use super::{Client, Script};
 use crate::backend::Backend;
@@ -40,13 +40,13 @@ fn failure(status: u16, error: &str) -> (u16, String) {
 #[test]
 fn failures_before_the_response_have_distinct_errors() {
     for (upstream, status, error) in [
-        (upstream::accepts_and_says_nothing(), 504, "http_response_timeout"),
-        (upstream::stalls_in_head(), 504, "http_response_timeout"),
-        (upstream::closes_without_an_answer(), 502, "connection_terminated"),
+        (upstream::accepts_without_response(), 504, "http_response_timeout"),
+        (upstream::stalls_mid_head(), 504, "http_response_timeout"),
+        (upstream::closes_without_response(), 502, "connection_terminated"),
         (upstream::closes_mid_head(), 502, "http_response_incomplete"),
-        (upstream::sends_rubbish(), 502, "http_protocol_error"),
-        (upstream::sends_a_huge_head(), 502, "http_protocol_error"),
-        (upstream::endless_interim_responses(), 502, "http_protocol_error"),
+        (upstream::sends_other_protocol(), 502, "http_protocol_error"),
+        (upstream::sends_oversized_head(), 502, "http_protocol_error"),
+        (upstream::sends_endless_interim_responses(), 502, "http_protocol_error"),
     ] {
         let name = format!("{upstream:?}");
         let listening = upstream.listen();
@@ -62,7 +62,7 @@ fn failures_before_the_response_have_distinct_errors() {
 
 #[test]
 fn refused_connection_gets_502() {
-    let address = upstream::refuses();
+    let address = upstream::unused_address();
     assert_eq!(status_and_error(only(address)), failure(502, "connection_refused"));
 }
 
@@ -86,10 +86,10 @@ fn connect_timeout_gets_504() {
 #[test]
 fn truncated_response_body_never_looks_complete() {
     for upstream in [
-        upstream::closes_mid_content(),
+        upstream::closes_mid_body(),
         upstream::closes_mid_chunk(),
-        upstream::resets_mid_content(),
-        upstream::stalls_in_content(),
+        upstream::resets_mid_body(),
+        upstream::stalls_mid_body(),
     ] {
         let name = format!("{upstream:?}");
         let listening = upstream.listen();
@@ -103,7 +103,7 @@ fn truncated_response_body_never_looks_complete() {
 
 #[test]
 fn unexpected_second_response_is_discarded() {
-    for upstream in [upstream::sends_two_answers(), upstream::sends_wrong_length()] {
+    for upstream in [upstream::sends_two_responses(), upstream::exceeds_content_length()] {
         let listening = upstream.listen();
         let gateway = Gateway::to(listening.address);
         let mut client = Client::new(gateway.address);
@@ -150,7 +150,8 @@ fn malformed_or_ambiguous_response_gets_502() {
         "X: a\0b\r\n",
     ] {
         let answer = format!("HTTP/1.1 200 OK\r\n{lines}\r\nok");
-        let upstream = Upstream { answer: answer.into(), then: Then::Hang, proper_answers: 0 };
+        let upstream =
+            Upstream { response: answer.into(), after_response: AfterResponse::Hang, ok_responses_first: 0 };
         let listening = upstream.listen();
         assert_eq!(
             status_and_error(with_short_timeouts(listening.address)),

@@ -14,7 +14,7 @@ const PROPER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
 fn idempotent_request_is_resent_if_reused_connection_is_closed() {
-    let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+    let listening = upstream::closes_on_second_request().listen();
     // This counts neither as a failure of the server nor as a retry.
     let config = UpstreamConfig::new("a", [listening.address.into()]);
     let gateway = Gateway::start(UpstreamConfig { retries_max: 0, ..config });
@@ -31,7 +31,7 @@ fn idempotent_request_is_resent_if_reused_connection_is_closed() {
 
 #[test]
 fn non_idempotent_request_is_not_resent() {
-    let listening = upstream::closes_idle_connection_just_as_it_is_reused().listen();
+    let listening = upstream::closes_on_second_request().listen();
     let gateway = Gateway::to(listening.address);
     let mut client = Client::new(gateway.address);
     assert_eq!(client.ask("GET / HTTP/1.1", "").status, 200);
@@ -100,7 +100,7 @@ fn chunked_body_and_trailers_are_resent() {
 
 #[test]
 fn buffered_body_is_resent_to_another_server() {
-    let silent = upstream::closes_without_an_answer().listen();
+    let silent = upstream::closes_without_response().listen();
     let script = Script::start();
     let mut config = UpstreamConfig::new("a", [silent.address.into(), script.address.into()]);
     config.servers[1].is_backup = true;

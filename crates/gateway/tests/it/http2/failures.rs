@@ -50,14 +50,14 @@ fn possibly_processed_request_is_resent_only_if_idempotent() {
 
 #[test]
 fn http11_server_in_http2_upstream_gets_502() {
-    let upstream = thruway_testkit::upstream::answers_properly().listen();
+    let upstream = thruway_testkit::upstream::responds_ok().listen();
     let gateway = Gateway::start(only_http2(upstream.address));
     assert_eq!(gateway.get().status, 502);
 }
 
 #[test]
 fn refused_http2_connection_gets_502() {
-    let gateway = Gateway::start(only_http2(thruway_testkit::upstream::refuses()));
+    let gateway = Gateway::start(only_http2(thruway_testkit::upstream::unused_address()));
     let got = gateway.get();
     assert_eq!((got.status, got.field("Proxy-Status")), (502, Some("thruway; error=connection_refused")));
 }
@@ -111,7 +111,7 @@ fn failed_shared_connection_counts_as_one_failure() {
     let only = only_http2(listener.local_addr().unwrap());
     let mut upstream = UpstreamConfig { tls: Some(tls), retries_max: 0, ejection, ..only };
     // An upstream never ejects its last server.
-    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
+    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::unused_address()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
     let gateway = Gateway::accepting_http2(upstream);
     let status = || gateway.upstream.server_statuses().swap_remove(0);

@@ -19,7 +19,7 @@ use thruway_client::http2::Http2Config;
 use thruway_gateway::{CheckConfig, CheckKind, UpstreamConfig, UpstreamTls};
 use thruway_net::tls::{Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
 use thruway_server::{ListenAddr, Listener, RunningServer, Server, TlsAcceptor, TlsAcceptorConfig};
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 use tokio::task::yield_now;
 
 use super::client::{connect, piece, request, run, whole};
@@ -28,7 +28,7 @@ use crate::gateway::{Gateway, until};
 
 /// A socket path that different servers use in turn, and the authority for their certificates.
 pub(super) struct TlsFixture {
-    pub(super) authority: Authority,
+    pub(super) authority: CertificateAuthority,
     directory: tempfile::TempDir,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct TlsServer(Option<RunningServer>);
 
 impl TlsFixture {
     pub(super) fn new() -> Self {
-        Self { authority: Authority::new(), directory: tempfile::tempdir().unwrap() }
+        Self { authority: CertificateAuthority::new(), directory: tempfile::tempdir().unwrap() }
     }
 
     pub(super) fn path(&self) -> PathBuf {

@@ -215,7 +215,7 @@ fn websocket_handshake_needs_get_and_a_valid_key() {
 
 /// Adds a backup server, because an upstream never ejects its last server.
 fn with_ejection(mut upstream: UpstreamConfig) -> UpstreamConfig {
-    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::refuses()));
+    let other = ServerConfig::new(UpstreamAddr::from(thruway_testkit::upstream::unused_address()));
     upstream.servers.push(ServerConfig { is_backup: true, ..other });
     let ejection = EjectionConfig { failures: 1, percent_max: 100, ..EjectionConfig::default() };
     UpstreamConfig { ejection, retries_max: 0, ..upstream }

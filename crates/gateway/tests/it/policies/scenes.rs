@@ -10,15 +10,15 @@ use thruway_server::{
     BoxError, Config, Content, ContentWriter, Handler, IntoHandler, Networks, OwnedRequest, Record, Request,
     Response, with_whole_content,
 };
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 use super::guarded;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const GET_FILE: &str = "GET /file HTTP/1.1\r\nHost: a\r\n\r\n";
 
-fn scene(policies: impl IntoIterator<Item = PolicyConfig>, handler: impl Handler) -> Scene {
-    Scene::new(guarded(policies, handler.into_handler()))
+fn scene(policies: impl IntoIterator<Item = PolicyConfig>, handler: impl Handler) -> TestServer {
+    TestServer::new(guarded(policies, handler.into_handler()))
 }
 
 fn hello() -> impl Handler {
@@ -44,7 +44,7 @@ fn statuses(bytes: &str) -> Vec<&str> {
     bytes.match_indices("HTTP/1.1 ").map(|(place, start)| &bytes[place + start.len()..][..3]).collect()
 }
 
-fn ask(client: &mut Client, bytes: &str) -> String {
+fn ask(client: &mut TestClient, bytes: &str) -> String {
     client.send(bytes).received()
 }
 
@@ -81,7 +81,7 @@ fn access_record_names_the_policy_but_response_does_not() {
         records.borrow_mut().push((record.status.as_u16(), refused));
     });
     let handler = guarded([keys_of_ada(), PolicyConfig::ContentBytesMax(4)], hello().into_handler());
-    let scene = Scene::with(handler, Config::default(), Some(take));
+    let scene = TestServer::with(handler, Config::default(), Some(take));
     let mut client = scene.connect();
     let refused = ask(&mut client, GET);
     assert!(refused.contains("\r\nProxy-Status: thruway; error=http_request_denied\r\n"), "{refused}");
@@ -161,7 +161,7 @@ async fn in_two_pieces(mut request: OwnedRequest) -> Content {
 
 #[test]
 fn permit_is_held_until_response_body_ends() {
-    let scene = Scene::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
+    let scene = TestServer::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
     let mut first = scene.connect();
     let begun = ask(&mut first, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     assert!(begun.contains("\r\n0123456789\r\n"), "{begun}");
@@ -174,7 +174,7 @@ fn permit_is_held_until_response_body_ends() {
 
 #[test]
 fn client_disconnect_during_response_releases_permit() {
-    let scene = Scene::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
+    let scene = TestServer::new(guarded([one_at_a_time()], in_two_pieces.into_handler()));
     let mut first = scene.connect();
     first.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"]);
@@ -185,7 +185,7 @@ fn client_disconnect_during_response_releases_permit() {
 #[test]
 fn client_disconnect_before_response_releases_permit() {
     let never = |_: OwnedRequest| std::future::pending::<Response>();
-    let scene = Scene::new(guarded([one_at_a_time()], never.into_handler()));
+    let scene = TestServer::new(guarded([one_at_a_time()], never.into_handler()));
     let mut first = scene.connect();
     first.send(GET);
     let mut second = scene.connect();
@@ -205,12 +205,12 @@ fn permit_is_held_until_last_response_bytes_are_sent() {
         };
         Response::text(content)
     };
-    let scene = Scene::new(guarded([one_at_a_time()], handler.into_handler()));
+    let scene = TestServer::new(guarded([one_at_a_time()], handler.into_handler()));
     for request in [GET, GET_FILE] {
         let mut slow = scene.connect();
-        slow.take_only(1000).send(request);
+        slow.set_receive_capacity(1000).send(request);
         assert_eq!(statuses(&ask(&mut scene.connect(), GET)), ["503"], "{request}");
-        slow.take_more(1 << 30);
+        slow.add_receive_capacity(1 << 30);
         assert!(slow.received_bytes().len() > 1 << 20);
         let mut other = scene.connect();
         assert_eq!(statuses(&ask(&mut other, GET)), ["200"], "{request}");

@@ -7,22 +7,22 @@
 
 use thruway_gateway::{ForwardConfig, ForwardedFields, HostRewrite, PathMatch, PathRewrite, Rewrite};
 use thruway_server::{Config, Networks, ProxyFields, TrustedProxies};
-use thruway_testkit::sight::{Seen, Sight, sight_of};
+use thruway_testkit::request_parser::{ParsedRequest, ParsedRequests, parse_requests};
 use thruway_testkit::{Random, corpus};
 
 use crate::forward::{Client, Recorded, Recorder};
 use crate::gateway::Gateway;
 
-fn recorded(request: Recorded) -> Seen {
+fn recorded(request: Recorded) -> ParsedRequest {
     (format!("{} {}", request.method, request.target), request.content)
 }
 
 /// Returns the requests that the upstream server reports, and the statuses of the gateway's own responses.
-fn upstream_requests(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>) {
+fn upstream_requests(client: &mut Client, parsed: &ParsedRequests) -> (Vec<ParsedRequest>, Vec<u16>) {
     let (mut answers, mut refusals) = (Vec::new(), Vec::new());
     loop {
         // Responses arrive in the order of the requests.
-        let request = sight.complete.get(answers.len());
+        let request = parsed.complete.get(answers.len());
         let is_to_head = request.is_some_and(|(control, _)| control.starts_with("HEAD "));
         let Some(answer) = client.next_answer(is_to_head) else { return (answers, refusals) };
         match answer.status {
@@ -34,7 +34,7 @@ fn upstream_requests(client: &mut Client, sight: &Sight) -> (Vec<Seen>, Vec<u16>
     }
 }
 
-fn parse_reported(content: &[u8]) -> Seen {
+fn parse_reported(content: &[u8]) -> ParsedRequest {
     let mut parts = content.splitn(3, |byte| *byte == b' ');
     let mut part = || String::from_utf8_lossy(parts.next().unwrap()).into_owned();
     let control = format!("{} {}", part(), part());
@@ -80,7 +80,7 @@ impl Setup {
     }
 
     /// Returns the request as the upstream server should get it.
-    fn rewritten(&self, (control, content): Seen) -> Seen {
+    fn rewritten(&self, (control, content): ParsedRequest) -> ParsedRequest {
         let (method, target) = control.split_once(' ').unwrap();
         match target {
             "*" => (control, content),
@@ -96,20 +96,20 @@ impl Setup {
 
     /// Does the same, with the bytes sent in two pieces.
     fn check_cut(&self, bytes: &[u8], first: usize) -> (usize, Vec<u16>) {
-        let mut sight = sight_of(bytes);
-        sight.complete = sight.complete.into_iter().map(|seen| self.rewritten(seen)).collect();
+        let mut parsed = parse_requests(bytes);
+        parsed.complete = parsed.complete.into_iter().map(|seen| self.rewritten(seen)).collect();
         let mut client = Client::new(self.gateway.address);
         client.send(&bytes[..first]);
         client.send(&bytes[first..]);
         client.finish();
-        let (reported, refusals) = upstream_requests(&mut client, &sight);
+        let (reported, refusals) = upstream_requests(&mut client, &parsed);
         let arrived: Vec<_> = self.recorder.take().into_iter().map(recorded).collect();
         let case = bytes.escape_ascii();
-        assert_eq!(arrived, sight.complete, "requests at the upstream server and at the gateway: {case}");
+        assert_eq!(arrived, parsed.complete, "requests at the upstream server and at the gateway: {case}");
         assert_eq!(reported, arrived, "requests in the responses and at the upstream server: {case}");
         assert_eq!(self.recorder.violations(), [""; 0], "{case}");
         assert!(
-            !sight.is_faulty || refusals.iter().any(|status| *status >= 400),
+            !parsed.is_invalid || refusals.iter().any(|status| *status >= 400),
             "no response reports the error: {case}"
         );
         (reported.len(), refusals)
@@ -134,7 +134,7 @@ fn check_random_requests(setup: &Setup, is_used: impl Fn(&[u8]) -> bool) {
     let mut random = Random::new(9112);
     let (mut forwarded, mut rejected) = (0, 0);
     for _ in 0..CASES {
-        let bytes = corpus::case(&mut random);
+        let bytes = corpus::random_requests(&mut random);
         if !is_used(&bytes) {
             continue;
         }
@@ -154,7 +154,7 @@ fn check_random_requests(setup: &Setup, is_used: impl Fn(&[u8]) -> bool) {
 fn ambiguous_request_is_rejected() {
     for (setup, head) in [Setup::new(), Setup::rewriting()]
         .iter()
-        .flat_map(|setup| corpus::AMBIGUOUS.map(|head| (setup, head)))
+        .flat_map(|setup| corpus::AMBIGUOUS_FRAMING.map(|head| (setup, head)))
     {
         let bytes = format!("POST /a HTTP/1.1\r\nHost: a\r\n{head}\r\n5\r\nGET /x\r\n0\r\n\r\n");
         let (forwarded, refusals) = setup.check(bytes.as_bytes());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{LoggingLevel, SubscriptionFilter};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions};
-use thruway_testkit::upstream::{Then, Upstream};
+use thruway_testkit::upstream::{AfterResponse, Upstream};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
@@ -157,15 +157,20 @@ async fn call_fails_if_server_ends_every_session() {
 }
 
 /// A server that answers every HTTP request in the same way.
-async fn over_http(content_type: &str, content: impl AsRef<[u8]>, then: Then) -> McpClientError {
+async fn over_http(
+    content_type: &str,
+    content: impl AsRef<[u8]>,
+    after_response: AfterResponse,
+) -> McpClientError {
     let content = content.as_ref();
-    let length = match then {
-        Then::GoOn => content.len(),
-        Then::Close => content.len() + 1,
+    let length = match after_response {
+        AfterResponse::KeepOpen => content.len(),
+        AfterResponse::Close => content.len() + 1,
         _ => 10 << 20,
     };
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
-    let upstream = Upstream { answer: [head.as_bytes(), content].concat(), then, proper_answers: 0 };
+    let upstream =
+        Upstream { response: [head.as_bytes(), content].concat(), after_response, ok_responses_first: 0 };
     failure_of(upstream).await
 }
 
@@ -199,7 +204,8 @@ fn result(id: &Value) -> String {
 async fn unanswered_call_times_out() {
     let client = on_stream(|_| Vec::new()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
-    let silent = Upstream { answer: Vec::new(), then: Then::Hang, proper_answers: 0 };
+    let silent =
+        Upstream { response: Vec::new(), after_response: AfterResponse::Hang, ok_responses_first: 0 };
     assert_eq!(failure_of_endless(silent).await, McpClientError::TimedOut);
 }
 
@@ -245,9 +251,15 @@ async fn answer_with_wrong_id_is_not_accepted() {
     let client = on_stream(|_| format!("{}\n", result(&json!(99))).into_bytes()).with_timeout(SHORT);
     assert_eq!(call(&client).await, Err(McpClientError::TimedOut));
     let other = result(&json!("1"));
-    assert_eq!(over_http("application/json", &other, Then::GoOn).await, McpClientError::MessageInvalid);
+    assert_eq!(
+        over_http("application/json", &other, AfterResponse::KeepOpen).await,
+        McpClientError::MessageInvalid
+    );
     let event = format!("data: {other}\n\n");
-    assert_eq!(over_http("text/event-stream", event, Then::GoOn).await, McpClientError::MessageInvalid);
+    assert_eq!(
+        over_http("text/event-stream", event, AfterResponse::KeepOpen).await,
+        McpClientError::MessageInvalid
+    );
 }
 
 #[tokio::test]
@@ -265,7 +277,7 @@ async fn invalid_result_fails_call_with_short_reason() {
         let sent = answer.clone();
         let client = on_stream(move |_| format!("{sent}\n").into_bytes());
         assert!(matches!(call(&client).await, Err(McpClientError::ResultInvalid(_))), "{answer}");
-        let error = over_http("application/json", answer, Then::GoOn).await;
+        let error = over_http("application/json", answer, AfterResponse::KeepOpen).await;
         assert!(matches!(&error, McpClientError::ResultInvalid(reason) if reason.len() <= 300), "{error}");
     }
 }
@@ -299,7 +311,7 @@ async fn oversized_message_is_rejected_and_next_one_is_read() {
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
     client.call_tool("other", json!({})).await.unwrap();
     for content_type in ["application/json", "text/event-stream"] {
-        let error = over_http(content_type, format!("data: {oversized}"), Then::Repeat).await;
+        let error = over_http(content_type, format!("data: {giant}"), AfterResponse::RepeatResponse).await;
         assert_eq!(error, McpClientError::MessageTooLarge, "{content_type}");
     }
 }
@@ -337,7 +349,11 @@ async fn event_stream_without_answer_ends_with_call_timeout() {
     let event = format!("data: {notification}\n\n");
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned();
     let answer = head + &event.repeat(1000);
-    let endless = Upstream { answer: answer.into_bytes(), then: Then::Hang, proper_answers: 0 };
+    let endless = Upstream {
+        response: answer.into_bytes(),
+        after_response: AfterResponse::Hang,
+        ok_responses_first: 0,
+    };
     assert_eq!(failure_of_endless(endless).await, McpClientError::TimedOut);
 }
 
@@ -347,28 +363,34 @@ async fn truncated_or_empty_response_fails_the_call() {
     for (content_type, content) in
         [("application/json", half.to_owned()), ("text/event-stream", format!("data: {half}"))]
     {
-        let error = over_http(content_type, content, Then::Close).await;
+        let error = over_http(content_type, content, AfterResponse::Close).await;
         assert!(matches!(error, McpClientError::Http(_)), "{content_type}: {error}");
     }
     let comment = ": nothing\n\n";
-    assert_eq!(over_http("text/event-stream", comment, Then::GoOn).await, McpClientError::Closed);
+    assert_eq!(
+        over_http("text/event-stream", comment, AfterResponse::KeepOpen).await,
+        McpClientError::Closed
+    );
 }
 
 #[tokio::test]
 async fn response_that_is_not_json_rpc_fails_the_call() {
     for content in ["", "rubbish", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":1}", "\u{0}"] {
-        let error = over_http("application/json", content, Then::GoOn).await;
+        let error = over_http("application/json", content, AfterResponse::KeepOpen).await;
         assert_eq!(error, McpClientError::MessageInvalid, "{content:?}");
     }
-    assert!(matches!(over_http("text/html", "<html>", Then::GoOn).await, McpClientError::Status(_)));
+    assert!(matches!(
+        over_http("text/html", "<html>", AfterResponse::KeepOpen).await,
+        McpClientError::Status(_)
+    ));
     let client = on_stream(|_| b"rubbish\n".repeat(5000));
     assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid));
     assert_eq!(call(&client).await, Err(McpClientError::MessageInvalid), "the stream stays unusable");
 }
 
 #[tokio::test]
-async fn call_to_unreachable_server_fails() {
-    let address = thruway_testkit::upstream::refuses();
+async fn who_is_not_there_is_told() {
+    let address = thruway_testkit::upstream::unused_address();
     let client = builder().http(&format!("http://{address}/mcp"));
     assert!(matches!(call(&client).await, Err(McpClientError::Http(_))));
     let client = builder().http("nonsense");
@@ -383,7 +405,8 @@ async fn call_to_unreachable_server_fails() {
 async fn client_does_not_follow_redirect() {
     let answer =
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other.example/\r\nContent-Length: 0\r\n\r\n";
-    let redirecting = Upstream { answer: answer.into(), then: Then::GoOn, proper_answers: 0 };
+    let redirecting =
+        Upstream { response: answer.into(), after_response: AfterResponse::KeepOpen, ok_responses_first: 0 };
     assert!(
         matches!(failure_of(redirecting).await, McpClientError::Status(status) if status.as_u16() == 307)
     );

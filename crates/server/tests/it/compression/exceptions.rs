@@ -2,7 +2,7 @@
 
 use thruway_server::layers::{Compression, Layered};
 use thruway_server::{Content, FieldLinesBuf, Response, StatusCode};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::{CODINGS, Reply, TEXT, compressed, get, streamed, text};
 
@@ -120,7 +120,7 @@ fn error_responses_are_compressed() {
 
 #[test]
 fn http10_client_gets_uncompressed_body() {
-    let scene = Scene::new(compressed(|| text(2000)));
+    let scene = TestServer::new(compressed(|| text(2000)));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.0\r\n{ACCEPT}\r\n"));
     let reply = Reply::of(&client.received_bytes());
@@ -130,7 +130,7 @@ fn http10_client_gets_uncompressed_body() {
 
 #[test]
 fn tunnels_are_not_compressed() {
-    let scene = Scene::new(compressed(|| {
+    let scene = TestServer::new(compressed(|| {
         Response::upgrade("echo", |_| async {}).with_field("Content-Type", "text/plain")
     }));
     let mut client = scene.connect();
@@ -145,7 +145,7 @@ fn request_bodies_are_not_decompressed() {
         assert_eq!(request.field("content-encoding").unwrap(), "gzip");
         Response::ok(FieldLinesBuf::new(), request.content().to_vec())
     });
-    let scene = Scene::new(handler);
+    let scene = TestServer::new(handler);
     let mut client = scene.connect();
     client
         .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\0\0\0");

@@ -1,7 +1,7 @@
 //! Header fields of compressed responses.
 
 use thruway_server::{Content, Response, StatusCode};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::{Reply, TEXT, compressed, get, streamed, text};
 
@@ -47,7 +47,7 @@ fn vary_accept_encoding_is_not_repeated() {
     for (value, vary_lines) in
         [("Accept-Encoding", 1), ("Origin, accept-encoding", 1), ("*", 1), ("Origin", 2)]
     {
-        let scene = Scene::new(compressed(move || Response::text(text(2000)).with_field("Vary", value)));
+        let scene = TestServer::new(compressed(move || Response::text(text(2000)).with_field("Vary", value)));
         for fields in [ACCEPT, ""] {
             let mut client = scene.connect();
             client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -67,7 +67,7 @@ fn head_response_has_headers_of_get_except_framing() {
     ];
     for body in bodies {
         for fields in [ACCEPT, ""] {
-            let scene = Scene::new(compressed(body));
+            let scene = TestServer::new(compressed(body));
             let lines = |method: &str| {
                 let mut client = scene.connect();
                 client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -88,7 +88,7 @@ fn head_response_has_headers_of_get_except_framing() {
 fn head_response_with_left_out_body_has_compression_headers() {
     for length in [Some(2000), None] {
         let handler = move || Response::ok(TEXT, Content::left_out(length)).with_field("ETag", "\"a\"");
-        let mut client = Scene::new(compressed(handler)).connect();
+        let mut client = TestServer::new(compressed(handler)).connect();
         client.send(format!("HEAD / HTTP/1.1\r\nHost: a\r\n{ACCEPT}\r\n"));
         let reply = Reply::of(&client.received_bytes());
         assert_eq!((reply.field("Content-Encoding"), reply.field("Vary")), ("br", "Accept-Encoding"));
@@ -106,7 +106,7 @@ fn not_modified_response_repeats_entity_tag_of_client() {
         ("If-None-Match: \"a\"\r\n", "\"a\""),
         ("", "\"a\""),
     ] {
-        let mut client = Scene::new(compressed(not_modified)).connect();
+        let mut client = TestServer::new(compressed(not_modified)).connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{ACCEPT}{condition}\r\n"));
         let head = client.received();
         assert!(head.contains(&format!("\r\nETag: {tag}\r\n")), "{head}");

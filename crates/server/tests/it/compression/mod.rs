@@ -12,7 +12,7 @@ use bytes::Bytes;
 use thruway_server::layers::{Compression, Layered};
 use thruway_server::{Content, FieldLinesBuf, IntoHandler, Response};
 use thruway_testkit::Random;
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 /// A response with its chunks joined.
 struct Reply {
@@ -118,14 +118,14 @@ fn compressed<M>(handler: impl IntoHandler<M>) -> Layered {
 }
 
 /// Sends a GET with these field lines on `client` and returns the response.
-fn fetch(client: &mut Client, fields: &str) -> Reply {
+fn fetch(client: &mut TestClient, fields: &str) -> Reply {
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     Reply::of(&client.received_bytes())
 }
 
 /// Sends a GET with these field lines to a new server with `handler` and returns the response.
 fn get<M>(handler: impl IntoHandler<M>, fields: &str) -> Reply {
-    fetch(&mut Scene::new(handler).connect(), fields)
+    fetch(&mut TestServer::new(handler).connect(), fields)
 }
 
 /// Returns compressible text of about `bytes` bytes.

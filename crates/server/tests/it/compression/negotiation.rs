@@ -4,7 +4,7 @@ use thruway_server::ContentCoding;
 use thruway_server::layers::{Compression, Layered};
 
 use super::{CODINGS, compressed, fetch, get, text};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 fn coding_for(compression: Compression, accept: &str) -> String {
     let handler = Layered::new(|| text(2000)).layer(compression);
@@ -73,7 +73,7 @@ fn valid_compression_levels_work_and_others_panic() {
 
 #[test]
 fn reused_compressor_keeps_no_state() {
-    let scene = Scene::new(compressed(|request: &thruway_server::Request| {
+    let scene = TestServer::new(compressed(|request: &thruway_server::Request| {
         let length: usize = request.query_string().unwrap().parse().unwrap();
         text(length)
     }));

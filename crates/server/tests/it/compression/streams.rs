@@ -14,7 +14,7 @@ use thruway_server::{
     AtDrain, BoxError, Content, ContentStream, FieldLinesBuf, Files, Piece, Response, Router,
 };
 use thruway_testkit::Random;
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::{CODINGS, Reply, TEXT, compressed, decode, fetch, get, streamed, text};
 
@@ -53,7 +53,7 @@ fn files_are_compressed_unless_precompressed_file_exists() {
     write("small.txt", &text(3000));
     write("beside.txt", &text(3000));
     write("beside.txt.gz", "not really gzip");
-    let scene = Scene::new(compressed(Files::new(directory.path()).unwrap().encoded_above(true)));
+    let scene = TestServer::new(compressed(Files::new(directory.path()).unwrap().encoded_above(true)));
     let get = |path: &str, fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -83,7 +83,7 @@ fn compressed_download_is_not_resumed_with_plain_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let content = text(100_000);
     std::fs::write(directory.path().join("a.txt"), &content).unwrap();
-    let scene = Scene::new(compressed(Files::new(directory.path()).unwrap()));
+    let scene = TestServer::new(compressed(Files::new(directory.path()).unwrap()));
     let get = |fields: &str| {
         let mut client = scene.connect();
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -187,7 +187,7 @@ fn compressed_body_of_failed_source_does_not_look_complete() {
         tap.send(text(30_000));
         tap.push(Some(Err("broken".into())));
         let source = tap.clone();
-        let scene = Scene::new(compressed(move || source.response()));
+        let scene = TestServer::new(compressed(move || source.response()));
         let mut client = scene.connect();
         let reply = fetch(&mut client, &accept(coding));
         assert!(!reply.is_complete && !decode(coding, &reply.content).1, "{coding}");
@@ -226,13 +226,13 @@ impl ContentStream for Noise {
 fn poll_meanwhile_is_called_on_compressed_body_with_attached_guard() {
     let meanwhile = Arc::new(AtomicUsize::new(0));
     let counted = meanwhile.clone();
-    let scene = Scene::new(compressed(move || {
+    let scene = TestServer::new(compressed(move || {
         let noise = Noise(Random::new(7), counted.clone());
         Response::ok(TEXT, Content::from_content_stream(noise)).holding(())
     }));
     let mut client = scene.connect();
-    client.take_only(1000).send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
-    scene.pass(Duration::from_secs(1));
+    client.set_receive_capacity(1000).send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    scene.advance_time(Duration::from_secs(1));
     assert!(meanwhile.load(Ordering::Relaxed) > 0);
 }
 
@@ -242,7 +242,7 @@ fn trailers_follow_compressed_body() {
     tap.send(text(1000));
     tap.push(Some(Ok(Piece::Trailers(FieldLinesBuf::from_static("X-Checked: yes\r\n")))));
     tap.push(None);
-    let scene = Scene::new(compressed(move || tap.response()));
+    let scene = TestServer::new(compressed(move || tap.response()));
     let mut client = scene.connect();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
     let bytes = client.received_bytes();
@@ -256,7 +256,7 @@ fn each_compressed_event_is_flushed_at_once() {
         let tap = Tap::default();
         let source = tap.clone();
         let events = Compression::new().types(["text/event-stream"]).unwrap();
-        let scene = Scene::new(Layered::new(move || source.events()).layer(events));
+        let scene = TestServer::new(Layered::new(move || source.events()).layer(events));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         let mut received = client.received_bytes();
@@ -283,7 +283,7 @@ fn drain_completes_compressed_event_stream() {
         tap.send("data: one\n\n");
         let source = tap.clone();
         let events = Compression::new().types(["text/event-stream"]).unwrap();
-        let scene = Scene::new(Layered::new(move || source.events()).layer(events));
+        let scene = TestServer::new(Layered::new(move || source.events()).layer(events));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         scene.drain();
@@ -298,26 +298,26 @@ fn compressed_data_of_slow_source_is_flushed_after_delay() {
     for coding in CODINGS {
         let tap = Tap::default();
         let source = tap.clone();
-        let scene = Scene::new(compressed(move || source.response()));
+        let scene = TestServer::new(compressed(move || source.response()));
         let mut client = scene.connect();
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         let mut received = client.received_bytes();
-        let mut decoded = |client: &mut thruway_testkit::scene::Client| {
+        let mut decoded = |client: &mut thruway_testkit::test_server::TestClient| {
             received.extend(client.received_bytes());
             decode(coding, &Reply::of(&received).content).0
         };
         tap.send("first line\n");
         assert_eq!(decoded(&mut client), b"", "{coding}: the server waits briefly for more data");
-        scene.pass(Duration::from_millis(200));
+        scene.advance_time(Duration::from_millis(200));
         assert_eq!(decoded(&mut client), b"first line\n", "{coding}");
-        scene.pass(Duration::from_secs(5));
+        scene.advance_time(Duration::from_secs(5));
         let writes = client.writes();
-        scene.pass(Duration::from_secs(5));
+        scene.advance_time(Duration::from_secs(5));
         client.run();
         assert_eq!(client.writes(), writes, "the server sends nothing without new data");
         tap.send("second line\n");
         client.run();
-        scene.pass(Duration::from_millis(200));
+        scene.advance_time(Duration::from_millis(200));
         assert_eq!(decoded(&mut client), b"first line\nsecond line\n", "{coding}");
         tap.push(None);
         assert_eq!(decoded(&mut client), b"first line\nsecond line\n");
@@ -328,7 +328,7 @@ fn compressed_data_of_slow_source_is_flushed_after_delay() {
 fn server_does_not_compress_ahead_of_client_that_does_not_read() {
     let taken = Arc::new(Mutex::new(0_usize));
     let count = taken.clone();
-    let scene = Scene::new(compressed(move || {
+    let scene = TestServer::new(compressed(move || {
         let (count, mut random) = (count.clone(), Random::new(5));
         let pieces = std::iter::from_fn(move || {
             *count.lock().unwrap() += 50_000;
@@ -339,11 +339,11 @@ fn server_does_not_compress_ahead_of_client_that_does_not_read() {
     for coding in CODINGS {
         *taken.lock().unwrap() = 0;
         let mut client = scene.connect();
-        client.take_only(100_000);
+        client.set_receive_capacity(100_000);
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accept(coding)));
         let at_first = *taken.lock().unwrap();
         assert!(at_first < 1_000_000, "{coding}: {at_first}");
-        client.take_more(1_000_000);
+        client.add_receive_capacity(1_000_000);
         let more = *taken.lock().unwrap() - at_first;
         assert!((900_000..2_000_000).contains(&more), "{coding}: {more}");
         client.reset();
@@ -357,8 +357,8 @@ fn streams_max_limits_compressed_streams() {
         let tap = tap.clone();
         router.get(&format!("/{i}"), move || tap.response())
     });
-    let scene = Scene::new(Layered::new(router).layer(Compression::new().streams_max(2)));
-    let coding_of = |client: &mut thruway_testkit::scene::Client, path: usize| {
+    let scene = TestServer::new(Layered::new(router).layer(Compression::new().streams_max(2)));
+    let coding_of = |client: &mut thruway_testkit::test_server::TestClient, path: usize| {
         client.send(format!("GET /{path} HTTP/1.1\r\nHost: a\r\n{}\r\n", accept("gzip")));
         let head = String::from_utf8(client.received_bytes()).unwrap();
         assert!(head.contains("\r\nVary: Accept-Encoding\r\n"));

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thruway_server::{Config, Http2Limits, OwnedRequest, Response};
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 use super::frames::*;
 use crate::gate::Gates;
 
 /// Returns a server with a handler that waits until its gate is opened, and the number of its calls.
-fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
+fn scene(limits: Http2Limits) -> (TestServer, Gates, Arc<AtomicUsize>) {
     let (gates, calls) = (Gates::default(), Arc::new(AtomicUsize::new(0)));
     let (handler, counted) = (gates.clone(), calls.clone());
     let handle = move |request: OwnedRequest| {
@@ -19,14 +19,14 @@ fn scene(limits: Http2Limits) -> (Scene, Gates, Arc<AtomicUsize>) {
         handler.clone().answer(request)
     };
     let config = Config { http2: limits, ..Config::default() };
-    (Scene::with_config(handle, config), gates, calls)
+    (TestServer::with_config(handle, config), gates, calls)
 }
 
 /// Returns the bytes that a client sends in the given iteration.
 type Piece = fn(u32) -> Vec<u8>;
 
 /// Sends pieces until the server ends the connection. Returns their number and the error code of GOAWAY.
-fn send_until_end(client: &mut Client, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<u32>) {
+fn send_until_end(client: &mut TestClient, piece: impl Fn(u32) -> Vec<u8>) -> (u32, Option<u32>) {
     let mut last = None;
     for n in 0..20_000 {
         client.send(piece(n));
@@ -79,9 +79,9 @@ fn each_kind_of_flood_ends_the_connection() {
 fn flooding_client_that_does_not_read_is_disconnected() {
     let (scene, ..) = scene(Http2Limits::default());
     let mut client = connect_http2(&scene);
-    client.take_only(0).send(frame(PING, 0, 0, b"12345678").repeat(2000));
+    client.set_receive_capacity(0).send(frame(PING, 0, 0, b"12345678").repeat(2000));
     assert!(!client.is_closed());
-    scene.pass(Config::default().timeouts.write_stall + Duration::from_secs(1));
+    scene.advance_time(Config::default().timeouts.write_stall + Duration::from_secs(1));
     assert!(client.is_closed());
 }
 
@@ -176,7 +176,7 @@ fn body_beyond_flow_control_window_is_an_error() {
 
 #[test]
 fn well_behaved_client_never_triggers_flood_guard() {
-    let scene = Scene::new(|| Response::text("ok"));
+    let scene = TestServer::new(|| Response::text("ok"));
     let mut client = connect_http2(&scene);
     for n in 0..5000 {
         client.send(request(2 * n + 1, &get("/"))).send(frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\x02"));
@@ -192,7 +192,7 @@ fn well_behaved_client_never_triggers_flood_guard() {
 fn server_stops_reading_when_unsent_resets_pile_up() {
     let (scene, ..) = scene(Http2Limits { flood_guard: u32::MAX, ..Http2Limits::default() });
     let mut client = connect_http2(&scene);
-    client.take_only(0);
+    client.set_receive_capacity(0);
     let piece = |n: u32| {
         let stream = 2 * n + 1;
         let overflow = frame(WINDOW_UPDATE, 0, stream, b"\x7f\xff\xff\xff");

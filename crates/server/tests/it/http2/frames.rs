@@ -1,6 +1,6 @@
 //! Raw frames, for client behavior that no library supports.
 
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
@@ -117,8 +117,8 @@ pub(crate) fn open_request(stream: u32, lines: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Returns a client that has exchanged the HTTP/2 preface and settings with the server.
-pub(crate) fn connect_http2(scene: &Scene) -> Client {
-    let mut client = scene.connect_recognised();
+pub(crate) fn connect_http2(scene: &TestServer) -> TestClient {
+    let mut client = scene.connect_detecting_protocol();
     client.send(PREFACE).send(frame(SETTINGS, 0, 0, b""));
     let kinds: Vec<_> = received(&mut client).iter().map(|frame| (frame.kind, frame.flags)).collect();
     assert_eq!(kinds[0], (SETTINGS, 0));
@@ -128,7 +128,7 @@ pub(crate) fn connect_http2(scene: &Scene) -> Client {
 }
 
 /// Returns the frames received so far.
-pub(crate) fn received(client: &mut Client) -> Vec<Frame> {
+pub(crate) fn received(client: &mut TestClient) -> Vec<Frame> {
     let bytes = client.received_bytes();
     let mut rest = &bytes[..];
     let mut frames = Vec::new();

@@ -8,28 +8,28 @@ use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest, handshake};
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
-use thruway_testkit::scene::{Client, Scene};
+use thruway_testkit::test_server::{TestClient, TestServer};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 /// Both ends of the connection, and the pipe between them.
 pub(crate) struct H2Client {
-    client: Client,
+    client: TestClient,
     far: DuplexStream,
     connection: Option<Connection<DuplexStream>>,
     send: SendRequest<Bytes>,
 }
 
 impl H2Client {
-    pub(crate) fn connect(scene: &Scene) -> Self {
-        Self::over(scene.connect_recognised())
+    pub(crate) fn connect(scene: &TestServer) -> Self {
+        Self::over(scene.connect_detecting_protocol())
     }
 
     /// Connects while the server already has the maximum number of connections.
-    pub(crate) fn connect_over_limit(scene: &Scene) -> Self {
-        Self::over(scene.connect_recognised_over_limit())
+    pub(crate) fn connect_over_limit(scene: &TestServer) -> Self {
+        Self::over(scene.connect_detecting_protocol_over_limit())
     }
 
-    fn over(client: Client) -> Self {
+    fn over(client: TestClient) -> Self {
         let (near, far) = duplex(PIPE_BYTES);
         let Poll::Ready(Ok((send, connection))) = poll(&mut pin!(handshake(near))) else {
             panic!("the client handshake should not wait for the server")
@@ -147,7 +147,7 @@ impl H2Client {
     }
 
     /// Returns the server's end.
-    pub(crate) fn server(&mut self) -> &mut Client {
+    pub(crate) fn server(&mut self) -> &mut TestClient {
         &mut self.client
     }
 }

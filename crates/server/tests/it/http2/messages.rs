@@ -13,7 +13,7 @@ use thruway_server::{
     BoxError, Config, Content, ContentStream, OwnedRequest, Piece, Record, Request, Response, Router,
     StatusCode, Tower, Version, send_interim,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::frames::{self, DATA, connect_http2, received};
 use super::library::{H2Client, get, post, send_some};
@@ -21,7 +21,7 @@ use crate::gate::Gates;
 
 #[test]
 fn handler_sees_http2_request_like_http1_request() {
-    let scene = Scene::new(|request: &Request| {
+    let scene = TestServer::new(|request: &Request| {
         let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
         let head = format!("{request} {} {}\n", request.version(), request.host());
         Response::text(head + &lines.collect::<String>())
@@ -43,7 +43,7 @@ fn handler_sees_http2_request_like_http1_request() {
 /// The library flushes after each request that it returns. So each response was once a write of its own.
 #[test]
 fn simultaneous_responses_are_sent_in_one_write() {
-    let scene = Scene::new(|| Response::text("hello"));
+    let scene = TestServer::new(|| Response::text("hello"));
     let mut client = connect_http2(&scene);
     let before = client.writes();
     let requests: Vec<u8> = (0..50).flat_map(|n| frames::request(2 * n + 1, &frames::get("/"))).collect();
@@ -55,7 +55,7 @@ fn simultaneous_responses_are_sent_in_one_write() {
 #[test]
 fn response_has_headers_of_http1_except_connection() {
     let scene =
-        Scene::new(|| Response::text("hello").with_field("X-Field", "value").with_connection_upgrade());
+        TestServer::new(|| Response::text("hello").with_field("X-Field", "value").with_connection_upgrade());
     let (head, content, trailers) = H2Client::connect(&scene).get("/");
     assert_eq!((head.status().as_u16(), content.as_str()), (200, "hello"));
     let field = |name: &str| head.headers().get(name).map(|value| value.to_str().unwrap());
@@ -77,7 +77,7 @@ fn cached_response_heads_have_correct_length_and_date() {
         .get("/dated", || Response::text("ok").with_field("Date", "once"))
         .get("/unmeasured", || Response::text(Content::from_content_stream(WithTrailers(Vec::new()))))
         .get("/missing", || Response::text("no").with_status(StatusCode::NOT_FOUND));
-    let scene = Scene::new(router);
+    let scene = TestServer::new(router);
     let mut library = H2Client::connect(&scene);
     let (text, page) = ("text/plain; charset=utf-8", "text/html; charset=utf-8");
     for now in ["Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:02 GMT"] {
@@ -101,20 +101,20 @@ fn cached_response_heads_have_correct_length_and_date() {
                 "{path}"
             );
         }
-        scene.pass(Duration::from_secs(2));
+        scene.advance_time(Duration::from_secs(2));
     }
 }
 
 #[test]
 fn long_response_header_is_delivered() {
-    let scene = Scene::new(|| Response::text("ok").with_field("X-Long", "a".repeat(1 << 20)));
+    let scene = TestServer::new(|| Response::text("ok").with_field("X-Long", "a".repeat(1 << 20)));
     let (head, content, _) = H2Client::connect(&scene).get("/");
     assert_eq!((head.headers()["x-long"].len(), content.as_str()), (1 << 20, "ok"));
 }
 
 #[test]
 fn server_header_of_handler_is_not_duplicated() {
-    let scene = Scene::new(|| Response::text("").with_field("Server", "other"));
+    let scene = TestServer::new(|| Response::text("").with_field("Server", "other"));
     let (head, ..) = H2Client::connect(&scene).get("/");
     let servers: Vec<_> = head.headers().get_all("server").iter().collect();
     assert_eq!(servers, ["other"]);
@@ -123,7 +123,7 @@ fn server_header_of_handler_is_not_duplicated() {
 
 #[test]
 fn head_response_has_content_length_but_no_body() {
-    let scene = Scene::new(|_: &Request| "hello");
+    let scene = TestServer::new(|_: &Request| "hello");
     let mut library = H2Client::connect(&scene);
     let request = http::Request::head("http://a.example/").body(()).unwrap();
     let (response, _) = library.begin(request, true);
@@ -135,13 +135,13 @@ fn head_response_has_content_length_but_no_body() {
 /// response.
 #[test]
 fn response_with_left_out_body_ends_its_stream() {
-    let scene = Scene::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));
+    let scene = TestServer::new(|| Response::new(StatusCode::OK).with_content(Content::left_out(None)));
     assert_eq!(H2Client::connect(&scene).get("/").1, "");
 }
 
 #[test]
 fn options_asterisk_request_is_accepted() {
-    let scene = Scene::new(|request: &Request| Response::text(format!("{request}")));
+    let scene = TestServer::new(|request: &Request| Response::text(format!("{request}")));
     let mut client = connect_http2(&scene);
     let lines = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), (":authority", "a.example")];
     client.send(frames::request(1, &lines));
@@ -164,7 +164,7 @@ impl ContentStream for WithTrailers {
 
 #[test]
 fn trailers_work_in_both_directions() {
-    let scene = Scene::new(|mut request: OwnedRequest| async move {
+    let scene = TestServer::new(|mut request: OwnedRequest| async move {
         let content = request.content().collect(100).await.unwrap();
         let trailers = request.content().take_trailers().unwrap();
         let value = trailers.field("x-checksum").unwrap().as_bytes().to_vec();
@@ -189,7 +189,7 @@ fn trailers_work_in_both_directions() {
 fn interim_response_is_sent_before_final_response() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| {
+    let scene = TestServer::new(move |request: OwnedRequest| {
         let gates = handler.clone();
         async move {
             send_interim(&Response::new(StatusCode::EARLY_HINTS).with_field("Link", "</a.css>"));
@@ -208,7 +208,7 @@ fn interim_response_is_sent_before_final_response() {
 fn client_gets_100_continue_when_handler_reads_body() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |mut request: OwnedRequest| {
+    let scene = TestServer::new(move |mut request: OwnedRequest| {
         let gates = handler.clone();
         async move {
             gates.pass("read").await;
@@ -231,7 +231,7 @@ fn client_gets_100_continue_when_handler_reads_body() {
 fn concurrent_streams_are_answered_in_any_order() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut library = H2Client::connect(&scene);
     let paths: Vec<_> = (0..100).map(|n| format!("/{n}")).collect();
     let mut responses: Vec<_> = paths.iter().map(|path| library.begin(get(path), true).0).collect();
@@ -249,7 +249,7 @@ fn concurrent_streams_are_answered_in_any_order() {
 fn client_reset_cancels_only_its_handler() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+    let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
     let mut library = H2Client::connect(&scene);
     let (first, mut to) = library.begin(get("/first"), true);
     let (second, _) = library.begin(get("/second"), true);
@@ -266,7 +266,7 @@ fn client_reset_cancels_only_its_handler() {
 fn unread_body_blocks_only_its_own_stream() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |mut request: OwnedRequest| {
+    let scene = TestServer::new(move |mut request: OwnedRequest| {
         let gates = handler.clone();
         async move {
             let path = request.path().to_owned();
@@ -314,7 +314,7 @@ fn server_produces_no_more_body_than_client_reads() {
     }
     let made_max = Arc::new(AtomicUsize::new(0));
     let of_handler = made_max.clone();
-    let scene = Scene::new(move || {
+    let scene = TestServer::new(move || {
         let endless = Endless { made: 0, made_max: of_handler.clone() };
         Response::new(StatusCode::OK).with_content(Content::from_content_stream(endless))
     });
@@ -332,7 +332,7 @@ fn server_produces_no_more_body_than_client_reads() {
 
 #[test]
 fn large_body_arrives_complete() {
-    let scene = Scene::new(|_: &Request| "0123456789".repeat(100_000));
+    let scene = TestServer::new(|_: &Request| "0123456789".repeat(100_000));
     let (head, content, _) = H2Client::connect(&scene).get("/");
     assert_eq!(head.headers()["content-length"], "1000000");
     assert_eq!(content, "0123456789".repeat(100_000));
@@ -344,7 +344,7 @@ fn file_arrives_complete() {
     let content = "0123456789".repeat(20_000);
     std::fs::write(folder.path().join("a.txt"), &content).unwrap();
     let files = thruway_server::Files::new(folder.path()).unwrap();
-    let scene = Scene::new(Router::new().mount("/files", files));
+    let scene = TestServer::new(Router::new().mount("/files", files));
     let (head, received, _) = H2Client::connect(&scene).get("/files/a.txt");
     assert_eq!(head.headers()["content-length"], "200000");
     assert!(received == content);
@@ -352,7 +352,7 @@ fn file_arrives_complete() {
 
 #[test]
 fn failed_body_resets_only_its_stream() {
-    let scene = Scene::new(|request: &Request| match request.path() {
+    let scene = TestServer::new(|request: &Request| match request.path() {
         "/fails" => Response::new(StatusCode::OK).with_content(Content::written_by(|mut to| async move {
             to.write("some").await;
             Err("it fails".into())
@@ -368,7 +368,7 @@ fn failed_body_resets_only_its_stream() {
 
 #[test]
 fn handler_panic_gives_500_and_keeps_connection() {
-    let scene = Scene::new(|request: &Request| match request.path() {
+    let scene = TestServer::new(|request: &Request| match request.path() {
         "/panics" => panic!("on purpose"),
         _ => Response::text("ok"),
     });
@@ -394,7 +394,7 @@ fn http2_requests_are_recorded_with_outcome() {
     let gates = Gates::default();
     let handler = gates.clone();
     let handle = move |request: OwnedRequest| handler.clone().answer(request);
-    let scene = Scene::with(handle, Config::default(), Some(Box::new(record)));
+    let scene = TestServer::with(handle, Config::default(), Some(Box::new(record)));
     let mut library = H2Client::connect(&scene);
     gates.open("/first");
     library.get("/first");
@@ -412,7 +412,7 @@ fn axum_application_works_over_http2() {
     let app = axum::Router::new()
         .route("/hello/{name}", axum::routing::get(|path: axum::extract::Path<String>| async move { path.0 }))
         .route("/echo", axum::routing::post(|body: String| async move { body }));
-    let scene = Scene::new(Tower::new(app));
+    let scene = TestServer::new(Tower::new(app));
     let mut library = H2Client::connect(&scene);
     let (head, content, _) = library.get("/hello/world");
     assert_eq!((head.headers()["server"].as_bytes(), content.as_str()), (&b"thruway"[..], "world"));

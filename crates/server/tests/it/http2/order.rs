@@ -1,12 +1,12 @@
 //! Frames of invalid sizes, on invalid streams, and in invalid order (RFC 9113 §4 to §6).
 
 use thruway_server::{Request, Response};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::frames::*;
 
-fn scene() -> Scene {
-    Scene::new(|request: &Request| Response::text(format!("{request}")))
+fn scene() -> TestServer {
+    TestServer::new(|request: &Request| Response::text(format!("{request}")))
 }
 
 /// Sends `bytes` on a new connection and returns the error code with which the server ends it.

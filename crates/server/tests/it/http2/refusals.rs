@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use thruway_server::{Config, Limits, OwnedRequest, Record, Request, Response};
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::frames::*;
 use crate::gate::Gates;
 
 /// Returns a server that responds with the request line.
-fn scene() -> Scene {
-    Scene::new(|request: &Request| Response::text(format!("{request}")))
+fn scene() -> TestServer {
+    TestServer::new(|request: &Request| Response::text(format!("{request}")))
 }
 
 /// Returns the fields of a request with one additional field.
@@ -118,7 +118,7 @@ fn invalid_header_resets_only_its_stream() {
     for (name, value) in INVALID_FIELDS {
         let gates = Gates::default();
         let handler = gates.clone();
-        let scene = Scene::new(move |request: OwnedRequest| handler.clone().answer(request));
+        let scene = TestServer::new(move |request: OwnedRequest| handler.clone().answer(request));
         let mut client = connect_http2(&scene);
         client.send(request(1, &get("/open")));
         let lines = if name == ":method" { replacing(name, Some(value)) } else { with(name, value) };
@@ -137,7 +137,7 @@ fn invalid_header_resets_only_its_stream() {
 /// and after it.
 #[test]
 fn invalid_header_keeps_hpack_table_in_sync() {
-    let scene = Scene::new(|request: &Request| {
+    let scene = TestServer::new(|request: &Request| {
         let value =
             |name| request.field(name).and_then(|value| value.as_str()).unwrap_or("nothing").to_owned();
         Response::text(format!("{} {}", value("x-before"), value("x-after")))
@@ -172,7 +172,7 @@ fn invalid_header_keeps_hpack_table_in_sync() {
 /// If a field has a valid name and an invalid value, later fields may refer to its name.
 #[test]
 fn name_of_header_with_invalid_value_can_be_referenced_again() {
-    let scene = Scene::new(|request: &Request| {
+    let scene = TestServer::new(|request: &Request| {
         Response::text(request.field("x-name").map_or_else(String::new, |value| value.to_string()))
     });
     let mut client = connect_http2(&scene);
@@ -276,7 +276,7 @@ fn requests_over_shared_limits_get_error_status() {
     let taken = statuses.clone();
     let record = move |record: &Record<'_>| taken.lock().unwrap().push(record.status.as_u16());
     let config = Config { limits: Limits { content_bytes: 10, ..limits }, ..Config::default() };
-    let scene = Scene::with(|| "ok", config, Some(Box::new(record)));
+    let scene = TestServer::with(|| "ok", config, Some(Box::new(record)));
     let mut client = connect_http2(&scene);
     let (long, large) = (format!("/{}", "a".repeat(200)), "a".repeat(1000));
     let many = [get("/"), vec![("x", "a"); 8]].concat();
@@ -294,7 +294,7 @@ fn requests_over_shared_limits_get_error_status() {
 #[test]
 fn trailers_with_framing_or_routing_fields_are_rejected() {
     for name in ["content-length", "host", "expect"] {
-        let scene = Scene::new(|mut request: OwnedRequest| async move {
+        let scene = TestServer::new(|mut request: OwnedRequest| async move {
             match request.content().collect(100).await {
                 Ok(_) => Response::text("ok"),
                 Err(error) => Response::text(error.to_string()).with_status(error.status()),

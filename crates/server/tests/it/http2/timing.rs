@@ -10,7 +10,7 @@ use thruway_server::{
     AtDrain, BoxError, Config, Content, ContentStream, HttpProtocol, Limits, OwnedRequest, Piece, Request,
     Response,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 
 use super::frames::*;
 use super::library::{self, H2Client, post, send_some};
@@ -18,24 +18,24 @@ use crate::gate::Gates;
 use crate::timeouts::{collect, reading_while_responding};
 
 /// Returns a server that responds with the path after the gate of that name has been opened.
-fn gated() -> (Scene, Gates) {
+fn gated() -> (TestServer, Gates) {
     let gates = Gates::default();
     let handler = gates.clone();
-    (Scene::new(move |request: OwnedRequest| handler.clone().answer(request)), gates)
+    (TestServer::new(move |request: OwnedRequest| handler.clone().answer(request)), gates)
 }
 
 #[test]
 fn idle_connection_is_closed_with_goaway() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = connect_http2(&scene);
-    scene.pass(Duration::from_secs(50));
+    scene.advance_time(Duration::from_secs(50));
     client.send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
     // A PING does not count as a request.
-    scene.pass(Duration::from_secs(50));
+    scene.advance_time(Duration::from_secs(50));
     client.send(frame(PING, 0, 0, b"12345678"));
     assert_eq!(goaway_code(&received(&mut client)), None);
-    scene.pass(Duration::from_secs(11));
+    scene.advance_time(Duration::from_secs(11));
     assert_eq!(goaway_code(&received(&mut client)), Some(NO_ERROR));
     assert!(client.is_finished() && !client.is_closed());
     client.finish();
@@ -44,34 +44,34 @@ fn idle_connection_is_closed_with_goaway() {
 
 #[test]
 fn silent_connection_is_closed_after_timeout() {
-    let scene = Scene::new(|| "ok");
-    let (mut silent, mut slow) = (scene.connect_recognised(), scene.connect_recognised());
-    let mut unsettled = scene.connect_recognised();
+    let scene = TestServer::new(|| "ok");
+    let (mut silent, mut slow) = (scene.connect_detecting_protocol(), scene.connect_detecting_protocol());
+    let mut unsettled = scene.connect_detecting_protocol();
     slow.send("PRI * HT");
     unsettled.send(&PREFACE[..20]);
     unsettled.send(&PREFACE[20..]);
-    scene.pass(Duration::from_millis(10_300));
+    scene.advance_time(Duration::from_millis(10_300));
     assert!(slow.is_closed(), "the preface has begun");
     assert!(!silent.is_closed());
-    scene.pass(Duration::from_millis(50_300));
+    scene.advance_time(Duration::from_millis(50_300));
     assert!(silent.is_closed() && unsettled.is_finished());
 }
 
 #[test]
 fn http1_and_http2_share_one_listener() {
-    let scene = Scene::new(|| "ok");
-    let mut client = scene.connect_recognised();
-    client.cut_into(1).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let scene = TestServer::new(|| "ok");
+    let mut client = scene.connect_detecting_protocol();
+    client.limit_read_size(1).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.received().starts_with("HTTP/1.1 200 OK\r\n"));
-    let mut client = scene.connect_recognised();
-    client.cut_into(1).send(PREFACE).send(frame(SETTINGS, 0, 0, b"")).send(request(1, &get("/")));
+    let mut client = scene.connect_detecting_protocol();
+    client.limit_read_size(1).send(PREFACE).send(frame(SETTINGS, 0, 0, b"")).send(request(1, &get("/")));
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
 }
 
 #[test]
 fn http2_only_connection_without_preface_is_closed_at_once() {
-    let scene = Scene::new(|| "ok");
-    let mut client = scene.connect_as(HttpProtocol::Http2);
+    let scene = TestServer::new(|| "ok");
+    let mut client = scene.connect_with_protocol(HttpProtocol::Http2);
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(client.is_finished());
     client.finish();
@@ -81,12 +81,12 @@ fn http2_only_connection_without_preface_is_closed_at_once() {
 #[test]
 fn slow_header_section_ends_the_connection() {
     for begun in [&request(1, &get("/"))[..5], &frame(HEADERS, END_STREAM, 1, fields(&get("/")))] {
-        let scene = Scene::new(|| "ok");
+        let scene = TestServer::new(|| "ok");
         let mut client = connect_http2(&scene);
         client.send(begun);
-        scene.pass(Duration::from_secs(9));
+        scene.advance_time(Duration::from_secs(9));
         assert!(!client.is_finished());
-        scene.pass(Duration::from_millis(1300));
+        scene.advance_time(Duration::from_millis(1300));
         assert_eq!(goaway_code(&received(&mut client)), Some(ENHANCE_YOUR_CALM));
     }
 }
@@ -96,7 +96,7 @@ fn slow_handler_has_no_timeout() {
     let (scene, gates) = gated();
     let mut client = connect_http2(&scene);
     client.send(request(1, &get("/")));
-    scene.pass(Duration::from_mins(10));
+    scene.advance_time(Duration::from_mins(10));
     gates.open("/");
     assert_eq!(status_of(&received(&mut client), 1), Some(200));
 }
@@ -105,19 +105,19 @@ fn slow_handler_has_no_timeout() {
 /// could have many such streams.
 #[test]
 fn fast_uploads_that_stall_or_slow_to_single_bytes_get_408() {
-    let scene = Scene::new(collect);
+    let scene = TestServer::new(collect);
     let mut library = H2Client::connect(&scene);
     let mut streams: Vec<_> = (0..3).map(|_| library.begin(post("/"), false)).collect();
     for (response, body) in &mut streams {
         body.send_data(Bytes::from(vec![b'x'; 1 << 20]), false).unwrap();
         assert!(library.waits(response));
     }
-    scene.pass(Duration::from_secs(19));
+    scene.advance_time(Duration::from_secs(19));
     let [silent, drips, sends] = &mut streams[..] else { unreachable!() };
     drips.1.send_data(Bytes::from_static(b"x"), false).unwrap();
     sends.1.send_data(Bytes::from(vec![b'x'; 10_000]), false).unwrap();
     assert!([silent, drips, sends].into_iter().all(|(response, _)| library.waits(response)));
-    scene.pass(Duration::from_secs(2));
+    scene.advance_time(Duration::from_secs(2));
     let mut streams = streams.into_iter();
     for (response, _body) in streams.by_ref().take(2) {
         assert_eq!(library.answer(response).0.status().as_u16(), 408);
@@ -129,16 +129,16 @@ fn fast_uploads_that_stall_or_slow_to_single_bytes_get_408() {
 
 #[test]
 fn slow_body_gets_408_and_other_streams_continue() {
-    let scene = Scene::new(collect);
+    let scene = TestServer::new(collect);
     let mut library = H2Client::connect(&scene);
     let (mut slow, mut to) = library.begin(post("/"), false);
     for _ in 0..19 {
-        scene.pass(Duration::from_secs(1));
+        scene.advance_time(Duration::from_secs(1));
         to.send_data(Bytes::from_static(b"x"), false).unwrap();
         assert!(library.waits(&mut slow));
     }
     let (fast, mut to_fast) = library.begin(post("/"), false);
-    scene.pass(Duration::from_secs(2));
+    scene.advance_time(Duration::from_secs(2));
     assert_eq!(library.answer(slow).0.status().as_u16(), 408);
     to_fast.send_data(Bytes::from_static(b"ok"), true).unwrap();
     assert_eq!(library.answer(fast).1, "2");
@@ -146,19 +146,19 @@ fn slow_body_gets_408_and_other_streams_continue() {
 
 #[test]
 fn stream_without_window_updates_is_reset() {
-    let scene = Scene::new(|request: &Request| match request.path() {
+    let scene = TestServer::new(|request: &Request| match request.path() {
         "/large" => "x".repeat(1 << 20),
         _ => "ok".to_owned(),
     });
     let mut client = connect_http2(&scene);
     client.send(request(1, &get("/large")));
     received(&mut client);
-    scene.pass(Duration::from_secs(20));
+    scene.advance_time(Duration::from_secs(20));
     client.send(frame(WINDOW_UPDATE, 0, 1, b"\0\0\x10\0")).send(frame(WINDOW_UPDATE, 0, 0, b"\0\0\x10\0"));
     assert!(!received(&mut client).is_empty(), "the client enlarged its window");
-    scene.pass(Duration::from_secs(20));
+    scene.advance_time(Duration::from_secs(20));
     assert_eq!(reset_code(&received(&mut client), 1), None, "the client reads slowly");
-    scene.pass(Duration::from_secs(11));
+    scene.advance_time(Duration::from_secs(11));
     assert_eq!(reset_code(&received(&mut client), 1), Some(CANCEL));
     client.send(frame(WINDOW_UPDATE, 0, 0, b"\0\x01\0\0")).send(request(3, &get("/")));
     assert_eq!(status_of(&received(&mut client), 3), Some(200));
@@ -166,12 +166,12 @@ fn stream_without_window_updates_is_reset() {
 
 #[test]
 fn client_that_never_reads_is_disconnected() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = connect_http2(&scene);
-    client.take_only(3).send(request(1, &get("/")));
-    scene.pass(Duration::from_secs(29));
+    client.set_receive_capacity(3).send(request(1, &get("/")));
+    scene.advance_time(Duration::from_secs(29));
     assert!(!client.is_closed());
-    scene.pass(Duration::from_secs(2));
+    scene.advance_time(Duration::from_secs(2));
     assert!(client.is_closed() && client.is_unsent_discarded());
 }
 
@@ -203,32 +203,32 @@ fn drain_sends_goaway_and_answers_accepted_streams() {
 /// responses.
 #[test]
 fn drain_waits_until_client_has_read_responses() {
-    let scene = Scene::new(|| "x".repeat(60_000));
+    let scene = TestServer::new(|| "x".repeat(60_000));
     let mut client = connect_http2(&scene);
-    client.take_only(1000).send(request(1, &get("/")));
+    client.set_receive_capacity(1000).send(request(1, &get("/")));
     scene.drain();
     let mut bytes = client.received_bytes();
     while String::from_utf8_lossy(&bytes).matches('x').count() < 60_000 {
-        scene.pass(Duration::from_secs(5));
+        scene.advance_time(Duration::from_secs(5));
         assert!(!client.is_closed() && !client.is_finished(), "after {} bytes", bytes.len());
-        client.take_more(1000);
+        client.add_receive_capacity(1000);
         bytes.extend(client.received_bytes());
     }
-    scene.pass(Duration::from_millis(1500));
+    scene.advance_time(Duration::from_millis(1500));
     assert!(!client.is_finished(), "the client has time to acknowledge the last data");
-    scene.pass(Duration::from_millis(800));
+    scene.advance_time(Duration::from_millis(800));
     assert!(client.is_finished());
 }
 
 #[test]
 fn drain_closes_silent_connections_soon() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut client = connect_http2(&scene);
     scene.drain();
     assert_eq!(goaway_code(&received(&mut client)), Some(NO_ERROR));
-    scene.pass(Duration::from_millis(2300));
+    scene.advance_time(Duration::from_millis(2300));
     assert!(client.is_finished());
-    scene.pass(Duration::from_millis(2300));
+    scene.advance_time(Duration::from_millis(2300));
     assert!(client.is_closed());
 }
 
@@ -239,7 +239,7 @@ fn client_may_send_whole_body_before_reading_response() {
     let mut library = H2Client::connect(&scene);
     let (response, mut to) = library.begin(post("/"), false);
     for n in 1..=100 {
-        scene.pass(Duration::from_secs(1));
+        scene.advance_time(Duration::from_secs(1));
         assert_eq!(send_some(&mut library, &mut to, Bytes::from(vec![b'x'; 1000])), 1000);
         assert_eq!(taken.load(Ordering::Relaxed), n * 1000);
     }
@@ -256,7 +256,7 @@ fn body_timeout_applies_while_client_does_not_read_response() {
     let mut content = library.now(&mut response).unwrap().into_body();
     assert!(library.taken(&mut content) > 0);
     // Within the time that a client has to read the response.
-    scene.pass(Duration::from_secs(25));
+    scene.advance_time(Duration::from_secs(25));
     assert!(library.now_with(|cx| content.poll_data(cx)).unwrap().is_err());
     assert_eq!(taken.load(Ordering::Relaxed), "slowly".len());
 }
@@ -276,7 +276,7 @@ impl ContentStream for Events {
 
 #[test]
 fn drain_ends_endless_streams() {
-    let scene = Scene::new(|| Response::text(Content::from_content_stream(Events)));
+    let scene = TestServer::new(|| Response::text(Content::from_content_stream(Events)));
     let mut library = H2Client::connect(&scene);
     let (mut response, _) = library.begin(library::get("/"), true);
     assert!(library.now(&mut response).is_ok());
@@ -294,7 +294,7 @@ fn drain_ends_endless_streams() {
 #[test]
 fn requests_per_connection_limit_sends_goaway() {
     let limits = Limits { requests_per_connection: 2, ..Limits::default() };
-    let scene = Scene::with_config(|| "ok", Config { limits, ..Config::default() });
+    let scene = TestServer::with_config(|| "ok", Config { limits, ..Config::default() });
     let mut client = connect_http2(&scene);
     client.send(request(1, &get("/")));
     assert_eq!(goaway_code(&received(&mut client)), None);
@@ -305,7 +305,7 @@ fn requests_per_connection_limit_sends_goaway() {
 
 #[test]
 fn connection_over_limit_gets_503() {
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut library = H2Client::connect_over_limit(&scene);
     let (head, ..) = library.get("/");
     assert_eq!((head.status().as_u16(), head.headers()["retry-after"].as_bytes()), (503, &b"5"[..]));
@@ -327,7 +327,7 @@ fn broken_connection_drops_its_handlers() {
 fn streamed_body_is_sent_as_it_is_produced() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move || {
+    let scene = TestServer::new(move || {
         let gates = handler.clone();
         Response::text(Content::written_by(async move |mut to| {
             to.write("one").await;

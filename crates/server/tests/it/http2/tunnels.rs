@@ -11,7 +11,7 @@ use http::Request;
 use thruway_server::{
     Config, OwnedRequest, Record, Request as Received, Response, Router, StatusCode, TakeRecord, Tunnel,
 };
-use thruway_testkit::scene::Scene;
+use thruway_testkit::test_server::TestServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::frames::{self, PROTOCOL_ERROR, connect_http2, received, reset_code};
@@ -29,8 +29,8 @@ async fn echo(mut tunnel: Tunnel) {
 }
 
 /// Returns a server with handlers that would work the same way with HTTP/1.1.
-fn scene() -> Scene {
-    Scene::new(|request: &Received| match request.path() {
+fn scene() -> TestServer {
+    TestServer::new(|request: &Received| match request.path() {
         "/chat" if request.wants_upgrade_to("websocket") => {
             let key = request.field("sec-websocket-key").unwrap();
             Response::upgrade("websocket", echo).with_field("Sec-WebSocket-Accept", key.as_bytes())
@@ -99,10 +99,10 @@ fn extended_connect_without_tunnel_gets_501() {
 
 #[test]
 fn tunnel_needs_matching_request_and_response() {
-    let scene = Scene::new(|| Response::upgrade("websocket", echo));
+    let scene = TestServer::new(|| Response::upgrade("websocket", echo));
     let (head, ..) = H2Client::connect(&scene).get("/");
     assert_eq!(head.status().as_u16(), StatusCode::UPGRADE_REQUIRED.as_u16());
-    let scene = Scene::new(|| "ok");
+    let scene = TestServer::new(|| "ok");
     let mut library = H2Client::connect(&scene);
     let (response, _to) = library.begin(Request::connect("a.example:443").body(()).unwrap(), false);
     assert_eq!(
@@ -116,7 +116,7 @@ fn tunnel_needs_matching_request_and_response() {
 fn client_reset_ends_its_tunnel() {
     let gates = Gates::default();
     let handler = gates.clone();
-    let scene = Scene::new(move |_: &Received| {
+    let scene = TestServer::new(move |_: &Received| {
         let gates = handler.clone();
         Response::tunnel(async move |mut tunnel| {
             let read = tunnel.read(&mut [0]).await;
@@ -154,9 +154,9 @@ fn protocol_with_invalid_name_or_without_connect_is_rejected() {
 type Records = Rc<RefCell<Vec<(u16, u64, Option<u64>, bool)>>>;
 
 /// Returns a server that responds to every request with `tunnel`, and its access records.
-fn recorded(tunnel: fn() -> Response) -> (Scene, Records) {
+fn recorded(tunnel: fn() -> Response) -> (TestServer, Records) {
     let records = Records::default();
-    (Scene::with(tunnel, Config::default(), Some(take(&records))), records)
+    (TestServer::with(tunnel, Config::default(), Some(take(&records))), records)
 }
 
 fn take(records: &Records) -> TakeRecord {
@@ -198,7 +198,7 @@ fn interrupted_tunnel_is_recorded_as_incomplete() {
     assert_eq!(*records.borrow(), [(200, 4, Some(1), false)], "aborted by the client");
     let (_, mut to) = library.begin(websocket("/"), false);
     send_some(&mut library, &mut to, Bytes::from_static(b"ab"));
-    library.server().cut_off();
+    library.server().drop_connection();
     assert_eq!(records.borrow()[1..], [(200, 4, Some(2), false)], "cut off by the drain");
 }
 
@@ -220,7 +220,7 @@ fn panic_in_tunnel_resets_only_that_tunnel() {
         let app = Router::new()
             .get("/tunnel", panics)
             .get("/other", move |request: OwnedRequest| handler.clone().answer(request));
-        let scene = Scene::with(app, Config::default(), Some(take(&records)));
+        let scene = TestServer::with(app, Config::default(), Some(take(&records)));
         let mut library = H2Client::connect(&scene);
         let (mut other, _) = library.begin(get("/other"), true);
         let (mut response, mut to) = library.begin(websocket("/tunnel"), false);

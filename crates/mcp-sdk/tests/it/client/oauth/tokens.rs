@@ -75,7 +75,8 @@ async fn unreachable_token_endpoint_does_not_cause_login() {
     let client = world.client(login());
     call(&client).await.unwrap();
     let mut metadata = World::metadata(&world.issuer);
-    metadata["token_endpoint"] = json!(format!("http://{}/token", thruway_testkit::upstream::refuses()));
+    metadata["token_endpoint"] =
+        json!(format!("http://{}/token", thruway_testkit::upstream::unused_address()));
     world.issuer.on(METADATA, move |_| document(&metadata));
     world.server.on("/mcp", |_| unauthorized("Bearer error=\"invalid_token\""));
     assert!(matches!(refused(&client).await, OAuthError::Unreachable(..)));

@@ -9,39 +9,43 @@ use x509_cert::der::Decode;
 use x509_cert::request::CertReq;
 
 use super::orders::{Authorization, Order};
-use super::signed::Signed;
-use super::state::{Misbehaviour, State};
+use super::signed_request::SignedRequest;
+use super::state::{Misbehavior, State};
 use super::validation;
 use crate::lock::lock;
 
-/// The answer to one request.
-pub(super) struct Answering<'s> {
+/// The data that the responses to one request need.
+pub(super) struct RequestContext<'s> {
     pub(super) state: &'s State,
-    pub(super) misbehaviour: Misbehaviour,
+    pub(super) misbehavior: Misbehavior,
+    /// Scheme, host and port for URLs in responses.
     pub(super) origin: String,
     pub(super) path: String,
 }
 
-impl Answering<'_> {
-    pub(super) fn answer(&self, content: &[u8]) -> Response {
+impl RequestContext<'_> {
+    /// Responds to the request. `content` is its body.
+    pub(super) fn respond(&self, content: &[u8]) -> Response {
         let mut segments = self.path.trim_start_matches('/').split('/');
         let response = match segments.next().unwrap_or_default() {
             "directory" => self.directory(),
             "nonce" => Response::new(StatusCode::OK),
             "renewal" => self.renewal(),
-            what => self.signed(what, &segments.collect::<Vec<_>>(), content),
+            resource => self.signed(resource, &segments.collect::<Vec<_>>(), content),
         };
-        let response = response.with_field("Replay-Nonce", lock(&self.state.orders).nonce());
-        match self.misbehaviour {
-            Misbehaviour::Giant if self.path != "/nonce" => response.with_content(vec![b' '; GIANT_BYTES]),
-            Misbehaviour::MalformedJson if self.path != "/nonce" => response.with_content("{\"status\": "),
+        let response = response.with_field("Replay-Nonce", lock(&self.state.orders).new_nonce());
+        match self.misbehavior {
+            Misbehavior::OversizedResponses if self.path != "/nonce" => {
+                response.with_content(vec![b' '; OVERSIZED_BYTES])
+            }
+            Misbehavior::TruncatedJson if self.path != "/nonce" => response.with_content("{\"status\": "),
             _ => response,
         }
     }
 
     fn directory(&self) -> Response {
-        let origin = match self.misbehaviour {
-            Misbehaviour::PlainUrls => self.origin.replacen("https", "http", 1),
+        let origin = match self.misbehavior {
+            Misbehavior::PlainHttpUrls => self.origin.replacen("https", "http", 1),
             _ => self.origin.clone(),
         };
         Response::json(&json!({
@@ -52,103 +56,110 @@ impl Answering<'_> {
         }))
     }
 
-    /// That certificates are renewed in the last tenth of their time.
+    /// Returns renewal information (RFC 9773): the window is the last tenth of the remaining validity.
     fn renewal(&self) -> Response {
-        let (_, left) = *lock(&self.state.validity);
+        let (_, remaining) = *lock(&self.state.validity);
         let now = time::OffsetDateTime::from(Clock::system().time_of_day());
         let date = |time: time::OffsetDateTime| time.format(&time::format_description::well_known::Rfc3339);
-        let (Ok(start), Ok(end)) = (date(now + left - left / 10), date(now + left)) else {
-            return problem("serverInternal", "no date");
+        let (Ok(start), Ok(end)) = (date(now + remaining - remaining / 10), date(now + remaining)) else {
+            return problem("serverInternal", "the date cannot be formatted");
         };
         Response::json(&json!({"suggestedWindow": {"start": start, "end": end}}))
             .with_field("Retry-After", "21600")
     }
 
-    fn signed(&self, what: &str, rest: &[&str], content: &[u8]) -> Response {
-        let Some(signed) = Signed::read(content) else { return problem("malformed", "it is not signed") };
-        let is_fresh = lock(&self.state.orders).spend(&signed.nonce);
-        let is_once = self.misbehaviour == Misbehaviour::BadNonceOnce;
-        if is_once {
-            *lock(&self.state.misbehaviour) = Misbehaviour::None;
+    /// Responds to a signed request for `resource`. `rest` contains the other path segments.
+    fn signed(&self, resource: &str, rest: &[&str], content: &[u8]) -> Response {
+        let Some(signed) = SignedRequest::parse(content) else {
+            return problem("malformed", "the request is not signed");
+        };
+        let is_fresh = lock(&self.state.orders).use_nonce(&signed.nonce);
+        let rejects_once = self.misbehavior == Misbehavior::RejectsNextNonce;
+        if rejects_once {
+            *lock(&self.state.misbehavior) = Misbehavior::None;
         }
-        if !is_fresh || is_once || self.misbehaviour == Misbehaviour::BadNonce {
-            return problem("badNonce", "it is not fresh");
+        if !is_fresh || rejects_once || self.misbehavior == Misbehavior::RejectsAllNonces {
+            return problem("badNonce", "the nonce is unknown or used");
         }
         if signed.url != format!("{}{}", self.origin, self.path) {
-            return problem("unauthorized", "another URL is signed");
+            return problem("unauthorized", "the signature is for another URL");
         }
-        if what == "account" {
+        if resource == "account" {
             return self.account(&signed);
         }
-        let thumbprint = lock(&self.state.orders).thumbprint(signed.account.as_deref().unwrap_or_default());
-        let Some(thumbprint) = thumbprint.filter(|_| self.misbehaviour != Misbehaviour::AccountUnknown)
-        else {
-            return problem("accountDoesNotExist", "who is that?");
+        let thumbprint =
+            lock(&self.state.orders).thumbprint(signed.account_url.as_deref().unwrap_or_default());
+        let Some(thumbprint) = thumbprint.filter(|_| self.misbehavior != Misbehavior::UnknownAccount) else {
+            return problem("accountDoesNotExist", "the account does not exist");
         };
         let numbers: Vec<usize> = rest.iter().filter_map(|number| number.parse().ok()).collect();
-        match (what, &numbers[..]) {
+        match (resource, &numbers[..]) {
             ("order", []) => self.new_order(&signed),
             ("order", [order]) => self.order(*order, StatusCode::OK),
             ("authorization", [order, place]) => self.authorization(*order, *place),
             ("challenge", [order, place]) => self.challenge(*order, *place, rest, &thumbprint),
             ("finalize", [order]) => self.finalize(*order, &signed),
             ("certificate", [order]) => self.certificate(*order),
-            _ => problem("malformed", "there is nothing there"),
+            _ => problem("malformed", "the resource does not exist"),
         }
     }
 
-    fn account(&self, signed: &Signed) -> Response {
+    fn account(&self, signed: &SignedRequest) -> Response {
         if signed.content["termsOfServiceAgreed"] != true {
-            return problem("userActionRequired", "there are terms of service");
+            return problem("userActionRequired", "the client must accept the terms of service");
         }
-        let Some(thumbprint) = &signed.thumbprint else { return problem("malformed", "there is no key") };
+        let Some(thumbprint) = &signed.thumbprint else {
+            return problem("malformed", "the request contains no key");
+        };
         let external = signed.content["externalAccountBinding"]["protected"].as_str();
         let external = external.and_then(|protected| URL_SAFE_NO_PAD.decode(protected).ok());
         let external = external.and_then(|json| serde_json::from_slice::<Value>(&json).ok());
         let mut orders = lock(&self.state.orders);
-        orders.external.extend(external.and_then(|header| header["kid"].as_str().map(str::to_owned)));
-        let url = orders.account(&self.origin, thumbprint);
+        orders
+            .external_accounts
+            .extend(external.and_then(|header| header["kid"].as_str().map(str::to_owned)));
+        let url = orders.account_url(&self.origin, thumbprint);
         drop(orders);
         let response = Response::json(&json!({"status": "valid"})).with_status(StatusCode::CREATED);
         response.with_field("Location", url)
     }
 
-    fn new_order(&self, signed: &Signed) -> Response {
-        if let Misbehaviour::RateLimited(retry_after) = self.misbehaviour {
-            let refusal =
+    fn new_order(&self, signed: &SignedRequest) -> Response {
+        if let Misbehavior::RateLimited(retry_after) = self.misbehavior {
+            let response =
                 problem("rateLimited", "too many\nof them").with_status(StatusCode::TOO_MANY_REQUESTS);
-            return refusal.with_field("Retry-After", retry_after);
+            return response.with_field("Retry-After", retry_after);
         }
         let identifiers = signed.content["identifiers"].as_array().cloned().unwrap_or_default();
         let mut names: Vec<_> =
             identifiers.iter().map(|name| name["value"].as_str().unwrap_or_default().to_owned()).collect();
-        if self.misbehaviour == Misbehaviour::UnknownName {
+        if self.misbehavior == Misbehavior::AuthorizesOtherName {
             names = vec!["unknown.example".to_owned()];
         }
         let replaces = signed.content["replaces"].as_str().map(str::to_owned);
-        let order = lock(&self.state.orders).order(names, replaces);
+        let order = lock(&self.state.orders).new_order(names, replaces);
         let response = self.order(order, StatusCode::CREATED);
         response.with_field("Location", format!("{}/order/{order}", self.origin))
     }
 
     fn order(&self, number: usize, status: StatusCode) -> Response {
         let orders = lock(&self.state.orders);
-        let Some(order) = orders.placed.get(number) else { return problem("malformed", "no such order") };
+        let Some(order) = orders.all.get(number) else { return problem("malformed", "no such order") };
         let response = Response::json(&self.order_json(number, order)).with_status(status);
-        match self.misbehaviour {
-            Misbehaviour::Dawdles(retry_after) => response.with_field("Retry-After", retry_after),
+        match self.misbehavior {
+            Misbehavior::OrdersStayPending(retry_after) => response.with_field("Retry-After", retry_after),
             _ => response,
         }
     }
 
     fn order_json(&self, number: usize, order: &Order) -> Value {
         let origin = &self.origin;
-        let dawdles = matches!(self.misbehaviour, Misbehaviour::Dawdles(_));
+        let is_stalled = matches!(self.misbehavior, Misbehavior::OrdersStayPending(_));
         let authorizations = 0..order.authorizations.len();
         let authorizations: Vec<_> =
             authorizations.map(|place| format!("{origin}/authorization/{number}/{place}")).collect();
         let mut json = json!({
-            "status": if dawdles { "pending" } else { order.status() },
+            "status": if is_stalled { "pending" } else { order.status() },
             "authorizations": authorizations,
             "finalize": format!("{origin}/finalize/{number}"),
         });
@@ -181,12 +192,12 @@ impl Answering<'_> {
             "status": authorization.status,
         });
         if let Some(error) = &authorization.error {
-            json["error"] = json!({"type": format!("{KIND}connection"), "detail": error});
+            json["error"] = json!({"type": format!("{ERROR_URN_PREFIX}connection"), "detail": error});
         }
         json
     }
 
-    /// Validates a name at once.
+    /// Validates a name, and returns the challenge in its previous state.
     fn challenge(&self, order: usize, place: usize, rest: &[&str], thumbprint: &str) -> Response {
         let kind = rest.last().copied().unwrap_or_default();
         let ports = self.state.ports();
@@ -194,13 +205,15 @@ impl Answering<'_> {
             let pending = self.challenge_json(order, place, kind, authorization);
             let (name, token) = (&authorization.name, &authorization.token);
             let key_authorization = format!("{token}.{thumbprint}");
-            let found = match kind {
-                _ if self.misbehaviour == Misbehaviour::FindsNobody => Err("nobody\u{7} is there".to_owned()),
-                "http-01" => validation::by_path(ports.http, name, token, &key_authorization),
-                _ => validation::by_handshake(ports.tls, name, &key_authorization),
+            let result = match kind {
+                _ if self.misbehavior == Misbehavior::ValidationFails => {
+                    Err("nobody\u{7} is there".to_owned())
+                }
+                "http-01" => validation::validate_http_01(ports.http, name, token, &key_authorization),
+                _ => validation::validate_tls_alpn_01(ports.tls, name, &key_authorization),
             };
-            authorization.status = if found.is_ok() { "valid" } else { "invalid" };
-            authorization.error = found.err();
+            authorization.status = if result.is_ok() { "valid" } else { "invalid" };
+            authorization.error = result.err();
             Response::json(&pending)
         })
     }
@@ -212,63 +225,64 @@ impl Answering<'_> {
         answer: impl FnOnce(&mut Authorization) -> Response,
     ) -> Response {
         let mut orders = lock(&self.state.orders);
-        let order = orders.placed.get_mut(order);
+        let order = orders.all.get_mut(order);
         let authorization = order.and_then(|order| order.authorizations.get_mut(place));
         authorization.map_or_else(|| problem("malformed", "no such authorization"), answer)
     }
 
-    fn finalize(&self, number: usize, signed: &Signed) -> Response {
-        let request = URL_SAFE_NO_PAD.decode(signed.text("csr")).ok();
-        let request = request.as_deref().and_then(|der| CertReq::from_der(der).ok());
-        let Some(request) = request else { return problem("badCSR", "it is no request") };
+    fn finalize(&self, number: usize, signed: &SignedRequest) -> Response {
+        let csr = URL_SAFE_NO_PAD.decode(signed.text("csr")).ok();
+        let csr = csr.as_deref().and_then(|der| CertReq::from_der(der).ok());
+        let Some(csr) = csr else { return problem("badCSR", "the certificate signing request is invalid") };
         let mut orders = lock(&self.state.orders);
-        let Some(order) = orders.placed.get_mut(number).filter(|order| order.status() == "ready") else {
-            return problem("orderNotReady", "names are not validated");
+        let Some(order) = orders.all.get_mut(number).filter(|order| order.status() == "ready") else {
+            return problem("orderNotReady", "the order is not ready");
         };
         let names: Vec<_> =
             order.authorizations.iter().map(|authorization| authorization.name.clone()).collect();
-        let key = request.info.public_key.subject_public_key.raw_bytes().to_vec();
-        order.chain = Some(self.issued(key, &names));
+        let key = csr.info.public_key.subject_public_key.raw_bytes().to_vec();
+        order.chain = Some(self.issue(key, &names));
         drop(orders);
         self.order(number, StatusCode::OK)
     }
 
-    fn issued(&self, key: Vec<u8>, names: &[String]) -> String {
+    /// Issues a certificate. Returns its chain in PEM.
+    fn issue(&self, key: Vec<u8>, names: &[String]) -> String {
         let now = Clock::system().time_of_day();
-        let (since, left) = *lock(&self.state.validity);
+        let (age, remaining) = *lock(&self.state.validity);
         let authority = &self.state.authority;
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let issue = |names: &[&str]| authority.issue_for_key(key.clone(), names, now - since, now + left);
-        match self.misbehaviour {
-            Misbehaviour::IssuesExpired => authority.issue_for_key(key, &names, now - 3 * since, now - since),
-            Misbehaviour::IssuesForOtherKey => {
+        let issue = |names: &[&str]| authority.issue_for_key(key.clone(), names, now - age, now + remaining);
+        match self.misbehavior {
+            Misbehavior::IssuesExpired => authority.issue_for_key(key, &names, now - 3 * age, now - age),
+            Misbehavior::IssuesForOtherKey => {
                 let other = authority.issue("other", &names);
                 std::fs::read_to_string(other.chain).unwrap_or_default()
             }
-            Misbehaviour::IssuesForOtherName => issue(&["other.example"]),
-            Misbehaviour::IssuesGarbage => "-----BEGIN CERTIFICATE-----\n?\n".to_owned(),
+            Misbehavior::IssuesForOtherName => issue(&["other.example"]),
+            Misbehavior::IssuesMalformed => "-----BEGIN CERTIFICATE-----\n?\n".to_owned(),
             _ => issue(&names),
         }
     }
 
     fn certificate(&self, order: usize) -> Response {
         let orders = lock(&self.state.orders);
-        match orders.placed.get(order).and_then(|order| order.chain.clone()) {
+        match orders.all.get(order).and_then(|order| order.chain.clone()) {
             Some(chain) => {
                 Response::text(chain).with_field("Content-Type", "application/pem-certificate-chain")
             }
-            None => problem("malformed", "nothing was issued"),
+            None => problem("malformed", "no certificate was issued"),
         }
     }
 }
 
-/// RFC 8555 §6.7.
+/// Returns a problem document (RFC 8555 §6.7).
 fn problem(kind: &str, detail: &str) -> Response {
-    let problem = json!({"type": format!("{KIND}{kind}"), "detail": detail});
+    let problem = json!({"type": format!("{ERROR_URN_PREFIX}{kind}"), "detail": detail});
     Response::json(&problem).with_status(StatusCode::BAD_REQUEST)
 }
 
-const KIND: &str = "urn:ietf:params:acme:error:";
+const ERROR_URN_PREFIX: &str = "urn:ietf:params:acme:error:";
 
-/// Size that exceeds all limits.
-const GIANT_BYTES: usize = 2 << 20;
+/// More bytes than any limit allows.
+const OVERSIZED_BYTES: usize = 2 << 20;

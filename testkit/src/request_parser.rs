@@ -1,30 +1,30 @@
-//! The gateway's view of the bytes of a client, from the parser that the gateway uses.
+//! Requests that the gateway finds in a client's bytes. Uses the same parser as the gateway.
 
 use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::{Method, RequestTarget};
 
-/// A request, as far as it is the same before and behind a gateway: `METHOD TARGET`, and the content.
-pub type Seen = (String, Vec<u8>);
+/// The part of a request that the gateway forwards unchanged: `METHOD TARGET`, and the content.
+pub type ParsedRequest = (String, Vec<u8>);
 
-/// The gateway's view.
+/// Result of [`parse_requests`].
 #[derive(Default, Debug)]
-pub struct Sight {
-    /// Requests that are complete, but those that are not forwarded.
-    pub complete: Vec<Seen>,
-    /// `true` if the input after it breaks a rule.
-    pub is_faulty: bool,
+pub struct ParsedRequests {
+    /// Complete requests, without those that the gateway does not forward (`CONNECT`).
+    pub complete: Vec<ParsedRequest>,
+    /// `true` if the parser rejects the input after the complete requests.
+    pub is_invalid: bool,
 }
 
-/// The requests that `bytes` are to the gateway.
-pub fn sight_of(bytes: &[u8]) -> Sight {
+/// Returns the requests that the gateway parses from `bytes`.
+pub fn parse_requests(bytes: &[u8]) -> ParsedRequests {
     let mut connection = ServerConnection::new(Limits::default());
     let mut index = HeadIndex::with_capacity(32);
-    let mut sight = Sight::default();
+    let mut parsed = ParsedRequests::default();
     let mut current = None;
     let mut at = 0;
     loop {
         let Ok((event, used)) = connection.handle_input(&bytes[at..], &mut index) else {
-            return Sight { is_faulty: true, ..sight };
+            return ParsedRequests { is_invalid: true, ..parsed };
         };
         let input = &bytes[at..at + used];
         at += used;
@@ -32,12 +32,11 @@ pub fn sight_of(bytes: &[u8]) -> Sight {
             Some(ServerEvent::Request) => {
                 let head = index.request_head(input);
                 let is_whole = index.request_facts().body_length == BodyLength::NONE;
-                let seen = (head.method != Method::Connect)
+                current = (head.method != Method::Connect)
                     .then(|| (format!("{} {}", head.method, target(&head.target, head.method)), Vec::new()));
-                current = seen;
                 if is_whole {
-                    sight.complete.extend(current.take());
-                    // Neither a tunnel nor anything else that was asked for is had from this upstream.
+                    parsed.complete.extend(current.take());
+                    // The upstream server in these tests never accepts a tunnel or an upgrade.
                     connection.decline_tunnel();
                 }
             }
@@ -47,20 +46,21 @@ pub fn sight_of(bytes: &[u8]) -> Sight {
                 }
             }
             Some(ServerEvent::EndOfContent) => {
-                sight.complete.extend(current.take());
+                parsed.complete.extend(current.take());
                 connection.decline_tunnel();
             }
-            None => return sight,
+            None => return parsed,
         }
     }
 }
 
 fn target(target: &RequestTarget<'_>, method: Method<'_>) -> String {
-    target_behind(method.as_str(), &target.to_string())
+    forwarded_target(method.as_str(), &target.to_string())
 }
 
-/// A request target as it is asked for behind the gateway.
-pub fn target_behind(method: &str, target: &str) -> String {
+/// Returns the request target that the gateway sends to the upstream server: an absolute form becomes an
+/// origin form, or `*` for `OPTIONS`.
+pub fn forwarded_target(method: &str, target: &str) -> String {
     let Some((_, rest)) = target.split_once("://") else { return target.to_owned() };
     match rest.find(['/', '?']) {
         None if method == "OPTIONS" => "*".to_owned(),

@@ -1,24 +1,25 @@
-//! Requests as accounts sign them (RFC 8555 §6.2).
+//! Signed requests (JWS, RFC 8555 §6.2).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Content of a signed request.
-pub(super) struct Signed {
+/// A parsed signed request. Its signature is not verified.
+pub(super) struct SignedRequest {
     pub(super) nonce: String,
     pub(super) url: String,
-    /// The URL of the account; `None` if it has none yet.
-    pub(super) account: Option<String>,
+    /// URL of the account, if the request identifies its account by URL.
+    pub(super) account_url: Option<String>,
     /// Thumbprint of the key (RFC 7638), if the request contains the key.
     pub(super) thumbprint: Option<String>,
-    /// Null where there is none.
+    /// Content of the signed request. `null` if it is empty.
     pub(super) content: Value,
 }
 
-impl Signed {
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+impl SignedRequest {
+    /// Parses a request. Returns `None` if it is not a JWS with an ES256 signature.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let whole: Value = serde_json::from_slice(bytes).ok()?;
         let part = |name: &str| URL_SAFE_NO_PAD.decode(whole[name].as_str()?).ok();
         let header: Value = serde_json::from_slice(&part("protected")?).ok()?;
@@ -30,17 +31,19 @@ impl Signed {
         Some(Self {
             nonce: text("nonce")?,
             url: text("url")?,
-            account: text("kid"),
+            account_url: text("kid"),
             thumbprint: header.get("jwk").map(thumbprint),
             content: serde_json::from_slice(&part("payload")?).unwrap_or_default(),
         })
     }
 
+    /// Returns the string `name` of the content, or an empty string.
     pub(super) fn text(&self, name: &str) -> &str {
         self.content[name].as_str().unwrap_or_default()
     }
 }
 
+/// Returns the JWK thumbprint of an EC key (RFC 7638).
 fn thumbprint(key: &Value) -> String {
     let part = |name: &str| key[name].as_str().unwrap_or_default();
     let canonical = format!(

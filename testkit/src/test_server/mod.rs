@@ -1,10 +1,10 @@
-//! A server and its clients in memory, with a manual clock.
+//! Server with in-memory connections and a manual clock.
 //!
 //! ```
-//! use thruway_testkit::scene::Scene;
+//! use thruway_testkit::test_server::TestServer;
 //!
-//! let scene = Scene::new(|| "hello");
-//! let mut client = scene.connect();
+//! let server = TestServer::new(|| "hello");
+//! let mut client = server.connect();
 //! client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
 //! assert!(client.received().ends_with("\r\n\r\nhello"));
 //! ```
@@ -19,29 +19,29 @@ use thruway_server::{
     ClientAddr, Config, ConnectionDriver, ConnectionInfo, HttpProtocol, IntoHandler, TakeRecord,
 };
 
-pub use client::Client;
+pub use client::TestClient;
 
 use std::rc::Rc;
 
-/// A server without a port: one worker, with its clients in the same thread.
-pub struct Scene {
+/// A server without a port. It has one worker, and its clients run in the same thread.
+pub struct TestServer {
     time: ManualTime,
     worker: Rc<Worker>,
     driver: ConnectionDriver,
 }
 
-impl Scene {
-    /// A server that answers with `handler`.
+impl TestServer {
+    /// Creates a server with `handler` and the default config.
     pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
         Self::with(handler, Config::default(), None)
     }
 
-    /// A server that answers with `handler`, within other limits and timeouts.
+    /// Creates a server with `handler` and `config`.
     pub fn with_config<M>(handler: impl IntoHandler<M>, config: Config) -> Self {
         Self::with(handler, config, None)
     }
 
-    /// A server that gives a record of each request to `record`.
+    /// Creates a server with `handler` and `config`. If `record` is set, it gets a record of each request.
     pub fn with<M>(handler: impl IntoHandler<M>, config: Config, record: Option<TakeRecord>) -> Self {
         let time = ManualTime::default();
         let worker = Worker::for_test(Clock::manual(time.clone()));
@@ -49,48 +49,49 @@ impl Scene {
         Self { time, worker, driver }
     }
 
-    /// A client that has just connected.
-    pub fn connect(&self) -> Client {
+    /// Connects a client that uses HTTP/1.1.
+    pub fn connect(&self) -> TestClient {
         let (near, far) = crate::pipe();
-        Client::new(near, Box::pin(self.driver.drive(far, client_info(), self.worker.guard_for_test())))
+        TestClient::new(near, Box::pin(self.driver.drive(far, client_info(), self.worker.guard_for_test())))
     }
 
-    /// Connects a client that uses HTTP/2 with prior knowledge.
-    pub fn connect_recognised(&self) -> Client {
+    /// Connects a client. The server detects HTTP/1.1, or HTTP/2 with prior knowledge, from the first bytes.
+    pub fn connect_detecting_protocol(&self) -> TestClient {
         let (near, far) = crate::pipe();
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();
         let early = PooledBuffer::default();
-        Client::new(near, Box::pin(async move { driver.drive_detected(far, early, info, guard).await }))
+        TestClient::new(near, Box::pin(async move { driver.drive_detected(far, early, info, guard).await }))
     }
 
-    /// A client that has just connected, and has negotiated what is spoken.
-    pub fn connect_as(&self, spoken: HttpProtocol) -> Client {
+    /// Connects a client that uses `protocol`, as if TLS had negotiated it.
+    pub fn connect_with_protocol(&self, protocol: HttpProtocol) -> TestClient {
         let (near, far) = crate::pipe();
         let (driver, guard) = (self.driver.clone(), self.worker.guard_for_test());
         let info = client_info();
         let early = PooledBuffer::default();
-        Client::new(
+        TestClient::new(
             near,
-            Box::pin(async move { driver.drive_protocol(spoken, far, early, info, guard).await }),
+            Box::pin(async move { driver.drive_protocol(protocol, far, early, info, guard).await }),
         )
     }
 
-    /// A client of HTTP/2, or of HTTP/1.1, that comes when there were as many as allowed already.
-    pub fn connect_recognised_over_limit(&self) -> Client {
+    /// Like [`connect_detecting_protocol`](Self::connect_detecting_protocol), but exceeds the connection
+    /// limit.
+    pub fn connect_detecting_protocol_over_limit(&self) -> TestClient {
         self.worker.fill_for_test();
-        self.connect_recognised()
+        self.connect_detecting_protocol()
     }
 
-    /// A client that has just connected, when there were as many as allowed already.
-    pub fn connect_over_limit(&self) -> Client {
+    /// Like [`connect`](Self::connect), but exceeds the connection limit.
+    pub fn connect_over_limit(&self) -> TestClient {
         self.worker.fill_for_test();
         self.connect()
     }
 
-    /// Lets time pass, a tenth of a second at a time, as the worker's timer does. The clients must be looked
-    /// at afterwards: see [`Client::run`].
-    pub fn pass(&self, duration: Duration) {
+    /// Advances the clock in steps of 100 ms and wakes connections with expired deadlines, like the timer of
+    /// a worker. Does not poll the connections: [`TestClient::run`] and most of its other methods do.
+    pub fn advance_time(&self, duration: Duration) {
         let mut left = duration;
         while !left.is_zero() {
             let step = left.min(Duration::from_millis(100));
@@ -100,17 +101,17 @@ impl Scene {
         }
     }
 
-    /// Lets time pass at once, without waking any connection: for the time of day at which a test begins.
-    pub fn skip(&self, duration: Duration) {
+    /// Sets the clock forward without waking connections, so a test can start at a given time of day.
+    pub fn jump_time(&self, duration: Duration) {
         self.time.advance(duration);
     }
 
-    /// Begins the drain of the server.
+    /// Starts to drain the server.
     pub fn drain(&self) {
         self.worker.drain();
     }
 
-    /// Ends its time: each of the clients is to be [cut off](Client::cut_off) then.
+    /// Ends the drain at its timeout. The test then calls [`TestClient::drop_connection`] for each client.
     pub fn end_drain(&self) {
         self.worker.cut_off_for_test();
     }

@@ -1,18 +1,18 @@
-//! Tokens of an issuer, for tests of authorization.
+//! JSON Web Tokens for tests of authorization.
 
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-/// An issuer of JSON Web Tokens, with an Ed25519 key that its name determines.
-pub struct Issuer {
-    /// Its private key.
+/// Signs JSON Web Tokens with an Ed25519 key that is derived from the key id.
+pub struct JwtIssuer {
+    /// Private key.
     pub key: EncodingKey,
     id: &'static str,
 }
 
-impl Issuer {
-    /// Creates an issuer whose key has the id `id`.
+impl JwtIssuer {
+    /// Creates an issuer with the key id `id`.
     pub fn new(id: &'static str) -> Self {
         // An Ed25519 key in PKCS #8: a fixed header, and 32 bytes.
         let mut der = vec![
@@ -22,20 +22,20 @@ impl Issuer {
         Self { key: EncodingKey::from_ed_der(&der), id }
     }
 
-    /// Returns its JSON Web Key Set.
+    /// Returns the JSON Web Key Set with the public key.
     ///
     /// # Panics
-    /// The key cannot be written.
+    /// Panics if the key cannot be encoded.
     pub fn keys(&self) -> String {
         let mut key = Jwk::from_encoding_key(&self.key, Algorithm::EdDSA).unwrap();
         key.common.key_id = Some(self.id.to_owned());
         json!({"keys": [key]}).to_string()
     }
 
-    /// Returns a token with these claims.
+    /// Returns a signed token with `claims`.
     ///
     /// # Panics
-    /// The claims cannot be signed.
+    /// Panics if `claims` cannot be encoded.
     pub fn token(&self, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::EdDSA);
         header.kid = Some(self.id.to_owned());
