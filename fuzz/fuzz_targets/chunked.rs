@@ -1,10 +1,13 @@
-//! A chunked body: the content does not depend on the split of the input, and a naive decoder finds the same.
+//! Chunked bodies: the content does not depend on the split of the input, and a naive decoder finds the same
+//! content.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use thruway_http1::Limits;
 use thruway_testkit::Random;
-use thruway_testkit::transcript::{Event, Reader, assert_cuts_do_not_matter, random_cuts, sizes};
+use thruway_testkit::transcript::{
+    Event, Reader, assert_same_for_all_splits, fixed_size_splits, random_splits,
+};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, body) = input;
@@ -21,19 +24,19 @@ fuzz_target!(|input: (u8, &[u8])| {
     bytes.extend_from_slice(body);
     let reader = Reader::Server { declines_tunnels: true };
     let mut random = Random::new(u64::from(choice));
-    let ways = sizes(&bytes, 1).chain(random_cuts(&bytes, &mut random, 3));
-    let transcript = assert_cuts_do_not_matter(&reader, limits, &bytes, ways);
+    let splits = fixed_size_splits(&bytes, 1).chain(random_splits(&bytes, &mut random, 3));
+    let transcript = assert_same_for_all_splits(&reader, limits, &bytes, splits);
     let [Event::Request { .. }, rest @ ..] = transcript.events.as_slice() else { panic!("{transcript}") };
     let content = match rest {
         [Event::Content(content), Event::EndOfContent(_), ..] => content.as_slice(),
         [Event::EndOfContent(_), ..] => b"",
         _ => return,
     };
-    assert_eq!(Some(content), decoded(body).as_deref(), "{}", body.escape_ascii());
+    assert_eq!(Some(content), decode_naively(body).as_deref(), "{}", body.escape_ascii());
 });
 
 /// Decodes the chunks of `body`. Ignores all bytes between the size of a chunk and the next CRLF.
-fn decoded(mut body: &[u8]) -> Option<Vec<u8>> {
+fn decode_naively(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     loop {
         let digits = body.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -1,5 +1,5 @@
-//! MCP messages: an accepted message can be written and parsed again with the same result, and so can an
-//! error.
+//! MCP messages: an accepted message, or the error response for a rejected one, can be serialized and parsed
+//! again with the same result.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,9 +28,9 @@ fuzz_target!(|bytes: &[u8]| {
 fn check(bytes: &[u8]) {
     let mut output = Vec::new();
     match parse(bytes) {
-        Ok(Message::Request(request)) => request_is_kept(&request),
-        Ok(Message::Notification(notification)) => notification_is_kept(&notification),
-        Ok(Message::Response(response)) => response_is_kept(response),
+        Ok(Message::Request(request)) => check_request(&request),
+        Ok(Message::Notification(notification)) => check_notification(&notification),
+        Ok(Message::Response(response)) => check_response(response),
         Err(invalid) => {
             write_error(&mut output, invalid.id.as_ref(), &invalid.error);
             let Ok(Message::Response(read)) = parse(&output) else { panic!("{}", output.escape_ascii()) };
@@ -39,8 +39,8 @@ fn check(bytes: &[u8]) {
     }
 }
 
-fn request_is_kept(request: &Request<'_>) {
-    look_into(&request.method, request.params);
+fn check_request(request: &Request<'_>) {
+    check_params(&request.method, request.params);
     let Some(params) = request.params else { return };
     let mut output = Vec::new();
     write_request(&mut output, &request.id, &request.method, &params);
@@ -49,8 +49,8 @@ fn request_is_kept(request: &Request<'_>) {
     assert_eq!(read.params.map(RawValue::get), Some(params.get()));
 }
 
-fn notification_is_kept(notification: &Notification<'_>) {
-    look_into(&notification.method, notification.params);
+fn check_notification(notification: &Notification<'_>) {
+    check_params(&notification.method, notification.params);
     let Some(params) = notification.params else { return };
     let mut output = Vec::new();
     write_notification(&mut output, &notification.method, &params);
@@ -59,13 +59,13 @@ fn notification_is_kept(notification: &Notification<'_>) {
     assert_eq!(read.params.map(RawValue::get), Some(params.get()));
 }
 
-fn response_is_kept(response: Response<'_>) {
+fn check_response(response: Response<'_>) {
     let mut output = Vec::new();
     match (&response.id, response.outcome) {
         (Some(id), Ok(result)) => {
-            can_be_written_again::<CallToolResult>(result);
-            can_be_written_again::<CreateMessageResult>(result);
-            can_be_written_again::<GetTaskResult>(result);
+            check_round_trip::<CallToolResult>(result);
+            check_round_trip::<CreateMessageResult>(result);
+            check_round_trip::<GetTaskResult>(result);
             write_result(&mut output, id, |output| {
                 output.extend_from_slice(result.get().as_bytes());
                 Ok(())
@@ -77,18 +77,18 @@ fn response_is_kept(response: Response<'_>) {
         (id, Err(error)) => {
             write_error(&mut output, id.as_ref(), &error);
             let Ok(Message::Response(read)) = parse(&output) else { panic!("{}", output.escape_ascii()) };
-            let read_error = read.outcome.expect_err("an error");
+            let read_error = read.outcome.expect_err("the written response is an error");
             assert_eq!(
                 (read.id, read_error.code, read_error.message),
                 (response.id, error.code, error.message)
             );
         }
-        (None, Ok(result)) => panic!("a result without a request: {result}"),
+        (None, Ok(result)) => panic!("the parser accepted a result without an id: {result}"),
     }
 }
 
-/// Parses parameters as every type that the protocol knows.
-fn look_into(method: &str, raw: Option<&RawValue>) {
+/// Parses parameters as several types, and checks each parsed value.
+fn check_params(method: &str, raw: Option<&RawValue>) {
     if let Ok(params) = Params::parse(raw) {
         let _ = dual_era::era_of(method, &params, None);
         let _ = modern::check_meta(&params.meta, None);
@@ -97,18 +97,18 @@ fn look_into(method: &str, raw: Option<&RawValue>) {
         assert!(error.message.len() < 400, "{error}");
     }
     let Some(raw) = raw else { return };
-    can_be_written_again::<CallToolRequestParams>(raw);
-    can_be_written_again::<CompleteRequestParams>(raw);
-    can_be_written_again::<ElicitRequestParams>(raw);
-    can_be_written_again::<InitializeRequestParams>(raw);
-    can_be_written_again::<ProgressNotificationParams>(raw);
-    can_be_written_again::<SubscriptionsListenRequestParams>(raw);
+    check_round_trip::<CallToolRequestParams>(raw);
+    check_round_trip::<CompleteRequestParams>(raw);
+    check_round_trip::<ElicitRequestParams>(raw);
+    check_round_trip::<InitializeRequestParams>(raw);
+    check_round_trip::<ProgressNotificationParams>(raw);
+    check_round_trip::<SubscriptionsListenRequestParams>(raw);
 }
 
-/// A value that parses as a `T` can be written on one line, and that line can be parsed as a `T`.
-fn can_be_written_again<T: DeserializeOwned + Serialize>(raw: &RawValue) {
+/// If `raw` parses as a `T`, checks that the value serializes to one line, and that the line parses as a `T`.
+fn check_round_trip<T: DeserializeOwned + Serialize>(raw: &RawValue) {
     let Ok(value) = serde_json::from_str::<T>(raw.get()) else { return };
-    let written = serde_json::to_string(&value).expect("a parsed value can be written");
+    let written = serde_json::to_string(&value).expect("serializing a parsed value should succeed");
     assert!(!written.contains(['\n', '\r']), "{written}");
     assert!(serde_json::from_str::<T>(&written).is_ok(), "{written}");
 }

@@ -1,5 +1,5 @@
-//! Headers of the PROXY protocol: the result does not depend on the split of the input, and a parsed header
-//! can be written and parsed again.
+//! PROXY protocol headers: the result does not depend on the split of the input, and a parsed header can be
+//! serialized and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,11 +18,11 @@ fuzz_target!(|bytes: &[u8]| {
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
         let mut written = Vec::new();
         header.write(version, &mut written);
-        let again = ProxyHeader::parse(&written);
-        let Ok(Some((again, length))) = again else { panic!("{header:?} became {again:?}") };
+        let parsed_again = ProxyHeader::parse(&written);
+        let Ok(Some((again, length))) = parsed_again else { panic!("{header:?} became {parsed_again:?}") };
         assert_eq!(length, written.len());
-        let mut twice = Vec::new();
-        again.write(version, &mut twice);
-        assert_eq!(written, twice);
+        let mut written_again = Vec::new();
+        again.write(version, &mut written_again);
+        assert_eq!(written, written_again);
     }
 });

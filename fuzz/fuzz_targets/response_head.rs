@@ -4,7 +4,9 @@
 use libfuzzer_sys::fuzz_target;
 use thruway_http1::{Limits, ResponseTo};
 use thruway_testkit::Random;
-use thruway_testkit::transcript::{Event, Reader, assert_cuts_do_not_matter, random_cuts, sizes};
+use thruway_testkit::transcript::{
+    Event, Reader, assert_same_for_all_splits, fixed_size_splits, random_splits,
+};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
@@ -17,9 +19,9 @@ fuzz_target!(|input: (u8, &[u8])| {
         _ => Limits { header_section_bytes: 64, field_lines: 4, content_bytes: 32, ..Limits::default() },
     };
     let mut random = Random::new(u64::from(choice));
-    let ways = sizes(bytes, 1).chain(random_cuts(bytes, &mut random, 3));
+    let splits = fixed_size_splits(bytes, 1).chain(random_splits(bytes, &mut random, 3));
     let expected = requests.len();
-    let transcript = assert_cuts_do_not_matter(&Reader::Client(requests), limits, bytes, ways);
+    let transcript = assert_same_for_all_splits(&Reader::Client(requests), limits, bytes, splits);
     let responses =
         transcript.events.iter().filter(|event| matches!(event, Event::Response(..) | Event::Tunnel(_)));
     assert!(responses.count() <= expected, "more responses than requests");

@@ -1,4 +1,4 @@
-//! The client's end, with a model of the expected state.
+//! Client connections, with a model of the expected state.
 
 use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, ClientConnection, Error, HeadIndex, Limits, ResponseTo};
@@ -9,20 +9,20 @@ use thruway_testkit::transcript::Event;
 pub(crate) enum Operation {
     Bytes(Vec<u8>),
     Response(Response),
-    Expect { to: To, asks_for_upgrade: bool },
+    Expect { kind: RequestKind, asks_for_upgrade: bool },
     Skip { bytes: u8 },
     EndOfInput,
 }
 
 /// The kind of a request.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(crate) enum To {
+pub(crate) enum RequestKind {
     Connect,
     Head,
     Other,
 }
 
-/// Input that is likely to be accepted.
+/// Input that a client connection is likely to accept.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) enum Response {
     Empty,
@@ -71,17 +71,17 @@ pub(crate) fn run(limits: Limits, operations: &[Operation], size: usize) -> (Vec
         index: HeadIndex::default(),
         buffer: Vec::new(),
         events: Vec::new(),
-        awaited: 0,
+        outstanding: 0,
         expected: None,
         error: None,
         has_ended: false,
     };
     for operation in operations {
         run.perform(operation, size);
-        assert_eq!(run.connection.expected_count(), run.awaited);
+        assert_eq!(run.connection.expected_count(), run.outstanding);
         assert_eq!(run.connection.content_remaining(), run.expected.map_or(Some(0), BodyLength::bytes));
         if run.connection.is_reusable() {
-            assert!(run.awaited == 0 && run.expected.is_none() && run.error.is_none() && !run.has_ended);
+            assert!(run.outstanding == 0 && run.expected.is_none() && run.error.is_none() && !run.has_ended);
         }
     }
     (run.events, run.error)
@@ -94,7 +94,7 @@ struct Run {
     buffer: Vec<u8>,
     events: Vec<Event>,
     /// Number of outstanding responses, including the current one.
-    awaited: usize,
+    outstanding: usize,
     /// Remaining content of the current response, if one is being read.
     expected: Option<BodyLength>,
     error: Option<Error>,
@@ -106,14 +106,14 @@ impl Run {
         match operation {
             Operation::Bytes(bytes) => self.feed(bytes, size),
             Operation::Response(response) => self.feed(&response.bytes(), size),
-            Operation::Expect { to, asks_for_upgrade } => {
-                let to = match to {
-                    To::Connect => ResponseTo::Connect,
-                    To::Head => ResponseTo::Head,
-                    To::Other => ResponseTo::Other,
+            Operation::Expect { kind, asks_for_upgrade } => {
+                let kind = match kind {
+                    RequestKind::Connect => ResponseTo::Connect,
+                    RequestKind::Head => ResponseTo::Head,
+                    RequestKind::Other => ResponseTo::Other,
                 };
-                self.connection.expect_response(to, *asks_for_upgrade);
-                self.awaited += 1;
+                self.connection.expect_response(kind, *asks_for_upgrade);
+                self.outstanding += 1;
             }
             Operation::Skip { bytes } => self.skip((*bytes).into()),
             Operation::EndOfInput => self.end(),
@@ -124,7 +124,7 @@ impl Run {
         match self.connection.handle_end_of_input(&self.buffer) {
             Ok(true) => {
                 assert_eq!(self.expected, Some(BodyLength::UntilClose));
-                self.awaited -= 1;
+                self.outstanding -= 1;
             }
             Ok(false) => assert_eq!(self.expected, None),
             Err(error) => self.error = self.error.or(Some(error)),
@@ -134,7 +134,7 @@ impl Run {
         assert!(!self.connection.is_reusable());
     }
 
-    /// Skips content of a known length. Content of unknown length is not skipped.
+    /// Skips content. The connection ignores this for content of unknown length.
     fn skip(&mut self, bytes: u64) {
         self.connection.skip_content(bytes);
         if let Some(BodyLength::Bytes(remaining)) = &mut self.expected {
@@ -159,9 +159,9 @@ impl Run {
                     used += more;
                     assert!(used <= self.buffer.len());
                     let Some(event) = event else { break };
-                    let event = Event::of_client(event, &input[..more], &self.index);
-                    assert!(self.error.is_none() && !self.has_ended, "an event after the end: {event:?}");
-                    self.take(event);
+                    let event = Event::from_client(event, &input[..more], &self.index);
+                    assert!(self.error.is_none() && !self.has_ended, "event after the end: {event:?}");
+                    self.record(event);
                 }
                 Err(error) => {
                     assert!(!self.connection.is_reusable());
@@ -175,22 +175,25 @@ impl Run {
         self.buffer.drain(..used);
     }
 
-    fn take(&mut self, event: Event) {
+    /// Updates the model for `event`, and records the event.
+    fn record(&mut self, event: Event) {
         match (&event, self.expected) {
-            (Event::Interim(_), None) => assert!(self.awaited > 0),
-            (Event::Tunnel(_), None) => self.awaited -= 1,
-            (Event::Response(_, BodyLength::NONE), None) => self.awaited -= 1,
+            (Event::Interim(_), None) => assert!(self.outstanding > 0),
+            (Event::Tunnel(_), None) => self.outstanding -= 1,
+            (Event::Response(_, BodyLength::NONE), None) => self.outstanding -= 1,
             (Event::Response(_, length), None) => self.expected = Some(*length),
             (Event::Content(bytes), Some(BodyLength::Bytes(remaining))) => {
-                let remaining = remaining.checked_sub(bytes.len() as u64).expect("no more than announced");
+                let remaining = remaining
+                    .checked_sub(bytes.len() as u64)
+                    .expect("the content should not exceed its length");
                 self.expected = Some(BodyLength::Bytes(remaining));
             }
             (Event::Content(_), Some(BodyLength::Chunked | BodyLength::UntilClose)) => {}
             (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => {
-                self.awaited -= 1;
+                self.outstanding -= 1;
                 self.expected = None;
             }
-            other => panic!("an event out of place: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         }
         match (event, self.events.last_mut()) {
             (Event::Content(more), Some(Event::Content(content))) => {

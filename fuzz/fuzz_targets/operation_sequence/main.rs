@@ -1,4 +1,5 @@
-//! Operations on the connection of either end, in any order: the state must agree with a model.
+//! Operations on a client or server connection, in any order: the state of the connection must agree with a
+//! model.
 #![no_main]
 
 mod client;
@@ -13,7 +14,7 @@ enum Input {
     Client { limits: SmallLimits, operations: Vec<client::Operation> },
 }
 
-/// Limits that are small enough to be exceeded.
+/// Limits that are so small that inputs often exceed them.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct SmallLimits {
     content_bytes: u8,

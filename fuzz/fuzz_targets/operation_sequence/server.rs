@@ -1,4 +1,4 @@
-//! The server's end, with a model of the expected state.
+//! Server connections, with a model of the expected state.
 
 use arbitrary::Arbitrary;
 use thruway_http1::{BodyLength, Error, HeadIndex, Limits, ServerConnection, ServerEvent};
@@ -15,7 +15,7 @@ pub(crate) enum Operation {
     EndOfInput,
 }
 
-/// Input that is likely to be accepted.
+/// Input that a server connection is likely to accept.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) enum Request {
     Get,
@@ -138,13 +138,13 @@ impl Run {
                     used += more;
                     let bytes = &input[..more];
                     let Some(event) = event else { break };
-                    assert!(!was_finished && self.error.is_none(), "an event after the end: {event:?}");
+                    assert!(!was_finished && self.error.is_none(), "event after the end: {event:?}");
                     let length = match &event {
                         ServerEvent::Request => Some(self.index.request_facts().body_length),
                         _ => None,
                     };
-                    let event = Event::of_server(event, bytes, &self.index);
-                    self.take(event, length);
+                    let event = Event::from_server(event, bytes, &self.index);
+                    self.record(event, length);
                 }
                 Err(error) => {
                     assert!(self.error.is_none() && !was_finished);
@@ -158,20 +158,23 @@ impl Run {
         self.buffer.drain(..used);
     }
 
-    fn take(&mut self, event: Event, length: Option<BodyLength>) {
+    /// Updates the model for `event`, and records the event.
+    fn record(&mut self, event: Event, length: Option<BodyLength>) {
         match (&event, self.expected) {
             (Event::Request { .. }, None) => {
-                assert!(!self.is_stopped, "a request after stop");
+                assert!(!self.is_stopped, "request after stop");
                 self.requests += 1;
                 self.expected = length.filter(|length| *length != BodyLength::NONE);
             }
             (Event::Content(bytes), Some(BodyLength::Bytes(remaining))) => {
-                let remaining = remaining.checked_sub(bytes.len() as u64).expect("no more than announced");
+                let remaining = remaining
+                    .checked_sub(bytes.len() as u64)
+                    .expect("the content should not exceed its length");
                 self.expected = Some(BodyLength::Bytes(remaining));
             }
             (Event::Content(_), Some(BodyLength::Chunked)) => {}
             (Event::EndOfContent(_), Some(BodyLength::NONE | BodyLength::Chunked)) => self.expected = None,
-            other => panic!("an event out of place: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         }
         match (event, self.events.last_mut()) {
             (Event::Content(more), Some(Event::Content(content))) => {
@@ -185,7 +188,7 @@ impl Run {
     fn check(&self) {
         let limit = self.limits.requests_per_connection;
         assert!(limit == 0 || self.requests <= limit, "more requests than allowed");
-        // A head that is refused may already be counted.
+        // The connection may already count a rejected request.
         assert!(self.connection.request_count() - self.requests <= 1);
         assert_eq!(self.connection.is_reading_content(), self.expected.is_some());
         assert_eq!(self.connection.content_remaining(), self.expected.map_or(Some(0), BodyLength::bytes));
