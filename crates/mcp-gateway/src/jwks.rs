@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_at_a_url_are_those_that_the_issuer_has() {
+    fn verifier_follows_keys_that_the_issuer_publishes() {
         let (one, two) = (JwtIssuer::new("one"), JwtIssuer::new("two"));
         let keys = Arc::new(Mutex::new(one.keys()));
         let fetches = Arc::new(AtomicUsize::new(0));
@@ -126,7 +126,7 @@ mod tests {
         let document = DocumentConfig { rest, ..DocumentConfig::new(url).unwrap() };
         let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
         let is_valid = |issuer: &JwtIssuer| verifier.verify(&issuer.token(&claims())).is_ok();
-        until("the keys are not there", || is_valid(&one));
+        wait_until("the verifier should load the keys", || is_valid(&one));
         assert!(!is_valid(&two));
         *keys.lock().unwrap() = two.keys();
         wait_until("the verifier should load the new keys", || is_valid(&two));
@@ -146,7 +146,7 @@ mod tests {
     /// Regression test: fetched keys stayed valid while fetches failed. A thief of a withdrawn key only had
     /// to block the connection from the verifier to its issuer.
     #[test]
-    fn keys_that_cannot_be_fetched_again_become_too_old() {
+    fn keys_expire_if_they_cannot_be_fetched_again() {
         let issuer = JwtIssuer::new("one");
         let is_up = Arc::new(AtomicBool::new(true));
         let (shown, keys) = (is_up.clone(), issuer.keys());

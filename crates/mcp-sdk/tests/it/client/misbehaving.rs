@@ -311,7 +311,8 @@ async fn oversized_message_is_rejected_and_next_one_is_read() {
     assert_eq!(call(&client).await, Err(McpClientError::AnswerLost));
     client.call_tool("other", json!({})).await.unwrap();
     for content_type in ["application/json", "text/event-stream"] {
-        let error = over_http(content_type, format!("data: {giant}"), AfterResponse::RepeatResponse).await;
+        let error =
+            over_http(content_type, format!("data: {oversized}"), AfterResponse::RepeatResponse).await;
         assert_eq!(error, McpClientError::MessageTooLarge, "{content_type}");
     }
 }
@@ -389,7 +390,7 @@ async fn response_that_is_not_json_rpc_fails_the_call() {
 }
 
 #[tokio::test]
-async fn who_is_not_there_is_told() {
+async fn call_to_unreachable_server_fails() {
     let address = thruway_testkit::upstream::unused_address();
     let client = builder().http(&format!("http://{address}/mcp"));
     assert!(matches!(call(&client).await, Err(McpClientError::Http(_))));
