@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: builds `thruway` and `thruway-suite`, and lets the suite build the peers and measure.
 
+use std::ffi::OsString;
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 
 use crate::program::{self, BUILD_LIMIT, Profile, repository};
 use crate::stop::Stop;
@@ -23,16 +24,19 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(2 * BUILD_LIMIT)?;
     let is_question = options.asks_only();
     let profile = if is_question { Profile::Dev } else { Profile::Dist };
-    let mut command = Command::new(program::build_package("thruway-suite", profile, &stop)?);
+    // One after the other: dependencies of both would get the features that either needs.
+    let build = |package: &str| anyhow::Ok(program::build(&[package], profile, &stop)?.join(package));
+    let mut command = Command::new(build("thruway-suite")?);
     command.args(&options.arguments);
     if !is_question {
-        command.args(options.others()?);
-    }
-    if !is_question && !options.names("--program") {
-        command.arg("--program").arg(program::build(profile, &stop)?);
+        command.args(options.others());
+        if !options.names("--program") {
+            command.arg("--program").arg(build("thruway")?);
+        }
     }
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    if status.success() { Ok(()) } else { bail!("the suite ended with {status}") }
+    ensure!(status.success(), "the suite ended with {status}");
+    Ok(())
 }
 
 impl Options {
@@ -46,45 +50,37 @@ impl Options {
     }
 
     /// Arguments that follow those of the command line.
-    fn others(&self) -> anyhow::Result<Vec<String>> {
-        let path = |folder: &str| {
-            let path = repository().join(folder).into_os_string();
-            path.into_string().ok().context("the path of the repository is not UTF-8")
-        };
+    fn others(&self) -> Vec<OsString> {
         let mut others = Vec::new();
         if self.arguments.is_empty() {
-            others.push("all".to_owned());
+            others.push("all".into());
         }
-        others.push("--build".to_owned());
+        others.push("--build".into());
         for (option, folder) in [("--peers-from", "peers"), ("--report", "target/suite")] {
             if !self.names(option) {
-                others.extend([option.to_owned(), path(folder)?]);
+                others.extend([option.into(), repository().join(folder).into()]);
             }
         }
-        Ok(others)
+        others
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn options(line: &str) -> Options {
-        Options { arguments: line.split_whitespace().map(str::to_owned).collect() }
-    }
+    use super::Options;
 
     #[test]
     fn the_suite_gets_the_arguments_that_are_not_given() {
-        let others = |line: &str| options(line).others().unwrap().join(" ");
-        let all = others("");
-        assert!(all.starts_with("all --build --peers-from /") && all.ends_with("/target/suite"), "{all}");
-        assert!(others("gateway --rounds 7").starts_with("--build --peers-from /"));
-        assert_eq!(others("gateway --report=a --peers-from b"), "--build");
-    }
-
-    #[test]
-    fn a_question_builds_no_peers() {
-        assert!(options("--help").asks_only() && options("--from a.json").asks_only());
-        assert!(!options("gateway --cases from").asks_only());
+        for (line, others, asks_only) in [
+            ("", "all --build --peers-from REPOSITORY/peers --report REPOSITORY/target/suite", false),
+            ("gateway --report=a --cases from --peers-from b", "--build", false),
+            ("--from a.json --report a --peers-from b", "--build", true),
+        ] {
+            let options = Options { arguments: line.split_whitespace().map(str::to_owned).collect() };
+            let repository = crate::program::repository().into_os_string().into_string().unwrap();
+            let expected = others.replace("REPOSITORY", &repository);
+            assert_eq!(options.others().join(" ".as_ref()).to_str(), Some(&*expected));
+            assert_eq!(options.asks_only(), asks_only, "{line}");
+        }
     }
 }

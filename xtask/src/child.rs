@@ -1,7 +1,6 @@
 //! Child processes: waited for with a limit, and ended by their id whatever happens.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,9 +14,6 @@ use super::stop::Stop;
 
 /// Time for a child to end after a request to end.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Time for a server to listen.
-const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running child; dropping it ends it and its descendants.
 pub(super) struct Running {
@@ -38,24 +34,7 @@ impl Running {
         Ok(Self { child })
     }
 
-    /// Starts a command, and waits until it accepts connections at `address`.
-    pub(super) fn start_listening(
-        command: Command,
-        address: SocketAddr,
-        log: &Path,
-        stop: &Stop,
-    ) -> anyhow::Result<Self> {
-        let mut running = Self::start(command, log)?;
-        stop.wait("a server to listen", START_LIMIT, || {
-            if let Some(status) = running.ended()? {
-                bail!("it ended with {status}\n{}", tail(&fs::read_to_string(log)?));
-            }
-            Ok(TcpStream::connect(address).ok())
-        })?;
-        Ok(running)
-    }
-
-    /// Its process id; `setpriv` and `taskset` have become the program by the time it answers.
+    /// Its process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -75,8 +54,19 @@ impl Running {
         signal(self.id(), Signal::TERM);
     }
 
-    /// Asks it and its descendants, which are its process group, to end, and kills those that do not.
-    fn end(&mut self) {
+    fn signal_group(&self, signal: Signal) {
+        // The group may have ended already.
+        let _ended = pid(self.id()).map(|group| kill_process_group(group, signal));
+    }
+
+    fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Running {
+    /// Asks the child and its descendants, which are its process group, to end, and kills the rest.
+    fn drop(&mut self) {
         if !self.is_running() {
             return;
         }
@@ -91,21 +81,6 @@ impl Running {
         self.signal_group(Signal::KILL);
         // The status of a killed child has no meaning; waiting removes it from the process table.
         let _status = self.child.wait();
-    }
-
-    fn signal_group(&self, signal: Signal) {
-        // The group may have ended already.
-        let _ended = pid(self.id()).map(|group| kill_process_group(group, signal));
-    }
-
-    fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
@@ -149,8 +124,12 @@ pub(super) fn any_output_of(command: Command, limit: Duration, stop: &Stop) -> a
 fn run(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<(ExitStatus, String)> {
     let file = tempfile::NamedTempFile::new()?;
     let status = Running::start(command, file.path())?.wait(limit, stop)?;
-    // Some of what programs print is not UTF-8, and none of that is of interest here.
-    Ok((status, String::from_utf8_lossy(&fs::read(file.path())?).into_owned()))
+    Ok((status, text_of(file.path())?))
+}
+
+/// Reads a log. Some of what programs print is not UTF-8, and none of that is of interest here.
+pub(super) fn text_of(log: &Path) -> anyhow::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(log)?).into_owned())
 }
 
 /// The last lines of what a program printed.

@@ -21,8 +21,6 @@ mod report_page;
 mod schema;
 mod tidy;
 
-use std::process::ExitCode;
-
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -44,34 +42,27 @@ enum Task {
     /// Run the fuzz targets for a while.
     Fuzz(fuzz::Options),
     /// Run the conformance tests of HTTP/2 against the server and the gateway.
-    H2spec(h2spec::Options),
+    H2spec,
     /// Let clients that others wrote talk to `thruway serve`.
     Interop(interop::Options),
     /// Open the pages of `thruway bench` in a browser, if there is one.
-    ReportPage(report_page::Options),
+    ReportPage,
     /// Compare the types of `mcp` with the official schema and its examples.
     Schema(schema::Options),
     /// Check the rules of the house that neither the compiler nor clippy knows.
     Tidy,
 }
 
-fn main() -> ExitCode {
-    let done = match Arguments::parse().task {
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
-        Task::H2spec(options) => h2spec::run(&options),
+        Task::H2spec => h2spec::run(),
         Task::Interop(options) => interop::run(&options),
-        Task::ReportPage(options) => report_page::run(&options),
+        Task::ReportPage => report_page::run(),
         Task::Schema(options) => schema::run(&options),
         Task::Tidy => tidy::run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Servers under test, on ports that the system chooses: child processes, and servers in this process.
 
-use std::ffi::OsStr;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -10,10 +10,9 @@ use anyhow::{Context as _, bail, ensure};
 use thruway_server::RunningServer;
 
 use super::child::{self, Running};
-use super::program::find_on_path;
 use super::stop::Stop;
 
-/// A running server, `thruway` or another that says where it listens as it does.
+/// A running server, `thruway` or another.
 pub(super) struct Server {
     running: Running,
     url: String,
@@ -21,19 +20,35 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the server and reads from its output where it listens.
-    pub(super) fn start(
-        program: &Path,
-        arguments: &[impl AsRef<OsStr>],
+    /// Starts a server, and reads from its output where it listens.
+    pub(super) fn start(command: Command, log: &Path, stop: &Stop) -> anyhow::Result<Self> {
+        Self::start_when(command, log, stop, |printed| address(printed).map(str::to_owned))
+    }
+
+    /// Starts a server with the HTTP address `listens_at`, and waits until it accepts connections.
+    pub(super) fn start_at(
+        listens_at: SocketAddr,
+        command: Command,
         log: &Path,
         stop: &Stop,
     ) -> anyhow::Result<Self> {
-        let mut running = Running::start(bound_to_us(program, arguments), log)?;
-        let url = stop.wait("the server to say where it listens", LIMIT, || {
+        let url = |_: &str| TcpStream::connect(listens_at).ok().map(|_| format!("http://{listens_at}"));
+        Self::start_when(command, log, stop, url)
+    }
+
+    fn start_when(
+        command: Command,
+        log: &Path,
+        stop: &Stop,
+        url_when_ready: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
+        let mut running = Running::start(command, log)?;
+        let url = stop.wait("a server to listen", LIMIT, || {
+            let printed = child::text_of(log)?;
             if let Some(status) = running.ended()? {
-                bail!("the server ended with {status}\n{}", child::tail(&fs::read_to_string(log)?));
+                bail!("the server ended with {status}\n{}", child::tail(&printed));
             }
-            Ok(address(&fs::read_to_string(log)?).map(str::to_owned))
+            Ok(url_when_ready(&printed))
         })?;
         Ok(Self { running, url, log: log.to_owned() })
     }
@@ -41,7 +56,9 @@ impl Server {
     /// Writes a config to `file`, and starts `thruway serve` with it. The log is next to the file.
     pub(super) fn serve(program: &Path, config: &str, file: &Path, stop: &Stop) -> anyhow::Result<Self> {
         fs::write(file, config)?;
-        Self::start(program, &[OsStr::new("serve"), file.as_os_str()], &file.with_extension("log"), stop)
+        let mut command = Command::new(program);
+        command.arg("serve").arg(file);
+        Self::start(command, &file.with_extension("log"), stop)
     }
 
     /// Returns its URL, without a slash at the end.
@@ -54,6 +71,11 @@ impl Server {
         without_scheme(&self.url)
     }
 
+    /// Returns the port in its address.
+    pub(super) fn port(&self) -> &str {
+        self.url.rsplit(':').next().unwrap_or_default()
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.running.id()
     }
@@ -62,9 +84,9 @@ impl Server {
     pub(super) fn end(mut self, stop: &Stop) -> anyhow::Result<String> {
         self.running.ask_to_end();
         let status = self.running.wait(LIMIT, stop)?;
-        let printed = fs::read_to_string(&self.log)?;
-        ensure!(status.success(), "ended with {status}\n{}", child::tail(&printed));
-        ensure!(!printed.contains("panicked at"), "panicked\n{}", child::tail(&printed));
+        let printed = child::text_of(&self.log)?;
+        let is_good = status.success() && !printed.contains("panicked at");
+        ensure!(is_good, "the server ended with {status}\n{}", child::tail(&printed));
         Ok("SIGTERM ended it with status 0".to_owned())
     }
 }
@@ -96,29 +118,23 @@ pub(super) fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, address)| address)
 }
 
-/// A command that the kernel asks to end should this process be killed.
-fn bound_to_us(program: &Path, arguments: &[impl AsRef<OsStr>]) -> Command {
-    let mut command = match find_on_path("setpriv") {
-        Some(setpriv) => {
-            let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", "TERM"]).arg(program);
-            command
-        }
-        None => Command::new(program),
-    };
-    command.args(arguments);
-    command
+/// Returns addresses that were free a moment ago, for programs that must know them before they start.
+pub(super) fn free_addresses<const COUNT: usize>() -> anyhow::Result<[SocketAddr; COUNT]> {
+    let listeners = (0..COUNT).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
+    addresses.try_into().ok().context("there is an address for each listener")
 }
 
 /// The first address in what the server printed, once its line is complete.
 fn address(printed: &str) -> Option<&str> {
     let lines = printed.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let is_http = |address: &&str| address.starts_with("http://") || address.starts_with("https://");
-    lines.filter_map(|line| line.strip_prefix("listening on ")).find(is_http)
+    let mut addresses = lines.filter_map(|line| line.strip_prefix("listening on "));
+    addresses.find(|address| address.starts_with("http"))
 }
 
 /// To listen, and to end.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -1,38 +1,29 @@
 //! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in
 //! `conformance/`.
 //!
-//! The suite is not part of this repository; it is installed with npm, at the version named here. Its
-//! scenarios for authorization servers are not run: there is none here. `--through bridge` runs the scenarios
-//! for servers through bridges.
+//! The suite is not part of this repository; npm installs it. Its scenarios for authorization servers are not
+//! run: there is none here. `--through bridge` runs scenarios for servers through bridges too, over HTTP on
+//! both sides. A bridge must not change any result.
 
-// the suite
-mod suite;
+// what the suite leaves behind
+mod results;
 
-// the bridges
-mod through_bridge;
-
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use crate::child;
-use crate::expected::Expected;
-use crate::packages;
-use crate::program::repository;
+use crate::program::{self, BUILD_LIMIT, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
-use suite::{Scenario, Side, Status, Suite, report};
+use crate::{child, packages};
+use results::Results;
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A directory where npm has installed the suite, instead of installing it
-    #[arg(long, value_name = "DIR")]
-    suite: Option<PathBuf>,
     /// Run the scenarios for servers through one and two of these, and expect what the server alone achieves
     #[arg(long, value_name = "WHAT")]
     through: Option<Through>,
@@ -63,167 +54,125 @@ struct Set {
     /// Arguments of our server.
     #[serde(default)]
     of_server: Vec<String>,
+    /// `true` if the set runs through bridges too.
+    #[serde(default)]
+    through_bridges: bool,
+}
+
+/// The side of a conversation that the suite judges.
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum Side {
+    #[serde(rename = "server")]
+    Server,
+    #[serde(rename = "client")]
+    Client,
 }
 
 fn sets() -> anyhow::Result<Vec<Set>> {
     Ok(toml::from_str::<Sets>(include_str!("sets.toml"))?.set)
 }
 
-/// Builds the server and the client, installs the suite if need be, runs it, and prints what came of each
-/// set.
+/// Builds the programs, installs the suite, runs it, and prints the results of each set.
 ///
 /// # Errors
-/// A check failed that is not on the list of expected failures, or a scenario on it passed, or something
-/// could not be run.
+/// A check failed, or passed without a bridge and not with it, or something could not be run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let programs = build(options.through, &Stop::new(BUILD_LIMIT)?)?;
-    let suite = match &options.suite {
-        Some(directory) => Suite::at(directory)?,
-        None => Suite::at(&packages::npm("conformance", &Stop::new(INSTALL_LIMIT)?)?)?,
+    let stop = &Stop::new(BUILD_LIMIT)?;
+    let programs = program::build(&["thruway-conformance", "thruway"], Profile::Dev, stop)?;
+    let suite = Suite {
+        program: packages::npm("conformance", stop)?.join("@modelcontextprotocol/conformance/dist/index.js"),
+        node: packages::node("conformance", stop)?,
+        programs,
+        stop,
     };
-    let stop = Stop::new(RUN_LIMIT)?;
-    match options.through {
-        None => run_all(&programs, &suite, &stop),
-        Some(Through::Bridge) => through_bridge::run(&programs, &suite, &stop),
-    }
-}
-
-/// Runs all sets without anything in between.
-fn run_all(programs: &Path, suite: &Suite, stop: &Stop) -> anyhow::Result<()> {
-    let expected = Expected::read(LIST)?;
+    let hops_max = if options.through.is_some() { 2 } else { 0 };
     let mut mistakes = Vec::new();
-    let mut seen = BTreeSet::new();
-    println!(
-        "{:23} {:>9} {:>6} {:>6} {:>8} {:>7}",
-        "", "scenarios", "passed", "failed", "expected", "skipped"
-    );
-    for set in &sets()? {
-        let scenarios =
-            run_set(programs, suite, set, stop).with_context(|| format!("set `{}`", set.name()))?;
-        let tally = Tally::of(&scenarios, &expected);
-        println!("{:23} {tally}", set.name());
-        mistakes.extend(tally.mistakes.into_iter().map(|mistake| format!("{}: {mistake}", set.name())));
-        seen.extend(scenarios.into_iter().map(|scenario| scenario.name));
-    }
-    let unknown = expected.names().filter(|name| !seen.contains(*name));
-    mistakes.extend(unknown.map(|name| format!("`{name}` is expected to fail and was never run")));
-    report(&mistakes)
-}
-
-impl Set {
-    fn name(&self) -> String {
-        let side = if self.side == Side::Server { "server" } else { "client" };
-        format!("{side} {}", self.name)
-    }
-}
-
-fn run_set(programs: &Path, installed: &Suite, set: &Set, stop: &Stop) -> anyhow::Result<Vec<Scenario>> {
-    let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
-    let output = directory.path().join("results");
-    match set.side {
-        Side::Server => {
-            let program = programs.join("conformance-server");
-            let log = directory.path().join("server.log");
-            let arguments =
-                ["--listen", "127.0.0.1:0"].into_iter().chain(set.of_server.iter().map(String::as_str));
-            let arguments: Vec<_> = arguments.collect();
-            let server = Server::start(&program, &arguments, &log, stop)?;
-            installed.run(set.side, &format!("{}/mcp", server.url()), &set.arguments, &output, stop)?;
-            server.end(stop)?;
-        }
-        Side::Client => {
-            let program = programs.join("conformance-client");
-            // The suite gives it to a shell.
-            let program = format!("'{}'", program.display());
-            installed.run(set.side, &program, &set.arguments, &output, stop)?;
+    println!("{:30} {:>9} {:>6} {:>6} {:>7}", "", "scenarios", "passed", "failed", "skipped");
+    for set in sets()?.iter().filter(|set| set.through_bridges || hops_max == 0) {
+        let mut direct = None;
+        for hops in 0..=hops_max {
+            let bridges = if hops == 0 { String::new() } else { format!(", bridges: {hops}") };
+            let name = format!("{:?} {}{bridges}", set.side, set.name);
+            let results = suite.run(set, hops).with_context(|| name.clone())?;
+            println!("{name:30} {results}");
+            let lost = direct.as_ref().map(|direct| results.lost_from(direct)).unwrap_or_default();
+            let found = results.failures().into_iter().chain(lost);
+            mistakes.extend(found.map(|mistake| format!("{name}: {mistake}")));
+            direct.get_or_insert(results);
         }
     }
-    suite::read(&output, set.side)
+    ensure!(mistakes.is_empty(), "{} results are not as expected:\n{}", mistakes.len(), mistakes.join("\n"));
+    Ok(())
 }
 
-/// The results of a set, in numbers of checks.
-#[derive(Default)]
-struct Tally {
-    scenarios: usize,
-    passed: usize,
-    failed: usize,
-    /// Failed, of scenarios that are expected to.
-    expected: usize,
-    skipped: usize,
-    mistakes: Vec<String>,
+/// The installed suite, and the programs that it is run against.
+struct Suite<'s> {
+    node: PathBuf,
+    program: PathBuf,
+    programs: PathBuf,
+    stop: &'s Stop,
 }
 
-impl Tally {
-    fn of(scenarios: &[Scenario], expected: &Expected) -> Self {
-        let mut tally = Self { scenarios: scenarios.len(), ..Self::default() };
-        for scenario in scenarios {
-            tally.passed += scenario.count(Status::Success);
-            tally.skipped += scenario.count(Status::Skipped);
-            let failures: Vec<_> = scenario.failures().collect();
-            match (failures.is_empty(), expected.of(&scenario.name).is_some()) {
-                (true, false) => {}
-                (false, true) => tally.expected += failures.len(),
-                (false, false) => {
-                    tally.failed += failures.len();
-                    tally.mistakes.extend(failures.iter().map(|check| format!("{}: {check}", scenario.name)));
-                }
-                (true, true) => tally
-                    .mistakes
-                    .push(format!("{}: passed; take it off the list of expected failures", scenario.name)),
+impl Suite<'_> {
+    /// Runs a set, through this many bridges.
+    ///
+    /// # Errors
+    /// The suite did not get to its end. That checks have failed is none.
+    fn run(&self, set: &Set, hops: usize) -> anyhow::Result<Results> {
+        let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
+        let output = directory.path().join("results");
+        let mut command = Command::new(&self.node);
+        command.arg(&self.program);
+        let servers = match set.side {
+            Side::Server => {
+                let (servers, url) = self.start(set, hops, directory.path())?;
+                command.args(["server", "--url", &url]);
+                servers
             }
+            Side::Client => {
+                // The suite gives it to a shell.
+                let client = format!("'{}'", self.programs.join("conformance-client").display());
+                command.args(["client", "--command", &client]);
+                Vec::new()
+            }
+        };
+        command.args(&set.arguments).arg("-o").arg(&output);
+        let printed = child::any_output_of(command, RUN_LIMIT, self.stop)?;
+        ensure!(printed.contains("SUMMARY ==="), "the suite broke off\n{}", child::tail(&printed));
+        // The nearest first: it still talks to the next one while it ends.
+        for server in servers.into_iter().rev() {
+            server.end(self.stop)?;
         }
-        tally
+        Results::read(&output)
+    }
+
+    /// Starts our server and the bridges to it. Returns all of them, and the URL of the last one.
+    fn start(&self, set: &Set, hops: usize, directory: &Path) -> anyhow::Result<(Vec<Server>, String)> {
+        let (mut servers, mut url) = (Vec::new(), String::new());
+        for hop in 0..=hops {
+            let mut command = Command::new(self.programs.join("conformance-server"));
+            command.args(&set.of_server);
+            if hop > 0 {
+                command = Command::new(self.programs.join("thruway"));
+                command.args(["mcp", "bridge", &url]);
+            }
+            command.args(["--listen", "127.0.0.1:0"]);
+            let server = Server::start(command, &directory.join(format!("{hop}.log")), self.stop)?;
+            url = format!("{}/mcp", server.url());
+            servers.push(server);
+        }
+        Ok((servers, url))
     }
 }
 
-impl std::fmt::Display for Tally {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scenarios, passed, failed, expected, skipped, .. } = self;
-        write!(f, "{scenarios:9} {passed:6} {failed:6} {expected:8} {skipped:7}")
-    }
-}
-
-/// Builds the programs, and returns the directory that they are in.
-fn build(through: Option<Through>, stop: &Stop) -> anyhow::Result<PathBuf> {
-    let root = repository();
-    let target = root.join("target");
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(&root)
-        .args(["build", "--package", "thruway-conformance", "--target-dir"])
-        .arg(&target);
-    if let Some(Through::Bridge) = through {
-        command.args(["--package", "thruway"]);
-    }
-    eprintln!(
-        "building `conformance-server`, `conformance-client` and what stands in between, if anything does"
-    );
-    child::output_of("cargo build --package thruway-conformance", command, BUILD_LIMIT, stop)?;
-    Ok(target.join("debug"))
-}
-
-/// Scenarios that are expected to fail.
-const LIST: &str = include_str!("expected_failures.toml");
-
-const BUILD_LIMIT: Duration = Duration::from_mins(15);
-const INSTALL_LIMIT: Duration = Duration::from_mins(5);
-const RUN_LIMIT: Duration = Duration::from_mins(5);
+/// For one set of scenarios; it takes seconds.
+const RUN_LIMIT: Duration = Duration::from_mins(2);
 
 #[cfg(test)]
 mod tests {
-    use super::suite::tests::scenario;
-    use super::*;
-
     #[test]
-    fn a_listed_scenario_must_fail_and_any_other_must_pass() {
-        assert!(Expected::read(LIST).is_ok());
-        assert_eq!(sets().unwrap().len(), 11);
-        let list = "[[expected]]\nreason = 'why'\nnames = ['listed']\n";
-        let tally = |name, status| Tally::of(&[scenario(name, status)], &Expected::read(list).unwrap());
-        let of = |tally: Tally| (tally.failed, tally.expected, tally.mistakes.len());
-        assert_eq!(of(tally("listed", Status::Failure)), (0, 1, 0));
-        assert_eq!(of(tally("listed", Status::Success)), (0, 0, 1));
-        assert_eq!(of(tally("other", Status::Warning)), (1, 0, 1));
-        assert_eq!(of(tally("other", Status::Skipped)), (0, 0, 0));
+    fn sets_can_be_read() {
+        let sets = super::sets().unwrap();
+        assert_eq!((sets.len(), sets.iter().filter(|set| set.through_bridges).count()), (11, 2));
     }
 }

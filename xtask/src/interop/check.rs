@@ -1,73 +1,106 @@
-//! A check of one client, and what came of it.
+//! Checks: each prints a line with its outcome.
 
-use std::fmt;
+use std::cell::Cell;
 use std::iter;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
 use crate::child;
 use crate::program::find_on_path;
+use crate::server::Server;
 use crate::stop::{Stop, now};
 
-/// The common settings of all checks.
-pub(super) struct Setting<'s> {
+/// The place of checks: the settings of all of them, and the server that they are about.
+pub(super) struct Scene<'s> {
     /// The program `thruway`.
     pub(super) program: &'s Path,
     /// Holds the file `content`, and whatever a check leaves behind.
     pub(super) directory: &'s Path,
     pub(super) is_full: bool,
     pub(super) stop: &'s Stop,
-}
-
-impl<'s> Setting<'s> {
-    /// Returns the place of checks on a server.
-    pub(super) fn scene(&self, url: String, server: u32, stdio: &'s [&'s str]) -> Scene<'s> {
-        let &Self { program, directory, is_full, stop } = self;
-        Scene { url, server, program, stdio, directory, is_full, stop }
-    }
-}
-
-/// A task of one client.
-pub(super) struct Check {
-    /// The program without which there is nothing to check.
-    pub(super) client: String,
-    pub(super) what: String,
-    /// Fails unless the client saw what it should; says what that was.
-    run: Box<Run>,
-}
-
-type Run = dyn Fn(&Scene<'_>) -> anyhow::Result<String>;
-
-impl Check {
-    pub(super) fn new(
-        client: &str,
-        what: &str,
-        run: impl Fn(&Scene<'_>) -> anyhow::Result<String> + 'static,
-    ) -> Self {
-        Self { client: client.to_owned(), what: what.to_owned(), run: Box::new(run) }
-    }
-}
-
-/// The place of a check.
-pub(super) struct Scene<'s> {
-    /// The server, without a slash at the end.
+    pub(super) counts: &'s Counts,
+    /// The URL of the server, without a slash at the end.
     pub(super) url: String,
     /// Its process.
     pub(super) server: u32,
-    /// Its program.
-    pub(super) program: &'s Path,
     /// The arguments with which the program is a server of MCP on stdio; `{url}` is that of the server.
     pub(super) stdio: &'s [&'s str],
-    /// Holds the file `content`, and whatever a check leaves behind.
-    pub(super) directory: &'s Path,
-    pub(super) is_full: bool,
-    pub(super) stop: &'s Stop,
 }
 
-impl Scene<'_> {
+/// The numbers of checks with each outcome.
+#[derive(Default)]
+pub(super) struct Counts {
+    passed: Cell<u32>,
+    failed: Cell<u32>,
+    not_installed: Cell<u32>,
+}
+
+impl Counts {
+    /// Prints the numbers.
+    ///
+    /// # Errors
+    /// A check failed.
+    pub(super) fn report(&self) -> anyhow::Result<()> {
+        let failed = self.failed.get();
+        let (passed, not_installed) = (self.passed.get(), self.not_installed.get());
+        println!("\n{passed} passed, {failed} failed, {not_installed} not installed");
+        ensure!(failed == 0, "{failed} checks failed");
+        Ok(())
+    }
+}
+
+impl<'s> Scene<'s> {
+    /// Returns the same place with another server.
+    pub(super) fn at(&self, server: &Server, stdio: &'s [&'s str]) -> Self {
+        Self { url: server.url(), server: server.id(), stdio, ..*self }
+    }
+
+    /// Runs a check if the program `client` is installed.
+    ///
+    /// # Errors
+    /// It is time to end. That the check fails is none.
+    pub(super) fn check(
+        &self,
+        client: &str,
+        what: &str,
+        run: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        if find_on_path(client).is_none() {
+            self.not_installed(client, what);
+            return Ok(());
+        }
+        self.row(client, what, run)
+    }
+
+    /// Runs a check that needs no program.
+    ///
+    /// # Errors
+    /// As of [`Self::check`].
+    pub(super) fn row(
+        &self,
+        client: &str,
+        what: &str,
+        run: impl FnOnce() -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        let start = now();
+        let (word, count, seen) = match run() {
+            Ok(seen) => ("passed", &self.counts.passed, seen),
+            Err(error) => ("FAILED", &self.counts.failed, format!("{error:#}")),
+        };
+        count.set(count.get() + 1);
+        println!("{client:12} {what:36} {word:13} {:5.1} s  {seen}", start.elapsed().as_secs_f64());
+        self.stop.check()
+    }
+
+    /// Prints that a check was left out.
+    pub(super) fn not_installed(&self, client: &str, what: &str) {
+        self.counts.not_installed.set(self.counts.not_installed.get() + 1);
+        println!("{client:12} {what:36} not installed   0.0 s");
+    }
+
     /// Returns the output of `command`, which must succeed in time.
     pub(super) fn output(&self, what: &str, command: Command) -> anyhow::Result<String> {
         child::output_of(what, command, self.limit(), self.stop)
@@ -82,81 +115,13 @@ impl Scene<'_> {
 
     /// Returns the time limit of one check.
     pub(super) fn limit(&self) -> Duration {
-        Duration::from_secs(if self.is_full { 90 } else { 20 })
+        Duration::from_secs(self.either(20, 90).into())
     }
 
     /// A number that depends on how thorough the run is.
     pub(super) const fn either(&self, quick: u32, full: u32) -> u32 {
         if self.is_full { full } else { quick }
     }
-
-    /// The content that is sent and expected.
-    pub(super) fn content(&self) -> anyhow::Result<Vec<u8>> {
-        std::fs::read(self.directory.join("content")).context("the content is gone")
-    }
-}
-
-pub(super) enum Outcome {
-    SkippedMessage(String),
-    Failed(String),
-    NotInstalled,
-}
-
-/// A line of the table.
-pub(super) struct Row {
-    client: String,
-    what: String,
-    time: Duration,
-    pub(super) outcome: Outcome,
-}
-
-impl Row {
-    pub(super) fn not_installed(client: &str, what: &str) -> Self {
-        Self {
-            client: client.to_owned(),
-            what: what.to_owned(),
-            time: Duration::ZERO,
-            outcome: Outcome::NotInstalled,
-        }
-    }
-}
-
-/// Runs a check, if its client is installed.
-pub(super) fn run_one(check: &Check, scene: &Scene<'_>) -> Row {
-    if find_on_path(&check.client).is_none() {
-        return Row::not_installed(&check.client, &check.what);
-    }
-    eprintln!("{}: {}", check.client, check.what);
-    row(&check.client, &check.what, || (check.run)(scene))
-}
-
-/// Runs a check and takes its time.
-pub(super) fn row(client: &str, what: &str, run: impl FnOnce() -> anyhow::Result<String>) -> Row {
-    let start = now();
-    let outcome = match run() {
-        Ok(seen) => Outcome::SkippedMessage(seen),
-        Err(error) => Outcome::Failed(format!("{error:#}")),
-    };
-    Row { client: client.to_owned(), what: what.to_owned(), time: start.elapsed(), outcome }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, seen) = match &self.outcome {
-            Outcome::SkippedMessage(seen) => ("passed", seen.as_str()),
-            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
-            Outcome::NotInstalled => ("not installed", ""),
-        };
-        let Self { client, what, .. } = self;
-        let line = format!("{client:12} {what:36} {word:13} {:5.1} s  {seen}", self.time.as_secs_f64());
-        f.write_str(line.trim_end())
-    }
-}
-
-/// Fails unless `seen` is what was expected.
-pub(super) fn expect<T: PartialEq + fmt::Debug>(what: &str, seen: &T, expected: &T) -> anyhow::Result<()> {
-    ensure!(seen == expected, "{what}: {seen:?} instead of {expected:?}");
-    Ok(())
 }
 
 #[cfg(test)]
@@ -164,16 +129,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_told_with_its_reason() {
-        let row = row("curl", "GET", || expect("status", &404, &200).map(|()| "200".to_owned()));
-        assert!(matches!(row.outcome, Outcome::Failed(_)));
-        assert!(row.to_string().ends_with("status: 404 instead of 200"));
-    }
-
-    #[test]
-    fn what_passed_is_told_with_what_was_seen() {
-        let row = row("curl", "GET", || Ok("200".to_owned()));
-        assert!(matches!(row.outcome, Outcome::SkippedMessage(_)));
-        assert!(row.to_string().contains("passed"));
+    fn a_failed_check_fails_the_run_and_the_others_run() {
+        let (stop, counts) = (Stop::new(Duration::from_mins(1)).unwrap(), Counts::default());
+        let (program, directory) = (Path::new(""), Path::new(""));
+        let (is_full, url, server) = (false, String::new(), 0);
+        let scene =
+            Scene { program, directory, is_full, stop: &stop, counts: &counts, url, server, stdio: &[] };
+        scene.check("no-such-program", "GET", || Ok(String::new())).unwrap();
+        scene.check("sh", "GET", || Ok("200".to_owned())).unwrap();
+        assert!(counts.report().is_ok());
+        scene.row("curl", "GET", || anyhow::bail!("status: 404")).unwrap();
+        assert!(counts.report().is_err());
+        assert_eq!([counts.passed, counts.failed, counts.not_installed].map(|count| count.get()), [1, 1, 1]);
     }
 }

@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 
 use anyhow::ensure;
 use serde::Deserialize;
 
-use super::check::{Check, Scene};
+use super::check::Scene;
 use super::words;
-use crate::child::Running;
 use crate::packages;
+use crate::program::repository;
 use crate::server::Server;
 
 /// The list in `servers.toml`.
@@ -46,41 +45,23 @@ fn auto() -> String {
     "auto".to_owned()
 }
 
-/// Returns a check for each server.
-pub(super) fn checks() -> anyhow::Result<Vec<Check>> {
-    let list: List = toml::from_str(include_str!("servers.toml"))?;
-    let check = |subject: Subject| {
-        let (client, what) = (subject.client.clone(), subject.what.clone());
-        Check::new(&client, &what, move |scene| subject.check(scene))
-    };
-    Ok(list.server.into_iter().map(check).collect())
+fn list() -> anyhow::Result<Vec<Subject>> {
+    Ok(toml::from_str::<List>(include_str!("servers.toml"))?.server)
+}
+
+/// Checks each server.
+pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
+    fs::write(scene.directory.join("read-me"), "read")?;
+    for subject in list()? {
+        scene.check(&subject.client, &subject.what, || match &subject.path {
+            Some(path) => subject.check_over_http(scene, path),
+            None => subject.check_on_stdio(scene),
+        })?;
+    }
+    Ok(())
 }
 
 impl Subject {
-    fn check(&self, scene: &Scene<'_>) -> anyhow::Result<String> {
-        fs::write(scene.directory.join("read-me"), "read")?;
-        match &self.path {
-            Some(path) => {
-                let (_server, url) = self.listen(scene)?;
-                self.check_at(scene, &format!("{url}{path}"))
-            }
-            None => self.check_on_stdio(scene),
-        }
-    }
-
-    /// Starts a server over HTTP at a free port, and waits until it listens. Dropping it ends it.
-    fn listen(&self, scene: &Scene<'_>) -> anyhow::Result<(Running, String)> {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let places = [("port", address.port().to_string())];
-        let mut command = words::command(&self.command, &places, scene)?;
-        for (name, value) in &self.env {
-            command.env(name, words::text(value, &places, scene)?);
-        }
-        let log = scene.directory.join("listening.log");
-        let running = Running::start_listening(command, address, &log, scene.stop)?;
-        Ok((running, format!("http://{address}")))
-    }
-
     /// Asks a server on stdio, through a bridge over HTTP, and then through another one, back on stdio.
     fn check_on_stdio(&self, scene: &Scene<'_>) -> anyhow::Result<String> {
         let command = words::filled(&self.command, &[], scene)?;
@@ -88,26 +69,27 @@ impl Subject {
         for era in ["auto", "legacy"] {
             self.call(scene, None, &[&["--era", era, "--"], &command[..]].concat())?;
         }
-        let listening = ["mcp", "bridge", "--listen", "127.0.0.1:0"];
-        let arguments = [&listening[..], &["--era", &self.era, "--"], &command[..]].concat();
-        let log = scene.directory.join("bridge.log");
-        let bridge = Server::start(scene.program, &arguments, &log, scene.stop)?;
+        let mut bridge = Command::new(scene.program);
+        bridge.args(["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", &self.era, "--"]).args(command);
+        let bridge = Server::start(bridge, &scene.directory.join("bridge.log"), scene.stop)?;
         let url = format!("{}/mcp", bridge.url());
-        let outcome = ["modern", "legacy"]
-            .iter()
-            .try_for_each(|era| self.call(scene, Some(&url), &["--era", era]))
-            .and_then(|()| self.asked(scene, &[&url]))
-            .and_then(|()| self.through(scene, &url, "auto"));
+        for era in ["modern", "legacy"] {
+            self.call(scene, Some(&url), &["--era", era])?;
+        }
+        self.asked(scene, &[&url])?;
+        let said = self.through(scene, &url, "auto")?;
         bridge.end(scene.stop)?;
-        outcome
+        Ok(said)
     }
 
     /// Asks a server over HTTP, and through a bridge on stdio.
-    fn check_at(&self, scene: &Scene<'_>, url: &str) -> anyhow::Result<String> {
+    fn check_over_http(&self, scene: &Scene<'_>, path: &str) -> anyhow::Result<String> {
+        let server = words::start(&self.command, &self.env, &[], "listening", scene)?;
+        let url = server.url() + path;
         for era in ["auto", "legacy"] {
-            self.call(scene, Some(url), &["--era", era])?;
+            self.call(scene, Some(&url), &["--era", era])?;
         }
-        self.through(scene, url, &self.era)
+        self.through(scene, &url, &self.era)
     }
 
     /// Asks the server at `url` through a bridge on stdio, which speaks `far` with it.
@@ -125,8 +107,8 @@ impl Subject {
     /// Lets the server ask a client that calls it in both eras, at a URL or on stdio.
     fn asked(&self, scene: &Scene<'_>, target: &[&str]) -> anyhow::Result<()> {
         let Some(tool) = &self.asks else { return Ok(()) };
-        let mut command = Command::new(packages::python("mcp-2", scene.stop)?);
-        command.args(["-I", "-c", ASK, tool]).args(target);
+        let mut command = Command::new(packages::python("mcp-2", scene.stop)?.join("python"));
+        command.arg("-I").arg(repository().join("xtask/src/interop/servers/ask.py")).arg(tool).args(target);
         scene.output("a client that is asked", command).map(drop)
     }
 
@@ -141,12 +123,10 @@ impl Subject {
     }
 }
 
-const ASK: &str = include_str!("servers/ask.py");
-
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_list_can_be_read() {
-        assert_eq!(super::checks().unwrap().len(), 14);
+        assert_eq!(super::list().unwrap().len(), 14);
     }
 }

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::check::{Check, Scene};
-use crate::child::Running;
+use super::check::Scene;
+use crate::child::{self, Running};
 
-/// Returns a check for each kind of slowness.
-pub(super) fn checks() -> Vec<Check> {
-    let kinds = [
+/// Checks each kind of slowness.
+pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
+    for (what, mode, path) in [
         ("slow header section (-H)", "-H", "/plaintext"),
         ("slow content (-B)", "-B", "/echo"),
         ("slow read (-X)", "-X", "/download?bytes=8388608"),
-    ];
-    let check = |(what, mode, path)| Check::new("slowhttptest", what, move |scene| attack(scene, mode, path));
-    kinds.map(check).into()
+    ] {
+        scene.check("slowhttptest", what, || attack(scene, mode, path))?;
+    }
+    Ok(())
 }
 
 /// Fails unless the server gets all the connections, ends them, and stays available. The attacker's own count
@@ -27,31 +28,31 @@ fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
     let connections = scene.either(100, 800);
     let before = sockets(scene.server)?;
     let log = scene.directory.join("slowhttptest.log");
+    let (count, length) = (connections.to_string(), scene.either(10, 60).to_string());
     let mut command = Command::new("slowhttptest");
-    command.args([mode, "-i", "1", "-l", &scene.either(10, 60).to_string(), "-p", "2"]);
-    command.args(["-c", &connections.to_string(), "-r", &connections.to_string()]);
+    command.args([mode, "-i", "1", "-l", &length, "-p", "2", "-c", &count, "-r", &count]);
     command.args(["-u", &format!("{}{path}", scene.url)]).current_dir(scene.directory);
     let mut attacker = Running::start(command, &log)?;
     let most = before + usize::try_from(connections)? / 2;
     let mut is_over = || -> anyhow::Result<bool> { Ok(attacker.ended()?.is_some()) };
-    scene.stop.wait("the attack to begin", START, || {
+    scene.stop.wait("the attack to begin", LIMIT, || {
         let is_under_attack = sockets(scene.server)? >= most;
         ensure!(is_under_attack || !is_over()?, "the attack was over before it began");
         Ok(is_under_attack.then_some(()))
     })?;
-    scene.stop.wait("the connections to be ended", ENDED, || {
+    scene.stop.wait("the connections to be ended", LIMIT, || {
         // One more may be the question whether the server is still there.
         Ok((sockets(scene.server)? <= before + 1).then_some(()))
     })?;
-    let is_over_by_us = !is_over()? || fs::read_to_string(&log)?.contains("No open connections left");
+    let is_over_by_us = !is_over()? || child::text_of(&log)?.contains("No open connections left");
     ensure!(is_over_by_us, "the attack lasted as long as it was to");
     // It says its verdict every five seconds, and when it ends.
     scene.stop.wait("a verdict", scene.limit(), || {
-        let count = verdicts(&fs::read_to_string(&log)?);
+        let count = verdicts(&child::text_of(&log)?);
         Ok((is_over()? || count.is_some_and(|count| count > 1)).then_some(()))
     })?;
     drop(attacker);
-    verdicts(&fs::read_to_string(&log)?).context("the server was not available")?;
+    verdicts(&child::text_of(&log)?).context("the server was not available")?;
     Ok(format!("{connections} connections ended, others answered"))
 }
 
@@ -69,24 +70,18 @@ fn sockets(id: u32) -> anyhow::Result<usize> {
     Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
 }
 
-const START: Duration = Duration::from_secs(10);
-
 /// Twice the timeouts of the config, and some for a machine that is busy.
-const ENDED: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_available_only_if_it_always_was() {
+    fn sockets_are_counted_and_a_server_is_available_only_if_it_always_was() {
         assert_eq!(verdicts("service available:   YES\nservice available:   YES\n"), Some(2));
         assert_eq!(verdicts("service available:   YES\nservice available:   NO\n"), None);
         assert_eq!(verdicts("nothing\n"), None);
-    }
-
-    #[test]
-    fn the_sockets_of_a_process_are_counted() {
         let before = sockets(std::process::id()).unwrap();
         let _listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(sockets(std::process::id()).unwrap() > before);

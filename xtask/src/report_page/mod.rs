@@ -4,57 +4,88 @@
 //! browser draws every plot, and the console is silent. Screenshots are for reviewers, because no check
 //! covers everything.
 
-// the pages
-mod pages;
-
 // the browser and the checks
 mod chromium;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
-use crate::program::{self, Profile, find_on_path, repository};
+use crate::child;
+use crate::program::{self, Profile, repository};
+use crate::server::Server;
 use crate::stop::Stop;
-use chromium::Scheme;
 
-/// Options of `cargo xtask report-page`.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The `thruway` that writes the pages; built unless given.
-    #[arg(long, value_name = "FILE")]
-    program: Option<PathBuf>,
-}
-
-/// Writes the pages, opens them, and checks what is seen. Without a browser, nothing is done.
+/// Writes the pages, opens them, and checks their appearance.
 ///
 /// # Errors
 /// Something is not as it should be seen, or a program failed.
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let Some(browser) = find_on_path("chromium") else {
-        println!("left out: `chromium` is not installed");
-        return Ok(());
-    };
+pub(crate) fn run() -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
-    let program = match &options.program {
-        Some(program) => fs::canonicalize(program)?,
-        None => program::build(Profile::Dev, &stop)?,
-    };
+    let programs = program::build(&["thruway", "thruway-suite"], Profile::Dev, &stop)?;
     let directory = repository().join("target/report-page");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-    for page in pages::write(&program, &directory, &stop)? {
-        for scheme in [Scheme::Light, Scheme::Dark] {
-            let name = format!("{}-{}", page.name, scheme.name());
-            let seen = chromium::open(&browser, &page, scheme, &directory, &stop)?;
-            chromium::check(&seen, page.plots, scheme).with_context(|| name.clone())?;
-            println!("{name}: {} plots drawn, nothing beyond the edge, nothing in the console", page.plots);
+    let mut pages = pages_of_loads(&programs.join("thruway"), &directory, &stop)?;
+    pages.push(page_of_suite(&programs, &directory, &stop)?);
+    for Page { path, plots } in pages {
+        for is_dark in [false, true] {
+            let name = path.with_extension(if is_dark { "dark" } else { "light" });
+            let frames = chromium::open(&path, is_dark, &name, &stop)?;
+            chromium::check(&frames, plots, is_dark).with_context(|| name.display().to_string())?;
+            let name = name.file_name().unwrap_or_default().display();
+            println!("{name}: {plots} plots drawn, nothing beyond the edge, nothing in the console");
         }
     }
     println!("screenshots are in target/report-page");
     Ok(())
 }
 
-/// With the building of the program.
+/// A page, and the number of its plots.
+struct Page {
+    path: PathBuf,
+    plots: usize,
+}
+
+/// Writes the pages of a load, of loads that are compared, and of a load that failed.
+fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
+    let mut serve = Command::new(program);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
+    let server = Server::start(serve, &directory.join("server.log"), stop)?;
+    let mut pages = Vec::new();
+    for (name, words, plots) in [
+        ("load", "http URL/plaintext -d 1s", 3),
+        ("comparison", "compare URL/plaintext URL/json URL/download?bytes=20000 -d 200ms", 2 + 3 * 2),
+        ("failures", "http URL/missing -d 300ms --rate 300", 1),
+    ] {
+        let path = directory.join(name).with_extension("html");
+        let mut command = Command::new(program);
+        command.arg("bench").args(words.replace("URL", &server.url()).split(' ')).arg("--html").arg(&path);
+        // A load that fails has a page too.
+        child::any_output_of(command, PAGE_LIMIT, stop)?;
+        pages.push(Page { path, plots });
+    }
+    server.end(stop)?;
+    Ok(pages)
+}
+
+/// Writes the page of a short run of the suite: messages of MCP over pipes and over HTTP, without peers.
+/// Plots of ratios take six rounds.
+fn page_of_suite(programs: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
+    let mut command = Command::new(programs.join("thruway-suite"));
+    command.args(["mcp-stdio", "--rounds", "6", "--duration", "200ms", "--limit", "25s", "--peers", "none"]);
+    command.arg("--program").arg(programs.join("thruway")).arg("--report").arg(directory);
+    child::any_output_of(command, PAGE_LIMIT, stop)?;
+    let path = directory.join("report.html");
+    let plots = fs::read_to_string(&path)?.matches("<svg ").count();
+    ensure!(plots > 0, "the page of the suite has no plot");
+    Ok(Page { path, plots })
+}
+
+/// With the building of the programs.
 const LIMIT: Duration = Duration::from_mins(20);
+
+/// The suite ends after 25 seconds of loads; starting servers comes on top.
+const PAGE_LIMIT: Duration = Duration::from_mins(2);

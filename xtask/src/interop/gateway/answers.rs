@@ -1,6 +1,8 @@
 //! Splits the bytes that a client received on a connection into responses.
 
-use anyhow::{Context as _, ensure};
+use std::str;
+
+use anyhow::{Context as _, bail, ensure};
 
 /// All bytes that a client received on a connection.
 pub(super) struct Received {
@@ -23,49 +25,52 @@ pub(super) struct Answer {
 /// # Errors
 /// A response is malformed or incomplete. A response that ends with its connection is incomplete after a
 /// reset.
-pub(super) fn split(
-    received: &Received,
-    mut is_to_head: impl FnMut(usize) -> bool,
-) -> anyhow::Result<Vec<Answer>> {
+pub(super) fn split(received: &Received, is_to_head: impl Fn(usize) -> bool) -> anyhow::Result<Vec<Answer>> {
     let mut bytes = &received.bytes[..];
     let mut answers = Vec::new();
     while !bytes.is_empty() {
-        let end = find(bytes, b"\r\n\r\n").context("a head has no end")?;
-        let head = std::str::from_utf8(&bytes[..end]).context("a head is not ASCII")?;
-        bytes = &bytes[end + 4..];
-        let status = status(head)?;
+        let mut lines = [httparse::EMPTY_HEADER; 64];
+        let mut head = httparse::Response::new(&mut lines);
+        let length = head.parse(bytes).with_context(|| format!("a bad head: {}", bytes.escape_ascii()))?;
+        let httparse::Status::Complete(length) = length else { bail!("a head has no end") };
+        bytes = &bytes[length..];
+        let status = head.code.context("there is no status")?;
         if status == 100 {
             continue;
         }
         // A refusal of what is not complete may be one of `HEAD` too.
         let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && bytes.is_empty());
-        let framing = if is_bare { Framing::Length(0) } else { framing(head)? };
-        ensure!(!received.is_reset || framing != Framing::Close, "a reset cut off the response: {head:?}");
-        let (content, rest) =
-            framing.split(bytes).with_context(|| format!("an answer is cut off: {head:?}"))?;
+        let (content, rest) = if is_bare { Some((Vec::new(), bytes)) } else { split_body(&head, bytes)? }
+            .with_context(|| format!("an answer is cut off: {head:?}"))?;
+        let ends_with_connection = !is_bare && framing(&head).is_none();
+        ensure!(!received.is_reset || !ends_with_connection, "a reset cut off the response: {head:?}");
         answers.push(Answer { status, content });
         bytes = rest;
     }
     Ok(answers)
 }
 
-/// The end of the body of a response.
-#[derive(PartialEq)]
-enum Framing {
-    Length(usize),
-    Chunked,
-    Close,
+/// Returns the value of the field that says where the body ends, and `true` if it is that of chunks.
+fn framing<'h>(head: &httparse::Response<'_, 'h>) -> Option<(&'h [u8], bool)> {
+    let value = |name: &str| head.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
+    let chunks = value("transfer-encoding").map(|line| (line.value, true));
+    chunks.or_else(|| value("content-length").map(|line| (line.value, false)))
 }
 
-impl Framing {
-    /// Returns the body and the bytes after it. `None` if the body is incomplete.
-    fn split(self, bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-        match self {
-            Self::Length(length) => {
-                bytes.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest))
-            }
-            Self::Chunked => split_chunks(bytes),
-            Self::Close => Some((bytes.to_vec(), &[])),
+/// Returns the body and the bytes after it. `None` if the body is incomplete.
+fn split_body<'b>(
+    head: &httparse::Response<'_, '_>,
+    bytes: &'b [u8],
+) -> anyhow::Result<Option<(Vec<u8>, &'b [u8])>> {
+    match framing(head) {
+        None => Ok(Some((bytes.to_vec(), &[]))),
+        Some((coding, true)) => {
+            ensure!(coding == b"chunked", "an unexpected transfer coding: {}", coding.escape_ascii());
+            Ok(split_chunks(bytes))
+        }
+        Some((length, false)) => {
+            let length = str::from_utf8(length)?.parse().context("no length")?;
+            Ok(bytes.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest)))
         }
     }
 }
@@ -74,9 +79,9 @@ impl Framing {
 fn split_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut content = Vec::new();
     loop {
-        let (size, rest) = bytes.split_at_checked(find(bytes, b"\r\n")?)?;
-        let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
-        let (chunk, rest) = rest[2..].split_at_checked(size)?;
+        let end = bytes.windows(2).position(|window| window == b"\r\n")?;
+        let size = usize::from_str_radix(str::from_utf8(&bytes[..end]).ok()?, 16).ok()?;
+        let (chunk, rest) = bytes[end + 2..].split_at_checked(size)?;
         content.extend(chunk);
         bytes = rest.strip_prefix(b"\r\n")?;
         if size == 0 {
@@ -85,63 +90,33 @@ fn split_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-fn status(head: &str) -> anyhow::Result<u16> {
-    let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-    status.and_then(|status| status.parse().ok()).with_context(|| format!("no status line: {head:?}"))
-}
-
-fn framing(head: &str) -> anyhow::Result<Framing> {
-    let mut framing = Framing::Close;
-    for line in head.lines().skip(1) {
-        let (name, value) = line.split_once(": ").with_context(|| format!("no field line: {line:?}"))?;
-        if name.eq_ignore_ascii_case("transfer-encoding") {
-            ensure!(value == "chunked", "an unexpected transfer coding: {value:?}");
-            framing = Framing::Chunked;
-        } else if name.eq_ignore_ascii_case("content-length") {
-            framing = Framing::Length(value.parse().with_context(|| format!("no length: {value:?}"))?);
-        }
-    }
-    Ok(framing)
-}
-
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    bytes.windows(what.len()).position(|window| window == what)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TWO: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 400 Bad Request\r\n\r\nno";
-
-    fn split(bytes: &[u8], is_to_head: impl FnMut(usize) -> bool) -> anyhow::Result<Vec<Answer>> {
-        super::split(&Received { bytes: bytes.to_vec(), is_reset: false }, is_to_head)
-    }
-
-    #[test]
-    fn a_reset_may_follow_only_a_response_with_a_length() {
-        let reset = |bytes: &[u8]| Received { bytes: bytes.to_vec(), is_reset: true };
-        assert!(super::split(&reset(&TWO[..65]), |_| false).is_ok());
-        assert!(super::split(&reset(b"HTTP/1.1 200 OK\r\n\r\nok"), |_| false).is_err());
-    }
-
     #[test]
     fn answers_end_where_they_say() {
-        let answer = |status, content: &[u8]| Answer { status, content: content.to_vec() };
-        assert_eq!(split(TWO, |_| false).unwrap(), [answer(200, b"ok"), answer(400, b"no")]);
-        assert_eq!(split(&TWO[..63], |_| true).unwrap(), [answer(200, b"")]);
-    }
-
-    #[test]
-    fn chunks_are_put_together() {
-        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";
-        assert_eq!(split(bytes, |_| false).unwrap()[0].content, b"ok!");
-        assert!(split(&bytes[..bytes.len() - 1], |_| false).is_err());
-    }
-
-    #[test]
-    fn an_answer_that_is_cut_off_is_none() {
-        assert!(split(&TWO[..64], |_| false).is_err());
-        assert!(split(&TWO[..40], |_| false).is_err());
+        const COUNTED: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        const CHUNKS: &str =
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";
+        const CLOSE: &str = "HTTP/1.1 400 Bad Request\r\n\r\nno";
+        let answer = |status, content: &str| Answer { status, content: content.into() };
+        let (counted, chunks) = (vec![answer(200, "ok")], vec![answer(200, "ok!")]);
+        let both = vec![answer(200, "ok"), answer(400, "no")];
+        let (two, cut_off) = (COUNTED.to_owned() + CLOSE, |text: &str| text[..text.len() - 1].to_owned());
+        for (bytes, is_reset, expected) in [
+            (two.clone(), false, Some(both)),
+            (two, true, None),
+            (COUNTED.to_owned(), true, Some(counted)),
+            (CHUNKS.to_owned(), false, Some(chunks)),
+            (cut_off(COUNTED), false, None),
+            (cut_off(CHUNKS), false, None),
+            ("HTTP/1.1 200 OK\r\n".to_owned(), false, None),
+        ] {
+            let received = Received { bytes: bytes.clone().into(), is_reset };
+            assert_eq!(split(&received, |_| false).ok(), expected, "{bytes}");
+        }
+        let to_head = Received { bytes: cut_off(&cut_off(COUNTED)).into(), is_reset: false };
+        assert_eq!(split(&to_head, |_| true).unwrap(), [answer(200, "")]);
     }
 }

@@ -10,11 +10,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use thruway_testkit::request_parser::{ParsedRequest, ParsedRequests, parse_requests};
+use thruway_testkit::sight::{Sight, sight_of};
 use thruway_testkit::{Random, corpus};
 
 use super::answers::{self, Answer, Received};
-use super::seen::{Log, Seen};
+use super::seen::{Log, Seen, ok};
 use crate::stop::Stop;
 
 /// A gateway before an upstream.
@@ -98,27 +98,20 @@ impl Place<'_> {
         tally: &mut Tally,
     ) -> anyhow::Result<()> {
         let received = exchange(self.gateway, pieces)?;
-        let is_to_head =
-            |n: usize| parsed.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
-        let answers = answers::split(&received, is_to_head)?;
+        let is_head =
+            |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
+        let answers = answers::split(&received, is_head)?;
         let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let arrivals = arrivals(parsed, &answers, asks_to_continue(&pieces.concat()))?;
-        let as_parsed: Vec<_> = seen.iter().map(Seen::as_parsed).collect();
-        let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
-        let Some(which) = which_were_seen(&parsed.complete, &arrivals, &as_parsed) else {
-            bail!("the upstream saw {as_parsed:?}, the client was answered {statuses:?}");
-        };
+        let (answered, refused) = compare(sight, &answers, asks_to_continue(&pieces.concat()), &seen)?;
         if self.tells {
-            let told = answers.iter().zip(&parsed.complete).filter(|(answer, _)| answer.status == 200);
-            for (answer, asked) in told.filter(|(_, (control, _))| !control.starts_with("HEAD ")) {
-                let told = Seen::parse(&answer.content)?.as_parsed();
+            let told = answers.iter().zip(&sight.complete).enumerate();
+            for (_, (answer, asked)) in told.filter(|(n, (answer, _))| answer.status == 200 && !is_head(*n)) {
+                let told = Seen::parse(&answer.content)?.as_sight();
                 ensure!(told == *asked, "the answer to {asked:?} belongs to {told:?}");
             }
         }
-        tally.refused += arrivals.iter().filter(|arrival| **arrival == Arrival::Possible).count();
-        // The gateway may log an abandoned request at any time.
-        let is_certain = |(request, _): &(usize, Seen)| arrivals[*request] == Arrival::Certain;
-        tally.seen.extend(which.into_iter().zip(seen).filter(is_certain).map(|(_, seen)| seen));
+        tally.refused += refused;
+        tally.seen.extend(answered);
         tally.seen.push(mark(tally.cases));
         Ok(())
     }
@@ -144,66 +137,50 @@ impl Place<'_> {
     }
 }
 
-/// The arrival of a request at the upstream, by its response.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Arrival {
-    /// The upstream answered it.
-    Certain,
-    /// The request was refused, or follows a refused request with `Expect`: the gateway does not go on.
-    Possible,
-    /// The gateway answered it: `OPTIONS *` asks the server that gets it, and no route takes it.
-    Never,
-}
-
 /// Returns `true` if the gateway may leave this client without responses after a refusal, because the client
 /// may not send the rest of the content.
 fn asks_to_continue(bytes: &[u8]) -> bool {
     bytes.windows(EXPECT.len()).any(|bytes| bytes.eq_ignore_ascii_case(EXPECT))
 }
 
-/// Derives the arrival of each request from the responses. Each has a response, unless the gateway
-/// `may_close` the connection after a refusal.
-fn arrivals(parsed: &ParsedRequests, answers: &[Answer], may_close: bool) -> anyhow::Result<Vec<Arrival>> {
-    let mut arrivals = Vec::new();
-    for (n, request) in parsed.complete.iter().enumerate() {
-        arrivals.push(match answers.get(n).map(|answer| answer.status) {
-            Some(200) => Arrival::Certain,
-            Some(204) if request.0 == "OPTIONS *" => Arrival::Never,
-            Some(400..) => Arrival::Possible,
-            None if may_close && arrivals.contains(&Arrival::Possible) => Arrival::Possible,
-            other => bail!("{request:?} was answered {other:?}"),
-        });
+/// Checks that the upstream saw the requests of the gateway: in their order, none twice, and no others. A
+/// refused request may be among them or not. Each request has a response, unless the gateway `may_close` the
+/// connection after a refusal. Returns the requests that the upstream answered: the gateway may log an
+/// abandoned request at any time. Returns the number of refused requests too.
+fn compare(
+    sight: &Sight,
+    answers: &[Answer],
+    may_close: bool,
+    seen: &[Seen],
+) -> anyhow::Result<(Vec<Seen>, usize)> {
+    let (mut answered, mut refused, mut rest) = (Vec::new(), 0, seen.iter().peekable());
+    for (n, request) in sight.complete.iter().enumerate() {
+        let status = answers.get(n).map(|answer| answer.status);
+        // `OPTIONS *` asks the server that gets it, and no route takes it.
+        if status == Some(204) && request.0 == "OPTIONS *" {
+            continue;
+        }
+        let arrived = rest.next_if(|seen| seen.as_sight() == *request);
+        match (status, arrived) {
+            (Some(200), Some(arrived)) => answered.push(arrived.clone()),
+            (Some(400..), _) => refused += 1,
+            (None, _) if may_close && refused > 0 => refused += 1,
+            _ => bail!("{request:?} was answered {status:?}, the upstream saw {seen:?}"),
+        }
     }
+    ensure!(rest.next().is_none(), "the upstream saw {seen:?}");
     let is_refusal = |answer: &Answer| answer.status >= 400;
     ensure!(!parsed.is_invalid || answers.last().is_some_and(is_refusal), "no response reports the fault");
     let too_many = answers.get(parsed.complete.len()..).unwrap_or_default();
     ensure!(too_many.iter().all(is_refusal), "more answers than requests: {too_many:?}");
-    Ok(arrivals)
-}
-
-/// Which of the requests an upstream saw: in their order, none twice, and no others; `None` if that is not
-/// so.
-fn which_were_seen(
-    requests: &[ParsedRequest],
-    arrivals: &[Arrival],
-    seen: &[ParsedRequest],
-) -> Option<Vec<usize>> {
-    let (mut which, mut seen) = (Vec::new(), seen.iter().peekable());
-    for (n, request) in requests.iter().enumerate() {
-        match arrivals[n] {
-            Arrival::Never => {}
-            _ if seen.next_if(|seen| *seen == request).is_some() => which.push(n),
-            Arrival::Possible => {}
-            Arrival::Certain => return None,
-        }
-    }
-    seen.next().is_none().then_some(which)
+    Ok((answered, refused))
 }
 
 /// The request after case `n`, as an upstream sees it.
 fn mark(n: usize) -> Seen {
     let text = |text: &str| text.to_owned();
-    Seen { method: text("GET"), target: format!("/mark/{n}"), host: text("mark.example"), content: text("") }
+    let (method, target, host) = (text("GET"), format!("/mark/{n}"), text("mark.example"));
+    Seen { status: ok(), method, target, host, content: String::new() }
 }
 
 /// Sends the pieces, ends the sending side, and reads until the gateway ends the connection.
@@ -238,43 +215,38 @@ const SEED: u64 = 9112;
 mod tests {
     use super::*;
 
-    fn answer(status: u16) -> Answer {
-        Answer { status, content: Vec::new() }
+    /// Compares requests for `/a` and `/b` with these answers, and the targets that an upstream saw.
+    fn compared(statuses: &[u16], may_close: bool, is_faulty: bool, saw: &str) -> Option<(usize, usize)> {
+        let complete = ["/a", "/b"].map(|target| (format!("GET {target}"), Vec::new())).into();
+        let answers: Vec<_> =
+            statuses.iter().map(|status| Answer { status: *status, content: Vec::new() }).collect();
+        let seen = |target: &str| Seen { target: target.to_owned(), ..mark(0) };
+        let seen: Vec<_> = saw.split_whitespace().map(seen).collect();
+        let (answered, refused) = compare(&Sight { complete, is_faulty }, &answers, may_close, &seen).ok()?;
+        Some((answered.len(), refused))
     }
 
     #[test]
-    fn what_was_answered_must_have_arrived() {
-        use Arrival::{Certain, Possible};
-        let of = |statuses: &[u16], may_close| {
-            let complete = vec![("GET /".to_owned(), Vec::new()); 2];
-            let answers: Vec<_> = statuses.iter().copied().map(answer).collect();
-            arrivals(&ParsedRequests { complete, is_invalid: false }, &answers, may_close).ok()
-        };
-        assert_eq!(of(&[200, 200], false), Some(vec![Certain, Certain]));
-        assert_eq!(of(&[200, 400], false), Some(vec![Certain, Possible]));
-        assert_eq!(of(&[400], true), Some(vec![Possible, Possible]));
-        assert_eq!((of(&[400], false), of(&[200], true)), (None, None));
-        assert_eq!((of(&[200, 200, 200], true), of(&[204], true)), (None, None));
-    }
-
-    #[test]
-    fn an_upstream_sees_what_must_arrive_and_nothing_else() {
-        let request = |target: &str| (format!("GET {target}"), Vec::new());
-        let both = [request("/a"), request("/b")];
-        let arrivals = [Arrival::Possible, Arrival::Certain];
-        let which = |seen: &[ParsedRequest]| which_were_seen(&both, &arrivals, seen);
-        assert_eq!(which(&both), Some(vec![0, 1]));
-        assert_eq!(which(&both[1..]), Some(vec![1]));
-        assert_eq!(which(&both[..1]), None);
-        assert_eq!(which(&[request("/b"), request("/a")]), None);
-        assert_eq!(which(&[request("/b"), request("/b")]), None);
-        assert_eq!(which_were_seen(&both[..1], &[Arrival::Never], &both[..1]), None);
-    }
-
-    #[test]
-    fn what_is_faulty_must_be_refused() {
-        let parsed = ParsedRequests { complete: Vec::new(), is_invalid: true };
-        assert!(arrivals(&parsed, &[], true).is_err());
-        assert_eq!(arrivals(&parsed, &[answer(400)], false).unwrap(), []);
+    fn an_upstream_sees_the_requests_with_answers_and_nothing_else() {
+        for (statuses, may_close, is_faulty, saw, expected) in [
+            (&[200, 200][..], false, false, "/a /b", Some((2, 0))),
+            (&[200, 400], false, false, "/a", Some((1, 1))),
+            (&[200, 400], false, false, "/a /b", Some((1, 1))),
+            (&[400, 200], false, false, "/b", Some((1, 1))),
+            (&[400, 200], false, false, "/a", None),
+            (&[400, 200], false, false, "/b /a", None),
+            (&[400, 200], false, false, "/b /b", None),
+            (&[200, 200], false, false, "/a", None),
+            (&[400], true, false, "", Some((0, 2))),
+            (&[400], false, false, "", None),
+            (&[200], true, false, "/a", None),
+            (&[204, 200], true, false, "/b", None),
+            (&[200, 200, 200], true, false, "/a /b", None),
+            (&[200, 200, 400], false, true, "/a /b", Some((2, 0))),
+            (&[200, 200], false, true, "/a /b", None),
+        ] {
+            let found = compared(statuses, may_close, is_faulty, saw);
+            assert_eq!(found, expected, "{statuses:?} {may_close} {is_faulty} {saw}");
+        }
     }
 }

@@ -3,40 +3,35 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
 use crate::child;
-use crate::interop::check::{Check, Scene};
+use crate::interop::check::Scene;
+use crate::server::without_scheme;
 
-pub(super) fn check() -> Check {
-    Check::new("node", "a tunnel and events, during reloads", streams_live_on)
+/// Returns a generation of the config.
+pub(super) fn generation(config: &str, n: u32) -> String {
+    config.replace("{generation}", &n.to_string())
 }
 
-/// Returns a route; its response names the generation of the config.
-pub(super) fn generation(n: u32) -> String {
-    format!("\n[[routes]]\npath_exact = \"/generation\"\nrespond = {{ body = \"generation {n}.\" }}\n")
-}
-
-fn streams_live_on(scene: &Scene<'_>) -> anyhow::Result<String> {
+/// Writes further generations of the config to `file`.
+pub(super) fn streams_live_on(scene: &Scene<'_>, config: &str, file: &Path) -> anyhow::Result<String> {
     let mut tunnel = open(scene, "/websocket", "Connection: Upgrade\r\nUpgrade: echo\r\n")?;
     read_until(&mut tunnel, "\r\n\r\n").context("no tunnel")?;
     let mut events = open(scene, "/events?every=10", "")?;
-    let config = scene.directory.join(CONFIG_FILE);
-    let base = fs::read_to_string(&config)?;
-    let base = base.strip_suffix(&generation(0)).context("another config")?;
     let reloads = scene.either(10, 100);
     for n in 1..=reloads {
-        fs::write(&config, format!("{base}{}", generation(n)))?;
+        fs::write(file, generation(config, n))?;
         child::hang_up(scene.server);
-        let is_new = || -> anyhow::Result<Option<()>> {
+        scene.stop.wait("the new config", PATIENCE, || {
             let mut asked = open(scene, "/generation", "Connection: close\r\n")?;
             let mut answer = String::new();
             asked.read_to_string(&mut answer)?;
             Ok(answer.contains(&format!("generation {n}.")).then_some(()))
-        };
-        scene.stop.wait("the new config", PATIENCE, is_new)?;
+        })?;
         let message = format!("message {n}.");
         tunnel.write_all(message.as_bytes())?;
         let echo = read_until(&mut tunnel, ".").with_context(|| format!("the tunnel at reload {n}"))?;
@@ -47,8 +42,7 @@ fn streams_live_on(scene: &Scene<'_>) -> anyhow::Result<String> {
 }
 
 fn open(scene: &Scene<'_>, target: &str, lines: &str) -> anyhow::Result<TcpStream> {
-    let address = scene.url.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address)?;
+    let mut stream = TcpStream::connect(without_scheme(&scene.url))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n").as_bytes())?;
     Ok(stream)
@@ -64,8 +58,5 @@ fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
-
-/// The config of the gateway, in the directory of the checks.
-pub(super) const CONFIG_FILE: &str = "gateway.toml";
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,19 +2,19 @@
 //! and all but nginx answer with them too.
 
 use std::any::Any;
-use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use serde_json::json;
+use thruway_server::Request;
 
-use super::ours;
-use crate::child::Running;
 use crate::interop::check::Scene;
 use crate::interop::words;
-use crate::server::{Server, without_scheme};
+use crate::server::{OwnServer, without_scheme};
 
 /// The list in `upstreams.toml`.
 #[derive(Deserialize)]
@@ -36,8 +36,7 @@ pub(super) struct Upstream {
     /// `true` if only `--full` includes it, because it has to be installed.
     #[serde(default)]
     pub(super) full_only: bool,
-    /// The command, which prints its address; `{log}` is the file to log to. nginx and our own engine have
-    /// none.
+    /// The command; `{log}` is the file to log to. Our own engine has none.
     #[serde(default)]
     command: Vec<String>,
 }
@@ -55,61 +54,52 @@ pub(super) struct Started {
 
 /// Returns all upstreams.
 pub(super) fn all() -> anyhow::Result<Vec<Upstream>> {
-    let list: List = toml::from_str(include_str!("upstreams.toml"))?;
-    Ok(list.upstream)
+    Ok(toml::from_str::<List>(include_str!("upstreams.toml"))?.upstream)
 }
 
 impl Upstream {
     /// Starts it with an empty log.
     pub(super) fn start(&self, log: &Path, scene: &Scene<'_>) -> anyhow::Result<Started> {
         fs::write(log, "")?;
-        match self.program.as_str() {
-            "thruway" => {
-                let ours = ours::start(log)?;
-                let address = without_scheme(&ours.url).to_owned();
-                Ok(Started { _running: Box::new(ours), address })
-            }
-            "nginx" => nginx(log, scene),
-            _ => {
-                let places = [("log", text(log)?)];
-                let words = words::filled(&self.command, &places, scene)?;
-                let (program, arguments) = words.split_first().context("there is no command")?;
-                let output = scene.directory.join("upstream.log");
-                let server = Server::start(Path::new(program), arguments, &output, scene.stop)?;
-                let address = server.address().to_owned();
-                Ok(Started { _running: Box::new(server), address })
-            }
+        if self.command.is_empty() {
+            let ours = our_engine(log)?;
+            let address = without_scheme(&ours.url).to_owned();
+            return Ok(Started { _running: Box::new(ours), address });
         }
+        let log = log.to_str().context("the temporary directory's path is not UTF-8")?;
+        let server = words::start(&self.command, [], &[("log", log.to_owned())], "upstream", scene)?;
+        let address = server.address().to_owned();
+        Ok(Started { _running: Box::new(server), address })
     }
 }
 
-fn nginx(log: &Path, scene: &Scene<'_>) -> anyhow::Result<Started> {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let directory = scene.directory.join("nginx");
-    fs::create_dir_all(&directory)?;
-    let config = include_str!("../upstreams/nginx.conf")
-        .replace("{address}", &address.to_string())
-        .replace("{log}", &text(log)?)
-        .replace("{directory}", &text(&directory)?);
-    let file = directory.join("nginx.conf");
-    fs::write(&file, config)?;
-    let mut command = Command::new("nginx");
-    command.arg("-p").arg(&directory).args(["-e", "stderr", "-c"]).arg(&file);
-    let running = Running::start_listening(command, address, &directory.join("output"), scene.stop)?;
-    Ok(Started { _running: Box::new(running), address: address.to_string() })
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    path.to_str().map(str::to_owned).context("the temporary directory's path is not UTF-8")
+/// Starts our own engine: it tells what it was asked, as the others do.
+fn our_engine(log: &Path) -> anyhow::Result<OwnServer> {
+    let log = Arc::new(Mutex::new(File::create(log)?));
+    let tell = move |request: &Request<'_>| {
+        let text = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
+        let line = json!({
+            "method": request.method().as_str(),
+            "target": request.target().to_string(),
+            "host": request.field("host").map(|host| text(host.as_bytes())),
+            "content": text(request.content()),
+        });
+        // Each character is one of Latin 1.
+        let line: Vec<_> = line.to_string().chars().filter_map(|byte| u8::try_from(byte).ok()).collect();
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A missing line is a divergence, which the comparison finds.
+        let _logged = log.write_all(&[&line[..], b"\n"].concat());
+        line
+    };
+    OwnServer::new(thruway_server::Server::new(tell).workers(1).listen("127.0.0.1:0")?.start()?, "http")
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_list_can_be_read() {
-        let is_special = |program: &str| ["thruway", "nginx"].contains(&program);
         let all = super::all().unwrap();
-        assert!(all.iter().all(|upstream| upstream.command.is_empty() == is_special(&upstream.program)));
+        assert!(all.iter().all(|upstream| upstream.command.is_empty() == (upstream.program == "thruway")));
         assert_eq!(all.len(), 7);
     }
 }

@@ -5,15 +5,12 @@
 mod ours;
 
 use std::any::Any;
-use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use thruway_testkit::Authority;
 
-use super::check::{self, Row, Setting};
-use super::tls::{Authority, Key};
+use super::check::Scene;
 use super::words;
 use crate::child;
 use crate::program::find_on_path;
@@ -28,8 +25,8 @@ struct Speaker {
 }
 
 const PYTHON: Speaker =
-    Speaker { program: "python3", command: &["{python:grpc}", "-I", "{file:grpc/echo.py}"] };
-const GO: Speaker = Speaker { program: "go", command: &["{go-module:grpc:grpc-go}/grpc"] };
+    Speaker { program: "python3", command: &["{python:grpc}/python", "-I", "{file:grpc/echo.py}"] };
+const GO: Speaker = Speaker { program: "go", command: &["{go:grpc}/grpc"] };
 const OURS: Speaker = Speaker { program: "thruway", command: &[] };
 
 const CLIENTS: [&Speaker; 2] = [&PYTHON, &GO];
@@ -38,101 +35,85 @@ const CLIENTS: [&Speaker; 2] = [&PYTHON, &GO];
 const SERVERS: [(&Speaker, bool); 4] = [(&PYTHON, true), (&GO, true), (&OURS, true), (&OURS, false)];
 
 /// Has every client ask every server.
-pub(super) fn run(setting: &Setting<'_>) -> anyhow::Result<Vec<Row>> {
-    let mut rows = Vec::new();
+pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
     let pairs = CLIENTS.iter().flat_map(|client| SERVERS.iter().map(move |server| (client, server)));
     for (client, &(server, has_gateway)) in pairs {
         for is_secured in [false, true] {
-            let call = Call { client, server, has_gateway, is_secured, setting };
-            let missing = [client, server].into_iter().find(|end| !end.is_there());
-            if let Some(missing) = missing {
-                rows.push(Row::not_installed(missing.program, &call.what()));
+            let how = if is_secured { "in TLS" } else { "in clear" };
+            let way = if has_gateway { "" } else { ", no gateway" };
+            let what = format!("gRPC to {}, {how}{way}", server.program);
+            if !server.command.is_empty() && find_on_path(server.program).is_none() {
+                scene.not_installed(server.program, &what);
                 continue;
             }
-            eprintln!("{}: {}", client.program, call.what());
-            rows.push(check::row(client.program, &call.what(), || call.run()));
-            setting.stop.check()?;
+            let call =
+                Call { client, server, has_gateway, authority: is_secured.then(Authority::new), scene };
+            scene.check(client.program, &what, || call.run())?;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
-impl Speaker {
-    fn is_there(&self) -> bool {
-        self.command.is_empty() || find_on_path(self.program).is_some()
-    }
-}
-
-/// A client, a server, and the way between them.
+/// A client, a server, and the way between them, which has TLS if there is an authority.
 struct Call<'c> {
     client: &'c Speaker,
     server: &'c Speaker,
     has_gateway: bool,
-    is_secured: bool,
-    setting: &'c Setting<'c>,
+    authority: Option<Authority>,
+    scene: &'c Scene<'c>,
 }
 
 impl Call<'_> {
-    fn what(&self) -> String {
-        let how = if self.is_secured { "in TLS" } else { "in clear" };
-        let way = if self.has_gateway { "" } else { ", no gateway" };
-        format!("gRPC to {}, {how}{way}", self.server.program)
-    }
-
     /// Runs the calls, and returns the line that the client prints.
     fn run(&self) -> anyhow::Result<String> {
-        let stop = self.setting.stop;
-        let directory = tempfile::tempdir_in(self.setting.directory)?;
-        let directory = directory.path();
-        if self.is_secured {
-            Authority::new(directory, stop)?.issue_server(Key::P256, directory)?;
-        }
-        let (_server, url) = self.start_server(directory)?;
-        let gateway = self.has_gateway.then(|| self.start_gateway(&url, directory)).transpose()?;
+        let stop = self.scene.stop;
+        let files = self.authority.as_ref().map(|authority| authority.issue("www", &["127.0.0.1"]));
+        let files: Vec<_> = files.iter().flat_map(|files| [&*files.chain, &*files.key]).collect();
+        let root = self.authority.as_ref().map(Authority::root).unwrap_or_default();
+        let (_server, url) = self.start_server(&files)?;
+        let gateway = self.has_gateway.then(|| self.start_gateway(&url, &files, &root)).transpose()?;
         let url = gateway.as_ref().map_or(url, Server::url);
-        let words = self.words(self.client)?;
-        let (program, arguments) = words.split_first().context("there is no client")?;
-        let mut command = Command::new(program);
-        command.args(arguments).arg(url).arg(directory.join("root.pem"));
+        let mut command = words::command(&self.client.words(), &[], self.scene)?;
+        command.arg(url).arg(root);
         let said = child::output_of("the client of gRPC", command, LIMIT, stop)?;
         gateway.map(|gateway| gateway.end(stop)).transpose()?;
         Ok(said.trim().to_owned())
     }
 
     /// Returns the server, which ends when dropped, and its URL.
-    fn start_server(&self, directory: &Path) -> anyhow::Result<(Box<dyn Any>, String)> {
-        let mut words = self.words(self.server)?.into_iter().map(OsString::from);
-        let Some(program) = words.next() else {
-            let ours = ours::start(directory, self.is_secured)?;
+    fn start_server(&self, files: &[&Path]) -> anyhow::Result<(Box<dyn Any>, String)> {
+        if self.server.command.is_empty() {
+            let ours = ours::start(files)?;
             let url = ours.url.clone();
             return Ok((Box::new(ours), url));
-        };
-        let files = ["www.pem", "www.key"].map(|name| directory.join(name).into_os_string());
-        let files = files.into_iter().filter(|_| self.is_secured);
-        let arguments: Vec<_> = words.chain(["serve".into()]).chain(files).collect();
-        let log = directory.join("upstream.log");
-        let server = Server::start(Path::new(&program), &arguments, &log, self.setting.stop)?;
+        }
+        let mut command = words::command(&self.server.words(), &[], self.scene)?;
+        command.arg("serve").args(files);
+        let server = Server::start(command, &self.scene.directory.join("upstream.log"), self.scene.stop)?;
         let url = server.url();
         Ok((Box::new(server), url))
     }
 
-    fn words(&self, speaker: &Speaker) -> anyhow::Result<Vec<String>> {
-        let words: Vec<_> = speaker.command.iter().map(|word| (*word).to_owned()).collect();
-        words::filled(&words, &[], &self.setting.scene(String::new(), 0, &[]))
-    }
-
-    fn start_gateway(&self, upstream: &str, directory: &Path) -> anyhow::Result<Server> {
-        let [listener, servers] = if self.is_secured { SECURED } else { [""; 2] };
-        let config = CONFIG.replace("{upstream}", without_scheme(upstream)).replace("{listener}", listener);
-        let file = directory.join("gateway.toml");
-        Server::serve(self.setting.program, &(config + servers), &file, self.setting.stop)
+    fn start_gateway(&self, upstream: &str, files: &[&Path], root: &Path) -> anyhow::Result<Server> {
+        let mut config = include_str!("gateway.toml").replace("{upstream}", without_scheme(upstream));
+        if let [chain, key] = files {
+            let files = [("chain", *chain), ("key", *key), ("root", root)];
+            let places = files.map(|(name, file)| (name, file.display().to_string()));
+            config = words::replaced(&config, &places).replace("# In TLS: ", "");
+        }
+        Server::serve(
+            self.scene.program,
+            &config,
+            &self.scene.directory.join("gateway.toml"),
+            self.scene.stop,
+        )
     }
 }
 
-const CONFIG: &str = include_str!("gateway.toml");
-
-/// Further settings of the listener and of the upstream.
-const SECURED: [&str; 2] =
-    ["tls.certificates = [{ chain = \"www.pem\", key = \"www.key\" }]\n", "tls.roots = [\"root.pem\"]\n"];
+impl Speaker {
+    fn words(&self) -> Vec<String> {
+        self.command.iter().map(|word| (*word).to_owned()).collect()
+    }
+}
 
 const LIMIT: Duration = Duration::from_secs(90);

@@ -1,7 +1,6 @@
 //! Our own engine as a server of gRPC: the same calls as those of the others, by a handler that frames
 //! messages and says in trailers how a call has ended.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +16,11 @@ use thruway_server::{
 
 use crate::server::OwnServer;
 
-/// Starts it, with the certificate in `directory` if `is_secured`.
-pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<OwnServer> {
+/// Starts it, in TLS if there are files of a certificate and its key.
+pub(super) fn start(files: &[&Path]) -> anyhow::Result<OwnServer> {
     let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
-    if is_secured {
-        let [chain, key] = ["www.pem", "www.key"].map(|name| directory.join(name));
-        let files = CertificateFiles { chain, key, ocsp: None };
+    if let [chain, key] = *files {
+        let files = CertificateFiles { chain: chain.to_owned(), key: key.to_owned(), ocsp: None };
         let alpn = vec![b"h2".to_vec()];
         let config = TlsAcceptorConfig { alpn, ..TlsAcceptorConfig::new(vec![files]) };
         let acceptor = TlsAcceptor::load(config).map_err(|error| anyhow::anyhow!("{error}"))?;
@@ -31,7 +29,7 @@ pub(super) fn start(directory: &Path, is_secured: bool) -> anyhow::Result<OwnSer
     let cancelled = Arc::new(AtomicU64::new(0));
     let handler = move |request: OwnedRequest| answer(request, cancelled.clone());
     let server = thruway_server::Server::new(handler).workers(1).listen_on(listener).start()?;
-    OwnServer::new(server, if is_secured { "https" } else { "http" })
+    OwnServer::new(server, if files.is_empty() { "http" } else { "https" })
 }
 
 async fn answer(request: OwnedRequest, cancelled: Arc<AtomicU64>) -> Response {
@@ -44,14 +42,14 @@ async fn answer(request: OwnedRequest, cancelled: Arc<AtomicU64>) -> Response {
 async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Result<Response> {
     let method = request.path().strip_prefix("/test.Echo/").unwrap_or_default().to_owned();
     if method == "Both" {
-        return Ok(said(VecDeque::new(), Some(request.take_content()), 0, ""));
+        return Ok(said(Vec::new(), Some(request.take_content()), 0, ""));
     }
     let time_left = request.field("grpc-timeout").and_then(|value| milliseconds(value.as_str()?));
     let content =
         request.content().collect(CONTENT_BYTES).await.map_err(|error| anyhow::anyhow!("{error}"))?;
     let messages = messages(&content)?;
     let message = messages.first().copied().unwrap_or_default();
-    let one = |text: String| said(VecDeque::from([framed(text.as_bytes())]), None, 0, "");
+    let one = |text: String| said(framed(text.as_bytes()), None, 0, "");
     Ok(match method.as_str() {
         "Unary" => unary(message),
         "Wait" => {
@@ -63,7 +61,7 @@ async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Resul
         "ClientStream" => one(messages.iter().map(|message| message.len()).sum::<usize>().to_string()),
         "ServerStream" => {
             let count: usize = std::str::from_utf8(message)?.parse()?;
-            let all = (0..count).map(|number| framed(number.to_string().repeat(1000).as_bytes()));
+            let all = (0..count).flat_map(|number| framed(number.to_string().repeat(1000).as_bytes()));
             said(all.collect(), None, 0, "")
         }
         _ => only_trailers(UNIMPLEMENTED, ""),
@@ -73,8 +71,8 @@ async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Resul
 fn unary(message: &[u8]) -> Response {
     let response = match message {
         b"refuse" => return only_trailers(PERMISSION_DENIED, "not %E2%98%83 for you: 100%25"),
-        b"fail" => said(VecDeque::new(), None, NOT_FOUND, "it is not there"),
-        message => said(VecDeque::from([framed(&[b"said ", message].concat())]), None, 0, ""),
+        b"fail" => said(Vec::new(), None, NOT_FOUND, "it is not there"),
+        message => said(framed(&[b"said ", message].concat()), None, 0, ""),
     };
     response.with_field("X-Initial", "1").with_field("X-Bytes-Bin", "AP8=")
 }
@@ -95,7 +93,7 @@ fn only_trailers(status: u8, message: &str) -> Response {
 }
 
 /// Returns a response with these messages, the client's messages after them, and the status of the call.
-fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
+fn said(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
     let mut trailers = FieldLinesBuf::new();
     for (name, value) in [
         ("Grpc-Status", status.to_string().as_str()),
@@ -106,22 +104,23 @@ fn said(messages: VecDeque<Bytes>, echo: Option<RequestContent>, status: u8, mes
         // They are good, and a client that misses one says so.
         let _appended = trailers.append(name, value);
     }
-    let stream = Said { messages, echo, trailers: Some(trailers) };
+    let messages = Some(messages).filter(|messages| !messages.is_empty());
+    let stream = Said { messages: messages.map(Bytes::from), echo, trailers: Some(trailers) };
     Response::new(StatusCode::OK)
         .with_field("Content-Type", "application/grpc")
         .with_content(Content::from_content_stream(stream))
 }
 
 struct Said {
-    messages: VecDeque<Bytes>,
+    messages: Option<Bytes>,
     echo: Option<RequestContent>,
     trailers: Option<FieldLinesBuf>,
 }
 
 impl ContentStream for Said {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        if let Some(message) = self.messages.pop_front() {
-            return Poll::Ready(Some(Ok(Piece::Data(message))));
+        if let Some(messages) = self.messages.take() {
+            return Poll::Ready(Some(Ok(Piece::Data(messages))));
         }
         if let Some(echo) = &mut self.echo {
             match ready!(echo.poll_next(cx)) {
@@ -135,9 +134,9 @@ impl ContentStream for Said {
 }
 
 /// A message with its head: that it is not compressed, and how long it is.
-fn framed(message: &[u8]) -> Bytes {
+fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    [&[0][..], &length.to_be_bytes(), message].concat().into()
+    [&[0][..], &length.to_be_bytes(), message].concat()
 }
 
 fn messages(mut bytes: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
@@ -179,15 +178,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_framed_and_found_again() {
+    fn messages_are_found_again_and_timeouts_have_a_unit() {
         let bytes = [framed(b"one"), framed(b""), framed(b"three")].concat();
         assert_eq!(messages(&bytes).unwrap(), [&b"one"[..], b"", b"three"]);
         assert!(messages(&bytes[..7]).is_err());
-    }
-
-    #[test]
-    fn timeouts_have_a_unit() {
-        assert_eq!((milliseconds("10S"), milliseconds("99999900u")), (Some(10_000), Some(99_999)));
-        assert_eq!((milliseconds("10"), milliseconds("")), (None, None));
+        let expected = [("10S", Some(10_000)), ("99999900u", Some(99_999)), ("10", None), ("", None)];
+        assert_eq!(expected.map(|(text, _)| (text, milliseconds(text))), expected);
     }
 }

@@ -1,10 +1,11 @@
 """Prints payloads of the HTTP Garden: `garden.py CHECKOUT COUNT`.
 
 Those that its authors found bugs with come first, then mutations that its own code makes of them, with a fixed seed. A line is
-a payload in hexadecimal; a space separates what is sent in pieces.
+a payload: a list of the texts that are sent in pieces, in which each character is a byte.
 """
 import ast
 import importlib.machinery
+import json
 import os
 import random
 import re
@@ -60,4 +61,4 @@ while len(payloads) < count:
     if any(payload):
         payloads.append(payload)
 for payload in payloads[:count]:
-    print(" ".join(piece.hex() for piece in payload if piece))
+    print(json.dumps([piece.decode("latin-1") for piece in payload if piece]))

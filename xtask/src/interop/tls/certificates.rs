@@ -9,69 +9,64 @@ use crate::child;
 use crate::stop::Stop;
 
 /// An authority for the duration of a run.
-pub(in crate::interop) struct Authority<'s> {
+pub(super) struct Authority<'s> {
     directory: PathBuf,
     stop: &'s Stop,
 }
 
 /// The kind of a key.
 #[derive(Clone, Copy)]
-pub(in crate::interop) enum Key {
+pub(super) enum Key {
     P256,
     Rsa,
 }
 
 impl<'s> Authority<'s> {
     /// A new one, with its files in `directory`.
-    pub(in crate::interop) fn new(directory: &Path, stop: &'s Stop) -> anyhow::Result<Self> {
+    pub(super) fn new(directory: &Path, stop: &'s Stop) -> anyhow::Result<Self> {
         let new = Self { directory: directory.to_owned(), stop };
-        let mut command = request(Key::P256, directory, "root");
-        command.args(["-subj", "/CN=authority", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]);
-        new.openssl(command)?;
+        new.openssl(Key::P256, directory, "root", &["keyUsage=critical,keyCertSign,cRLSign"])?;
         Ok(new)
     }
 
     /// The file with its own certificate.
-    pub(in crate::interop) fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.directory.join("root.pem")
     }
 
     /// Writes `www.pem` and `www.key` into `directory`.
-    pub(in crate::interop) fn issue_server(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
-        self.issue(key, directory, "www", &format!("subjectAltName=DNS:{HOST},IP:127.0.0.1"), "serverAuth")
+    pub(super) fn issue_server(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
+        self.issue(key, directory, "www", &format!("DNS:{HOST},IP:127.0.0.1"), "serverAuth")
     }
 
     /// Writes `client.pem` and `client.key` into `directory`.
-    pub(in crate::interop) fn issue_client(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
-        self.issue(key, directory, "client", "subjectAltName=email:client@www.example", "clientAuth")
+    pub(super) fn issue_client(&self, key: Key, directory: &Path) -> anyhow::Result<()> {
+        self.issue(key, directory, "client", "email:client@www.example", "clientAuth")
     }
 
     fn issue(&self, key: Key, directory: &Path, name: &str, names: &str, usage: &str) -> anyhow::Result<()> {
-        let mut command = request(key, directory, name);
-        let root = self.root();
-        command.arg("-CA").arg(&root).arg("-CAkey").arg(root.with_extension("key"));
-        command.args(["-subj", &format!("/CN={name}"), "-addext", names]);
-        command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-        command.args(["-addext", "keyUsage=critical,digitalSignature"]);
-        command.args(["-addext", &format!("extendedKeyUsage={usage}")]);
-        self.openssl(command)
+        let (names, usage) = (format!("subjectAltName={names}"), format!("extendedKeyUsage={usage}"));
+        let basic = ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature"];
+        self.openssl(key, directory, name, &[basic[0], basic[1], &names, &usage])
     }
 
-    fn openssl(&self, command: Command) -> anyhow::Result<()> {
+    /// Makes a key and its certificate, with these extensions.
+    fn openssl(&self, key: Key, directory: &Path, name: &str, extensions: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new("openssl");
+        command.args(["req", "-x509", "-noenc", "-sha256", "-days", "90", "-subj", &format!("/CN={name}")]);
+        match key {
+            Key::P256 => command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]),
+            Key::Rsa => command.args(["-newkey", "rsa:2048"]),
+        };
+        command.args(extensions.iter().flat_map(|extension| ["-addext", extension]));
+        let file = directory.join(name).with_added_extension("pem");
+        command.arg("-keyout").arg(file.with_extension("key")).arg("-out").arg(&file);
+        let root = self.root();
+        if file != root {
+            command.arg("-CA").arg(&root).arg("-CAkey").arg(root.with_extension("key"));
+        }
         child::output_of("openssl req", command, LIMIT, self.stop).map(drop)
     }
-}
-
-fn request(key: Key, directory: &Path, name: &str) -> Command {
-    let mut command = Command::new("openssl");
-    command.args(["req", "-x509", "-noenc", "-sha256", "-days", "90"]);
-    match key {
-        Key::P256 => command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]),
-        Key::Rsa => command.args(["-newkey", "rsa:2048"]),
-    };
-    command.arg("-keyout").arg(directory.join(format!("{name}.key")));
-    command.arg("-out").arg(directory.join(format!("{name}.pem")));
-    command
 }
 
 /// The name that server certificates are for.

@@ -12,46 +12,11 @@ mod soak;
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
-
-use super::check::{self, Row, Setting};
+use super::check::Scene;
 use crate::program::find_on_path;
 use crate::server::Server;
 use case::Case;
-
-pub(super) use certificates::{Authority, Key};
-
-/// Runs every judge that there is.
-pub(super) fn run(setting: &Setting<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result<Vec<Row>> {
-    if find_on_path("openssl").is_none() {
-        return Ok(vec![Row::not_installed("openssl", "certificates to be judged with")]);
-    }
-    let authority = Authority::new(setting.directory, setting.stop)?;
-    let mut rows = Vec::new();
-    for kind in SERVERS {
-        rows.extend(judge(kind, &authority, setting, tlsfuzzer)?);
-    }
-    Ok(rows)
-}
-
-fn judge(
-    kind: &Served,
-    authority: &Authority<'_>,
-    setting: &Setting<'_>,
-    tlsfuzzer: Option<&Path>,
-) -> anyhow::Result<Vec<Row>> {
-    let directory = setting.directory.join(kind.name);
-    fs::create_dir_all(&directory)?;
-    let (server, port) = kind.start(authority, &directory, setting)?;
-    let case = Case { setting, tlsfuzzer, kind: kind.name, directory: &directory, authority, port };
-    let mut rows = Vec::new();
-    for judge in kind.judges {
-        rows.extend(judge(&case));
-        setting.stop.check()?;
-    }
-    rows.push(check::row("thruway", &format!("{}, judged", kind.name), || server.end(setting.stop)));
-    Ok(rows)
-}
+use certificates::{Authority, Key};
 
 /// A server with one certificate.
 struct Served {
@@ -62,10 +27,10 @@ struct Served {
     judges: &'static [Judge],
 }
 
-/// Looks at a server; a row for each thing that it has looked at.
-type Judge = fn(&Case<'_>) -> Vec<Row>;
+/// Looks at a server.
+type Judge = fn(&Case<'_>) -> anyhow::Result<()>;
 
-const SERVERS: &[Served] = &[
+const SERVERS: [Served; 3] = [
     Served {
         name: "P-256",
         key: Key::P256,
@@ -81,28 +46,30 @@ const SERVERS: &[Served] = &[
     Served { name: "clients", key: Key::Rsa, asks_clients: true, judges: &[tlsfuzzer::run] },
 ];
 
-impl Served {
-    /// Starts it with its files in `directory`, and returns its port.
-    fn start(
-        &self,
-        authority: &Authority<'_>,
-        directory: &Path,
-        setting: &Setting<'_>,
-    ) -> anyhow::Result<(Server, u16)> {
-        authority.issue_server(self.key, directory)?;
-        let mut config = CONFIG.to_owned();
-        if self.asks_clients {
-            authority.issue_client(self.key, directory)?;
+/// Runs every judge that there is.
+pub(super) fn run(scene: &Scene<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result<()> {
+    if find_on_path("openssl").is_none() {
+        scene.not_installed("openssl", "certificates to be judged with");
+        return Ok(());
+    }
+    let authority = &Authority::new(scene.directory, scene.stop)?;
+    for Served { name, key, asks_clients, judges } in SERVERS {
+        let directory = &scene.directory.join(name);
+        fs::create_dir_all(directory)?;
+        authority.issue_server(key, directory)?;
+        let mut config = include_str!("thruway.toml").to_owned();
+        if asks_clients {
+            authority.issue_client(key, directory)?;
             config = config.replace("[[routes]]", CLIENTS);
             fs::copy(authority.root(), directory.join("root.pem"))?;
         }
-        let file = directory.join("thruway.toml");
-        let server = Server::serve(setting.program, &config, &file, setting.stop)?;
-        let port = server.address().rsplit(':').next().and_then(|port| port.parse().ok());
-        Ok((server, port.context("it listens at no port")?))
+        let server = Server::serve(scene.program, &config, &directory.join("thruway.toml"), scene.stop)?;
+        let port = server.port();
+        let case = Case { scene, tlsfuzzer, kind: name, asks_clients, directory, authority, port };
+        judges.iter().try_for_each(|judge| judge(&case))?;
+        scene.row("thruway", &format!("{name}, judged"), || server.end(scene.stop))?;
     }
+    Ok(())
 }
-
-const CONFIG: &str = include_str!("thruway.toml");
 
 const CLIENTS: &str = "client_certificates = { roots = [\"root.pem\"], required = false }\n\n[[routes]]";

@@ -1,9 +1,8 @@
 //! A million requests over HTTP/1.1 and HTTP/2, on lasting and on new connections. Meanwhile certificates and
 //! ticket keys change several times a second. No request may fail, and the memory must not grow.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,113 +11,95 @@ use anyhow::{Context as _, ensure};
 use super::case::Case;
 use super::certificates::Key;
 use crate::child::{self, Running};
-use crate::interop::check::{Row, Setting};
-use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::now;
 
-/// One kind of load: a share of all requests.
-struct Load {
-    /// The program, if it is not `thruway`.
-    program: Option<&'static str>,
-    arguments: &'static [&'static str],
-    /// Requests of a thousand.
-    share: u32,
-}
-
-const LOADS: [Load; 4] = [
-    Load { program: None, arguments: &["-c", "32"], share: 420 },
-    Load { program: None, arguments: &["-c", "16", "--no-keep-alive"], share: 40 },
-    Load { program: None, arguments: &["-c", "16", "--no-keep-alive", "--full-handshakes"], share: 20 },
-    Load { program: Some("h2load"), arguments: &["-c", "8", "-m", "32"], share: 520 },
+/// The kinds of load: the share of a thousand requests, `true` for HTTP/2 by `h2load`, and arguments.
+const LOADS: [(u32, bool, &[&str]); 4] = [
+    (420, false, &["-c", "32"]),
+    (40, false, &["-c", "16", "--no-keep-alive"]),
+    (20, false, &["-c", "16", "--no-keep-alive", "--full-handshakes"]),
+    (520, true, &["-c", "8", "-m", "32"]),
 ];
 
 /// Loads a server of its own.
-pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
-    if find_on_path("h2load").is_none() {
-        return vec![Row::not_installed("h2load", "a soak of changing certificates")];
-    }
-    let Setting { is_full, .. } = *case.setting;
-    let requests = if is_full { 1_000_000 } else { 20_000 };
-    vec![case.row("thruway", "changing certificates", || soak(case, requests))]
+pub(super) fn run(case: &Case<'_>) -> anyhow::Result<()> {
+    case.scene.check("h2load", &case.what("changing certificates"), || soak(case))
 }
 
-fn soak(case: &Case<'_>, requests: u32) -> anyhow::Result<String> {
+fn soak(case: &Case<'_>) -> anyhow::Result<String> {
+    let requests = case.scene.either(20_000, 1_000_000);
     let directory = case.directory.join("soak");
-    let stop = case.setting.stop;
+    let stop = case.scene.stop;
     for name in CERTIFICATES {
         fs::create_dir_all(directory.join(name))?;
         case.authority.issue_server(Key::P256, &directory.join(name))?;
     }
-    let mut rotating = Rotating { config: directory.join("thruway.toml"), generation: 0, last: now() };
-    rotating.write()?;
-    let log = directory.join("server.log");
-    let arguments = [OsStr::new("serve"), rotating.config.as_os_str()];
-    let server = Server::start(case.setting.program, &arguments, &log, stop)?;
+    let file = directory.join("thruway.toml");
+    let server = Server::serve(case.scene.program, &config(0), &file, stop)?;
+    let mut rotating = Rotating { case, server, file, generation: 0, last: now() };
     // The first requests fill the pools.
-    rotating.load_all(case, &server, requests / 10)?;
-    let before = Usage::of(server.id())?;
-    rotating.load_all(case, &server, requests)?;
-    let after = Usage::of(server.id())?;
+    rotating.load_all(requests / 10)?;
+    let (bytes_before, descriptors_before) = usage_of(rotating.server.id())?;
+    rotating.load_all(requests)?;
+    let (bytes, descriptors) = usage_of(rotating.server.id())?;
+    let Rotating { server, file, generation: changes, .. } = rotating;
     server.end(stop)?;
-    let grown = after.bytes.saturating_sub(before.bytes);
-    ensure!(grown < GROWTH_BYTES_MAX, "{} bytes have become {}", before.bytes, after.bytes);
-    ensure!(
-        after.descriptors <= before.descriptors + DESCRIPTORS_MORE_MAX,
-        "{} descriptors have become {}",
-        before.descriptors,
-        after.descriptors
-    );
-    let changes = rotating.generation;
-    let said = fs::read_to_string(&log)?;
+    let grown = bytes.saturating_sub(bytes_before);
+    ensure!(grown < GROWTH_BYTES_MAX, "{bytes_before} bytes have become {bytes}");
+    let is_closed = descriptors <= descriptors_before + DESCRIPTORS_MORE_MAX;
+    ensure!(is_closed, "{descriptors_before} descriptors have become {descriptors}");
+    let said = child::text_of(&file.with_extension("log"))?;
     let reloads = said.matches("config reloaded").count();
     ensure!(reloads > changes / 2, "of {changes} changes only {reloads} were heeded\n{}", child::tail(&said));
     Ok(format!("{requests} requests, {reloads} changes, {} KiB more", grown >> 10))
 }
 
-/// A config that changes.
-struct Rotating {
-    config: PathBuf,
+/// Another certificate is another config of TLS, and so has other keys for tickets.
+fn config(generation: usize) -> String {
+    include_str!("soak.toml").replace("{name}", CERTIFICATES[generation % CERTIFICATES.len()])
+}
+
+/// A server with a config that changes.
+struct Rotating<'c> {
+    case: &'c Case<'c>,
+    server: Server,
+    file: PathBuf,
     generation: usize,
     last: Instant,
 }
 
-impl Rotating {
-    /// Another certificate is another config of TLS, and so has other keys for tickets.
-    fn write(&self) -> anyhow::Result<()> {
-        let name = CERTIFICATES[self.generation % CERTIFICATES.len()];
-        // As a whole: the server may read it at any time.
-        let next = self.config.with_extension("next");
-        fs::write(&next, CONFIG.replace("{name}", name))?;
-        Ok(fs::rename(next, &self.config)?)
-    }
-
-    fn load_all(&mut self, case: &Case<'_>, server: &Server, requests: u32) -> anyhow::Result<()> {
-        LOADS.iter().try_for_each(|load| self.load(case, server, load, requests / 1000 * load.share))
+impl Rotating<'_> {
+    fn load_all(&mut self, requests: u32) -> anyhow::Result<()> {
+        LOADS.iter().try_for_each(|(share, is_http2, arguments)| {
+            let load = self.load(requests / 1000 * share, *is_http2, arguments);
+            load.with_context(|| format!("{arguments:?}"))
+        })
     }
 
     /// Loads the server, and changes its config meanwhile.
-    fn load(&mut self, case: &Case<'_>, server: &Server, load: &Load, requests: u32) -> anyhow::Result<()> {
-        let log = case.directory.join("load.log");
-        let (count, url) = (requests.to_string(), format!("{}/plaintext", server.url()));
-        let mut command = Command::new(load.program.map_or(case.setting.program, Path::new));
-        match load.program {
-            Some(_) => command.args(["-n", &count]).args(load.arguments).arg(url),
-            None => command
-                .args(["bench", "http", &url, "-n", &count, "--output", "json", "--ca"])
-                .arg(case.authority.root())
-                .args(load.arguments),
-        };
+    fn load(&mut self, requests: u32, is_http2: bool, arguments: &[&str]) -> anyhow::Result<()> {
+        let log = self.case.directory.join("load.log");
+        let (count, url) = (requests.to_string(), format!("{}/plaintext", self.server.url()));
+        let mut command = Command::new("h2load");
+        if !is_http2 {
+            command = Command::new(self.case.scene.program);
+            command.args(["bench", "http", "--output", "json", "--ca"]).arg(self.case.authority.root());
+        }
+        command.args(["-n", &count]).args(arguments).arg(url);
         let mut running = Running::start(command, &log)?;
-        let status = case.setting.stop.wait("the requests to be answered", LIMIT, || {
+        let status = self.case.scene.stop.wait("the requests to be answered", LIMIT, || {
             if self.last.elapsed() >= EVERY {
                 (self.last, self.generation) = (now(), self.generation + 1);
-                self.write()?;
-                child::hang_up(server.id());
+                // As a whole: the server may read it at any time.
+                let next = self.file.with_extension("next");
+                fs::write(&next, config(self.generation))?;
+                fs::rename(next, &self.file)?;
+                child::hang_up(self.server.id());
             }
             running.ended()
         })?;
-        let printed = fs::read_to_string(&log)?;
+        let printed = child::text_of(&log)?;
         ensure!(status.success() && answered(&printed) == Some(requests), "{}", child::tail(&printed));
         Ok(())
     }
@@ -131,25 +112,16 @@ fn answered(printed: &str) -> Option<u32> {
     line("\"answered\":").and_then(number).or_else(|| number(line("status codes:")?.split_once(" 2xx")?.0))
 }
 
-/// The resources of a process.
-struct Usage {
-    bytes: u64,
-    descriptors: usize,
-}
-
-impl Usage {
-    fn of(id: u32) -> anyhow::Result<Self> {
-        let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
-        let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
-        let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-        let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        Ok(Self { bytes: kibibytes.context("its memory is unknown")? << 10, descriptors })
-    }
+/// Returns the memory of a process in bytes, and the number of its descriptors.
+fn usage_of(id: u32) -> anyhow::Result<(u64, usize)> {
+    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
+    let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Ok((kibibytes.context("its memory is unknown")? << 10, descriptors))
 }
 
 const CERTIFICATES: [&str; 2] = ["one", "other"];
-
-const CONFIG: &str = include_str!("soak.toml");
 
 /// From one change to the next.
 const EVERY: Duration = Duration::from_millis(300);
@@ -164,22 +136,14 @@ const LIMIT: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
 mod tests {
-    use super::{Usage, answered};
+    use super::{answered, usage_of};
 
     #[test]
-    fn the_memory_of_a_process_is_known() {
-        assert!(Usage::of(std::process::id()).unwrap().bytes > 0);
-    }
-
-    #[test]
-    fn answers_are_counted_as_each_program_says_it() {
+    fn answers_are_counted_as_each_program_says_it_and_memory_is_known() {
         assert_eq!(answered("{\n  \"answered\": 100,\n}"), Some(100));
         assert_eq!(answered("status codes: 7 2xx, 0 3xx, 0 4xx, 0 5xx\n"), Some(7));
         assert_eq!(answered("error\n"), None);
-    }
-
-    #[test]
-    fn shares_are_of_a_thousand() {
-        assert_eq!(super::LOADS.iter().map(|load| load.share).sum::<u32>(), 1000);
+        assert!(usage_of(std::process::id()).unwrap().0 > 0);
+        assert_eq!(super::LOADS.iter().map(|(share, ..)| share).sum::<u32>(), 1000);
     }
 }

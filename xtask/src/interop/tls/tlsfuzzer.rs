@@ -11,9 +11,7 @@ use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
 use super::case::Case;
-use crate::child;
-use crate::interop::check::Row;
-use crate::packages;
+use crate::{child, packages};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,7 +19,7 @@ struct Scripts {
     script: Vec<Script>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
     name: String,
@@ -43,48 +41,38 @@ struct Different {
     probes: Vec<String>,
 }
 
-/// Runs the scripts for servers like this one.
-pub(super) fn run(case: &Case<'_>) -> Vec<Row> {
-    let asks = case.directory.join("client.pem").exists();
-    let Some(checkout) = case.tlsfuzzer else {
-        return vec![Row::not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)")];
-    };
-    let scripts = match scripts() {
-        Ok(scripts) => scripts,
-        Err(error) => return vec![case.row("tlsfuzzer", "tlsfuzzer.toml", || Err(error))],
-    };
-    let mut rows = Vec::new();
-    for script in scripts.into_iter().filter(|script| script.shows_certificate == asks) {
-        rows.push(case.row("tlsfuzzer", &script.name, || script.run(case, checkout)));
-        if case.setting.stop.check().is_err() {
-            break;
-        }
-    }
-    rows
+fn scripts() -> anyhow::Result<Vec<Script>> {
+    let scripts = toml::from_str::<Scripts>(include_str!("tlsfuzzer.toml"))?.script;
+    let mut differences = scripts.iter().flat_map(|script| &script.different);
+    ensure!(differences.all(|different| !different.reason.trim().is_empty()), "a difference has no reason");
+    Ok(scripts)
 }
 
-fn scripts() -> anyhow::Result<Vec<Script>> {
-    let list: Scripts = toml::from_str(include_str!("tlsfuzzer.toml"))?;
-    for different in list.script.iter().flat_map(|script| &script.different) {
-        ensure!(!different.reason.trim().is_empty(), "a difference needs a reason: {:?}", different.probes);
+/// Runs the scripts for servers like this one.
+pub(super) fn run(case: &Case<'_>) -> anyhow::Result<()> {
+    let Some(checkout) = case.tlsfuzzer else {
+        case.scene.not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)");
+        return Ok(());
+    };
+    for script in scripts()?.iter().filter(|script| script.shows_certificate == case.asks_clients) {
+        case.scene.row("tlsfuzzer", &case.what(&script.name), || script.run(case, checkout))?;
     }
-    Ok(list.script)
+    Ok(())
 }
 
 impl Script {
     fn run(&self, case: &Case<'_>, checkout: &Path) -> anyhow::Result<String> {
-        let python = packages::python("tlsfuzzer", case.setting.stop)?;
-        let mut command = Command::new(python);
+        let mut command = Command::new(packages::python("tlsfuzzer", case.scene.stop)?.join("python"));
         command.arg(checkout.join("scripts").join(&self.name)).env("PYTHONPATH", checkout);
-        command.args(["-h", "127.0.0.1", "-p", &case.port.to_string()]).args(&self.arguments);
-        if case.setting.is_full {
+        command.args(["-h", "127.0.0.1", "-p", case.port]).args(&self.arguments);
+        if case.scene.is_full {
             command.args(["-n", "0"]);
         }
         if self.shows_certificate {
             command.arg("-k").arg(case.directory.join("client.key"));
             command.arg("-c").arg(case.directory.join("client.pem"));
         }
-        self.verdict(&child::any_output_of(command, LIMIT, case.setting.stop)?)
+        self.verdict(&child::any_output_of(command, LIMIT, case.scene.stop)?)
     }
 
     /// Returns the summary, unless a probe fails that is not listed as different.
@@ -94,7 +82,9 @@ impl Script {
             value.and_then(|value| value.trim().parse::<usize>().ok())
         };
         let passed = count("PASS:").with_context(|| child::tail(printed))?;
-        let failed: Vec<_> = failed_in(printed).collect();
+        let (_, failed) = printed.rsplit_once("\nFAILED:\n").unwrap_or_default();
+        let failed = failed.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix('\''));
+        let failed: Vec<_> = failed.collect();
         ensure!(Some(failed.len()) == count("FAIL:"), "{}", child::tail(printed));
         let new: Vec<_> = failed.iter().filter(|probe| !self.is_different(probe)).collect();
         ensure!(new.is_empty() && passed > 0, "{new:#?}");
@@ -102,17 +92,9 @@ impl Script {
     }
 
     fn is_different(&self, probe: &str) -> bool {
-        self.different
-            .iter()
-            .flat_map(|different| &different.probes)
-            .any(|name| probe.contains(name.as_str()))
+        let mut names = self.different.iter().flat_map(|different| &different.probes);
+        names.any(|name| probe.contains(name.as_str()))
     }
-}
-
-/// The names of the probes that have failed.
-fn failed_in(printed: &str) -> impl Iterator<Item = &str> {
-    let (_, list) = printed.rsplit_once("\nFAILED:\n").unwrap_or_default();
-    list.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix('\''))
 }
 
 const LIMIT: Duration = Duration::from_mins(5);
@@ -129,17 +111,16 @@ mod tests {
     #[test]
     fn a_script_passes_if_no_probe_fails_but_those_that_differ() {
         let different = Different { reason: "why".to_owned(), probes: vec!["padding".to_owned()] };
-        let script = Script {
-            name: "test.py".to_owned(),
-            arguments: Vec::new(),
-            shows_certificate: false,
-            different: vec![different],
-        };
-        assert!(script.verdict("PASS: 3\nFAIL: 0\nXPASS: 0\n====\n").is_ok());
-        assert!(script.verdict("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'padding of 5'\n").is_ok());
-        assert!(script.verdict("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'sanity'\n").is_err());
-        assert!(script.verdict("PASS: 0\nFAIL: 0\n").is_err());
-        assert!(script.verdict("PASS: 3\nFAIL: 2\nFAILED:\n\t'padding of 5'\n").is_err());
-        assert!(script.verdict("Traceback\n").is_err());
+        let script = Script { different: vec![different], ..Script::default() };
+        for (printed, is_good) in [
+            ("PASS: 3\nFAIL: 0\nXPASS: 0\n====\n", true),
+            ("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'padding of 5'\n", true),
+            ("PASS: 3\nFAIL: 1\n====\nFAILED:\n\t'sanity'\n", false),
+            ("PASS: 0\nFAIL: 0\n", false),
+            ("PASS: 3\nFAIL: 2\nFAILED:\n\t'padding of 5'\n", false),
+            ("Traceback\n", false),
+        ] {
+            assert_eq!(script.verdict(printed).is_ok(), is_good, "{printed}");
+        }
     }
 }

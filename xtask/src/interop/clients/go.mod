@@ -1,0 +1,3 @@
+module thruway.example/client
+
+go 1.21

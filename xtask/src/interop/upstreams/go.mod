@@ -1,0 +1,3 @@
+module thruway.example/seen
+
+go 1.21
