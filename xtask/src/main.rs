@@ -21,6 +21,8 @@ mod report_page;
 mod schema;
 mod tidy;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -53,8 +55,8 @@ enum Task {
     Tidy,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
         Task::Differential(options) => differential::run(&options),
@@ -64,5 +66,12 @@ fn main() -> anyhow::Result<()> {
         Task::ReportPage => report_page::run(),
         Task::Schema(options) => schema::run(&options),
         Task::Tidy => tidy::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

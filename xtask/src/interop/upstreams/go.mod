@@ -1,3 +1,3 @@
 module thruway.example/seen
 
-go 1.21
+go 1.22
