@@ -4,6 +4,7 @@
 
 // for all tasks
 mod stop;
+mod list;
 mod child;
 mod program;
 mod packages;

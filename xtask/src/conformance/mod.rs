@@ -18,32 +18,18 @@ use serde::Deserialize;
 use crate::program::{self, BUILD_LIMIT, Profile};
 use crate::server::Server;
 use crate::stop::Stop;
-use crate::{child, packages};
+use crate::{child, list, packages};
 use results::Results;
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Run the scenarios for servers through one and two of these, and expect what the server alone achieves
-    #[arg(long, value_name = "WHAT")]
-    through: Option<Through>,
+    #[arg(long, value_name = "WHAT", value_parser = ["bridge"])]
+    through: Option<String>,
 }
 
-/// A program between the suite and the server.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Through {
-    /// `thruway mcp bridge`, over HTTP on both sides
-    Bridge,
-}
-
-/// The list in `sets.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sets {
-    set: Vec<Set>,
-}
-
-/// Scenarios that run together.
+/// Scenarios that run together, an entry of `sets.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Set {
@@ -69,7 +55,7 @@ enum Side {
 }
 
 fn sets() -> anyhow::Result<Vec<Set>> {
-    Ok(toml::from_str::<Sets>(include_str!("sets.toml"))?.set)
+    list::read(include_str!("sets.toml"))
 }
 
 /// Builds the programs, installs the suite, runs it, and prints the results of each set.

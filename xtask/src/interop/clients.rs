@@ -12,13 +12,6 @@ use serde::Deserialize;
 use super::check::Scene;
 use super::words;
 
-/// The list in `clients.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    check: Vec<Client>,
-}
-
 /// A client, and what it must see. Texts may have places, as the words of commands do.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,7 +60,7 @@ struct Expected {
 }
 
 fn list() -> anyhow::Result<Vec<Client>> {
-    Ok(toml::from_str::<List>(include_str!("clients.toml"))?.check)
+    crate::list::read(include_str!("clients.toml"))
 }
 
 /// Runs the checks for a kind of server.

@@ -10,16 +10,9 @@ use serde::Deserialize;
 
 use super::check::Scene;
 use super::words;
-use crate::packages;
 use crate::program::repository;
 use crate::server::Server;
-
-/// The list in `servers.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    server: Vec<Subject>,
-}
+use crate::{list, packages};
 
 /// A server, and a call that tells whether it is understood.
 #[derive(Deserialize)]
@@ -45,14 +38,14 @@ fn auto() -> String {
     "auto".to_owned()
 }
 
-fn list() -> anyhow::Result<Vec<Subject>> {
-    Ok(toml::from_str::<List>(include_str!("servers.toml"))?.server)
+fn servers() -> anyhow::Result<Vec<Subject>> {
+    list::read(include_str!("servers.toml"))
 }
 
 /// Checks each server.
 pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
     fs::write(scene.directory.join("read-me"), "read")?;
-    for subject in list()? {
+    for subject in servers()? {
         scene.check(&subject.client, &subject.what, || match &subject.path {
             Some(path) => subject.check_over_http(scene, path),
             None => subject.check_on_stdio(scene),
@@ -127,6 +120,6 @@ impl Subject {
 mod tests {
     #[test]
     fn the_list_can_be_read() {
-        assert_eq!(super::list().unwrap().len(), 14);
+        assert_eq!(super::servers().unwrap().len(), 14);
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn split(received: &Received, is_to_head: impl Fn(usize) -> bool) -> 
         }
         // A refusal of what is not complete may be one of `HEAD` too.
         let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && bytes.is_empty());
-        let (content, rest) = if is_bare { Some((Vec::new(), bytes)) } else { split_body(&head, bytes)? }
-            .with_context(|| format!("an answer is cut off: {head:?}"))?;
-        let ends_with_connection = !is_bare && framing(&head).is_none();
-        ensure!(!received.is_reset || !ends_with_connection, "a reset cut off the response: {head:?}");
+        let framing = if is_bare { Some((&b"0"[..], false)) } else { framing(&head) };
+        ensure!(!received.is_reset || framing.is_some(), "a reset cut off the response: {head:?}");
+        let (content, rest) =
+            split_body(framing, bytes)?.with_context(|| format!("an answer is cut off: {head:?}"))?;
         answers.push(Answer { status, content });
         bytes = rest;
     }
@@ -59,10 +59,10 @@ fn framing<'h>(head: &httparse::Response<'_, 'h>) -> Option<(&'h [u8], bool)> {
 
 /// Returns the body and the bytes after it. `None` if the body is incomplete.
 fn split_body<'b>(
-    head: &httparse::Response<'_, '_>,
+    framing: Option<(&[u8], bool)>,
     bytes: &'b [u8],
 ) -> anyhow::Result<Option<(Vec<u8>, &'b [u8])>> {
-    match framing(head) {
+    match framing {
         None => Ok(Some((bytes.to_vec(), &[]))),
         Some((coding, true)) => {
             ensure!(coding == b"chunked", "an unexpected transfer coding: {}", coding.escape_ascii());

@@ -36,67 +36,48 @@ pub(super) struct Tally {
     pub(super) refused: usize,
 }
 
-/// The cases that are sent.
-pub(crate) enum Cases {
-    /// Our own: cases that have fooled other gateways, and this many variations of them.
-    Own(usize),
-    /// Payloads of an outside suite, each in the pieces in which it is sent.
-    Payloads(Vec<Vec<Vec<u8>>>),
+/// A case, in the pieces in which it is sent.
+pub(crate) type Pieces = Vec<Vec<u8>>;
+
+/// Returns our own cases: those that have fooled other gateways, and this many variations of them.
+pub(super) fn own_cases(variations: usize) -> Vec<Pieces> {
+    let known = corpus::AMBIGUOUS.iter().map(|lines| {
+        vec![format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n").into_bytes()]
+    });
+    let mut random = Random::new(SEED);
+    let varied = (0..variations).map(|_| {
+        let case = corpus::case(&mut random);
+        let (first, rest) = case.split_at(random.below(case.len()));
+        vec![first.to_vec(), rest.to_vec()]
+    });
+    known.chain(varied).collect()
 }
 
 impl Place<'_> {
     /// Sends all cases.
     ///
     /// # Errors
-    /// The first case in which gateway and upstream differ, or too few requests passed for the cases to be
-    /// worth something.
-    pub(super) fn check_all(&mut self, cases: &Cases) -> anyhow::Result<Tally> {
+    /// The first case in which gateway and upstream differ, or no more than `pass_min` requests passed: the
+    /// cases are worth nothing then.
+    pub(super) fn check_all(&mut self, cases: &[Pieces], pass_min: usize) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
-        let (generated, pass_min) = match cases {
-            Cases::Own(generated) => {
-                for lines in corpus::AMBIGUOUS_FRAMING {
-                    let case = format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n");
-                    self.check(&[case.as_bytes()], &mut tally)?;
-                }
-                let mut random = Random::new(SEED);
-                for _ in 0..*generated {
-                    let case = corpus::random_requests(&mut random);
-                    let (first, rest) = case.split_at(random.below(case.len()));
-                    self.check(&[first, rest], &mut tally)?;
-                }
-                (*generated, generated / 4)
-            }
-            Cases::Payloads(payloads) => {
-                for pieces in payloads {
-                    let pieces: Vec<_> = pieces.iter().map(Vec::as_slice).collect();
-                    self.check(&pieces, &mut tally)?;
-                }
-                // Most of them are malformed.
-                (payloads.len(), payloads.len() / 10)
-            }
-        };
+        for pieces in cases {
+            self.stop.check()?;
+            let bytes = pieces.concat();
+            let sight = sight_of(&bytes);
+            tally.cases += 1;
+            let result = self.compare(pieces, &sight, &mut tally);
+            result.with_context(|| {
+                let seen = &sight.complete;
+                format!("case {}: {}\nthe gateway saw {seen:?}", tally.cases, bytes.escape_ascii())
+            })?;
+        }
         let passed = tally.seen.len() - tally.cases;
-        ensure!(passed > pass_min, "only {passed} of the requests of {generated} cases passed");
+        ensure!(passed > pass_min, "only {passed} of the requests of {} cases passed", tally.cases);
         Ok(tally)
     }
 
-    fn check(&mut self, pieces: &[&[u8]], tally: &mut Tally) -> anyhow::Result<()> {
-        self.stop.check()?;
-        let bytes = &pieces.concat();
-        let parsed = parse_requests(bytes);
-        tally.cases += 1;
-        let result = self.compare(pieces, &parsed, tally);
-        result.with_context(|| {
-            format!("case {}: {}\nthe gateway saw {:?}", tally.cases, bytes.escape_ascii(), parsed.complete)
-        })
-    }
-
-    fn compare(
-        &mut self,
-        pieces: &[&[u8]],
-        parsed: &ParsedRequests,
-        tally: &mut Tally,
-    ) -> anyhow::Result<()> {
+    fn compare(&mut self, pieces: &[Vec<u8>], sight: &Sight, tally: &mut Tally) -> anyhow::Result<()> {
         let received = exchange(self.gateway, pieces)?;
         let is_head =
             |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
@@ -120,7 +101,7 @@ impl Place<'_> {
     fn seen_up_to_the_mark(&mut self, n: usize) -> anyhow::Result<Vec<Seen>> {
         let Seen { target, host, .. } = mark(n);
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        let received = exchange(self.gateway, &[request.as_bytes()])?;
+        let received = exchange(self.gateway, &[request.into_bytes()])?;
         let [Answer { status: 200, content }] = &answers::split(&received, |_| false)?[..] else {
             bail!("the request after it was answered {:?}", received.bytes.escape_ascii().to_string());
         };
@@ -184,7 +165,7 @@ fn mark(n: usize) -> Seen {
 }
 
 /// Sends the pieces, ends the sending side, and reads until the gateway ends the connection.
-fn exchange(address: SocketAddr, pieces: &[&[u8]]) -> anyhow::Result<Received> {
+fn exchange(address: SocketAddr, pieces: &[Vec<u8>]) -> anyhow::Result<Received> {
     let mut stream = TcpStream::connect(address).context("the gateway takes no connection")?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use thruway_testkit::request_parser::{ParsedRequest, forwarded_target};
+use serde_json::Value;
+use thruway_testkit::sight;
 
 /// A request as an upstream saw it. Bytes are the characters of Latin 1.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -60,34 +61,24 @@ impl<'p> Log<'p> {
     }
 }
 
-/// A line of the gateway's access log.
-#[derive(Deserialize)]
-struct AccessLine {
-    #[serde(rename = "http.request.method")]
-    method: Option<String>,
-    #[serde(rename = "url.path")]
-    path: Option<String>,
-    #[serde(rename = "url.query")]
-    query: Option<String>,
-    #[serde(rename = "server.address")]
-    host: Option<String>,
-    #[serde(rename = "server.port")]
-    port: Option<u16>,
-    upstream_server: Option<String>,
-}
-
 /// Returns the requests in the gateway's access log, complete or not: method, target behind the gateway, and
 /// host.
 pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
     let text = fs::read_to_string(access_log).context("the gateway has no access log")?;
     let mut forwarded = Vec::new();
     for line in text.lines() {
-        let line: AccessLine = serde_json::from_str(line).with_context(|| format!("it logged `{line}`"))?;
-        if let (Some(_), Some(method), Some(path)) = (line.upstream_server, line.method, line.path) {
-            let target = path + &line.query.map(|query| format!("?{query}")).unwrap_or_default();
-            let port = line.port.map(|port| format!(":{port}")).unwrap_or_default();
-            let target = sight::target_behind(&method, &target);
-            forwarded.push([method, target, line.host.unwrap_or_default() + &port]);
+        let line: Value = serde_json::from_str(line).with_context(|| format!("it logged `{line}`"))?;
+        let text = |name: &str| line[name].as_str();
+        let request = (text("upstream_server"), text("http.request.method"), text("url.path"));
+        if let (Some(_), Some(method), Some(path)) = request {
+            let query = text("url.query").map(|query| format!("?{query}")).unwrap_or_default();
+            let port = line["server.port"].as_u64().map(|port| format!(":{port}")).unwrap_or_default();
+            let target = sight::target_behind(method, &format!("{path}{query}"));
+            forwarded.push([
+                method.to_owned(),
+                target,
+                text("server.address").unwrap_or_default().to_owned() + &port,
+            ]);
         }
     }
     Ok(forwarded)

@@ -14,14 +14,8 @@ use thruway_server::Request;
 
 use crate::interop::check::Scene;
 use crate::interop::words;
+use crate::list;
 use crate::server::{OwnServer, without_scheme};
-
-/// The list in `upstreams.toml`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    upstream: Vec<Upstream>,
-}
 
 /// An upstream that the corpus goes to.
 #[derive(Deserialize)]
@@ -30,19 +24,15 @@ pub(super) struct Upstream {
     /// The program that must be installed.
     pub(super) program: String,
     pub(super) what: String,
-    /// `true` if its answers describe the requests.
-    #[serde(default = "yes")]
-    pub(super) tells: bool,
+    /// `true` if its answers do not describe the requests.
+    #[serde(default)]
+    pub(super) is_silent: bool,
     /// `true` if only `--full` includes it, because it has to be installed.
     #[serde(default)]
     pub(super) full_only: bool,
     /// The command; `{log}` is the file to log to. Our own engine has none.
     #[serde(default)]
     command: Vec<String>,
-}
-
-const fn yes() -> bool {
-    true
 }
 
 /// A running upstream; dropping it ends it.
@@ -54,7 +44,7 @@ pub(super) struct Started {
 
 /// Returns all upstreams.
 pub(super) fn all() -> anyhow::Result<Vec<Upstream>> {
-    Ok(toml::from_str::<List>(include_str!("upstreams.toml"))?.upstream)
+    list::read(include_str!("upstreams.toml"))
 }
 
 impl Upstream {
