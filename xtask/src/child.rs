@@ -49,14 +49,14 @@ impl Running {
         stop.wait("a child process to end", limit, || self.ended())
     }
 
-    /// Asks only this process to end.
+    /// Asks only this process to end, unless it has ended already.
     pub(super) fn ask_to_end(&self) {
-        signal(self.id(), Signal::TERM);
+        let _ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
+    /// Sends a signal to the process group, unless it has ended already.
     fn signal_group(&self, signal: Signal) {
-        // The group may have ended already.
-        let _ended = pid(self.id()).map(|group| kill_process_group(group, signal));
+        let _ended = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
     fn is_running(&mut self) -> bool {
@@ -86,16 +86,9 @@ impl Drop for Running {
 
 /// Tells the process `id` that its config has changed.
 pub(super) fn hang_up(id: u32) {
-    signal(id, Signal::HUP);
-}
-
-fn signal(id: u32, signal: Signal) {
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     // The process may have ended already.
-    let _ended = pid(id).map(|pid| kill_process(pid, signal));
-}
-
-fn pid(id: u32) -> Option<Pid> {
-    i32::try_from(id).ok().and_then(Pid::from_raw)
+    let _ended = pid.map(|pid| kill_process(pid, Signal::HUP));
 }
 
 /// Runs a command to its end and gives back what it printed.

@@ -76,7 +76,9 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let program = program::thruway(&Stop::new(program::BUILD_LIMIT)?)?;
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
-    fs::write(directory.path().join("content"), content())?;
+    // Content of uploads and downloads: long enough for several reads, with different lines.
+    let content: Vec<u8> = (0..20_000).flat_map(|n| format!("line {n:09}\n").into_bytes()).collect();
+    fs::write(directory.path().join("content"), content)?;
     let (stop, counts) = (Stop::new(LIMIT)?, Counts::default());
     let scene = Scene {
         program: &program,
@@ -145,11 +147,6 @@ fn with_server(
     let server = Server::start(command, &scene.directory.join("server.log"), scene.stop)?;
     checks(&scene.at(&server, on_stdio))?;
     scene.row("thruway", name, || server.end(scene.stop))
-}
-
-/// Returns the content of uploads and downloads: long enough for several reads, with different lines.
-fn content() -> Vec<u8> {
-    (0..20_000).flat_map(|n| format!("line {n:09}\n").into_bytes()).collect()
 }
 
 const LISTEN: &str = "127.0.0.1:0";

@@ -19,7 +19,11 @@ type Places<'p> = [(&'p str, String)];
 /// own, which becomes the command of our MCP server on stdio; `{python:LIST}`, `{npm:LIST}`, `{node:LIST}`,
 /// `{go:FOLDER}` and `{rmcp}`, which are installed for it; `{file:FILE}`, a file beside this one;
 /// `{npm-file:LIST:FILE}`, its copy beside packages; and `{config:FILE}`, a copy with the values in `places`.
-pub(super) fn command(words: &[String], places: &Places<'_>, scene: &Scene<'_>) -> anyhow::Result<Command> {
+pub(super) fn command(
+    words: &[impl AsRef<str>],
+    places: &Places<'_>,
+    scene: &Scene<'_>,
+) -> anyhow::Result<Command> {
     let words = filled(words, places, scene)?;
     let (program, arguments) = words.split_first().context("there is no command")?;
     let mut command = Command::new(program);
@@ -31,7 +35,7 @@ pub(super) fn command(words: &[String], places: &Places<'_>, scene: &Scene<'_>) 
 /// Starts a server with its output in `NAME.log`. A server with the place `{port}` in its command or `env`
 /// gets a port; any other one prints its address.
 pub(super) fn start<'e>(
-    words: &[String],
+    words: &[impl AsRef<str>],
     env: impl IntoIterator<Item = (&'e String, &'e String)>,
     places: &Places<'_>,
     name: &str,
@@ -40,7 +44,7 @@ pub(super) fn start<'e>(
     let [address] = free_addresses()?;
     let places = [places, &[("port", address.port().to_string())]].concat();
     let mut command = command(words, &places, scene)?;
-    let mut has_port = words.iter().any(|word| word.contains("{port}"));
+    let mut has_port = words.iter().any(|word| word.as_ref().contains("{port}"));
     for (key, value) in env {
         has_port |= value.contains("{port}");
         command.env(key, text(value, &places, scene)?);
@@ -54,13 +58,13 @@ pub(super) fn start<'e>(
 
 /// Returns the words of a command.
 pub(super) fn filled(
-    words: &[String],
+    words: &[impl AsRef<str>],
     places: &Places<'_>,
     scene: &Scene<'_>,
 ) -> anyhow::Result<Vec<String>> {
     let mut filled = Vec::new();
     for word in words {
-        match word.as_str() {
+        match word.as_ref() {
             "{stdio}" => filled.extend(scene.stdio()),
             word => filled.push(text(word, places, scene)?),
         }

@@ -30,7 +30,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
     let mut pages = pages_of_loads(&programs.join("thruway"), &directory, &stop)?;
     pages.push(page_of_suite(&programs, &directory, &stop)?);
-    for Page { path, plots } in pages {
+    for (path, plots) in pages {
         for is_dark in [false, true] {
             let name = path.with_extension(if is_dark { "dark" } else { "light" });
             let frames = chromium::open(&path, is_dark, &name, &stop)?;
@@ -44,10 +44,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 /// A page, and the number of its plots.
-struct Page {
-    path: PathBuf,
-    plots: usize,
-}
+type Page = (PathBuf, usize);
 
 /// Writes the pages of a load, of loads that are compared, and of a load that failed.
 fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
@@ -65,7 +62,7 @@ fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Resu
         command.arg("bench").args(words.replace("URL", &server.url()).split(' ')).arg("--html").arg(&path);
         // A load that fails has a page too.
         child::any_output_of(command, PAGE_LIMIT, stop)?;
-        pages.push(Page { path, plots });
+        pages.push((path, plots));
     }
     server.end(stop)?;
     Ok(pages)
@@ -81,7 +78,7 @@ fn page_of_suite(programs: &Path, directory: &Path, stop: &Stop) -> anyhow::Resu
     let path = directory.join("report.html");
     let plots = fs::read_to_string(&path)?.matches("<svg ").count();
     ensure!(plots > 0, "the page of the suite has no plot");
-    Ok(Page { path, plots })
+    Ok((path, plots))
 }
 
 /// With the building of the programs.

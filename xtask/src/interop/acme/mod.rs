@@ -46,8 +46,7 @@ struct Site<'s> {
     places: Vec<(&'static str, String)>,
     /// It has issued the certificate of Pebble itself.
     authority: Authority,
-    _name_server: Running,
-    _pebble: Running,
+    _running: [Running; 2],
 }
 
 impl<'s> Site<'s> {
@@ -81,8 +80,8 @@ impl<'s> Site<'s> {
         pebble.env("PEBBLE_VA_NOSLEEP", "1");
         let log = directory.join("pebble.log");
         let pebble = Running::start(pebble, &log)?;
-        let site = Self { scene, directory, places, authority, _name_server: name_server, _pebble: pebble };
-        let asked = scene.stop.wait("Pebble to answer", START_LIMIT, || Ok(site.root().ok()));
+        let site = Self { scene, directory, places, authority, _running: [name_server, pebble] };
+        let asked = scene.stop.wait("Pebble to answer", PATIENCE, || Ok(site.root().ok()));
         asked.with_context(|| child::tail(&child::text_of(&log).unwrap_or_default()))?;
         Ok(site)
     }
@@ -152,8 +151,6 @@ impl<'s> Site<'s> {
 fn value<'p>(places: &'p [(&str, String)], name: &str) -> &'p str {
     places.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
 }
-
-const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// Certificates live for a minute, and a failure costs more than another.
 const PATIENCE: Duration = Duration::from_secs(150);

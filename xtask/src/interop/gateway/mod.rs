@@ -86,14 +86,14 @@ fn run_clients(scene: &Scene<'_>) -> anyhow::Result<()> {
     let mut demo = Command::new(scene.program);
     demo.args(["serve", "--listen", "127.0.0.1:0"]);
     let demo = Server::start(demo, &scene.directory.join("demo.log"), scene.stop)?;
-    let websocket = ["node", "{file:upstreams/websocket.mjs}"].map(str::to_owned);
+    let websocket = ["node", "{file:upstreams/websocket.mjs}"];
     let websocket = find_on_path("node").map(|_| words::start(&websocket, [], &[], "websocket", scene));
     let websocket = websocket.transpose()?;
     let config = include_str!("before_the_demo.toml")
         .replace("{demo}", demo.address())
         .replace("{websocket}", websocket.as_ref().unwrap_or(&demo).address());
     let file = scene.directory.join("gateway.toml");
-    let gateway = Server::serve(scene.program, &reload::generation(&config, 0), &file, scene.stop)?;
+    let gateway = Server::serve(scene.program, &config.replace("{generation}", "0"), &file, scene.stop)?;
     let scene = scene.at(&gateway, &[]);
     clients::run(&scene, "gateway")?;
     if scene.is_full {

@@ -12,19 +12,14 @@ use crate::child;
 use crate::interop::check::Scene;
 use crate::server::without_scheme;
 
-/// Returns a generation of the config.
-pub(super) fn generation(config: &str, n: u32) -> String {
-    config.replace("{generation}", &n.to_string())
-}
-
-/// Writes further generations of the config to `file`.
+/// Writes generations of the config to `file`, of which one with the number 0 is there already.
 pub(super) fn streams_live_on(scene: &Scene<'_>, config: &str, file: &Path) -> anyhow::Result<String> {
     let mut tunnel = open(scene, "/websocket", "Connection: Upgrade\r\nUpgrade: echo\r\n")?;
     read_until(&mut tunnel, "\r\n\r\n").context("no tunnel")?;
     let mut events = open(scene, "/events?every=10", "")?;
     let reloads = scene.either(10, 100);
     for n in 1..=reloads {
-        fs::write(file, generation(config, n))?;
+        fs::write(file, config.replace("{generation}", &n.to_string()))?;
         child::hang_up(scene.server);
         scene.stop.wait("the new config", PATIENCE, || {
             let mut asked = open(scene, "/generation", "Connection: close\r\n")?;

@@ -73,7 +73,7 @@ impl Call<'_> {
         let (_server, url) = self.start_server(&files)?;
         let gateway = self.has_gateway.then(|| self.start_gateway(&url, &files, &root)).transpose()?;
         let url = gateway.as_ref().map_or(url, Server::url);
-        let mut command = words::command(&self.client.words(), &[], self.scene)?;
+        let mut command = words::command(self.client.command, &[], self.scene)?;
         command.arg(url).arg(root);
         let said = child::output_of("the client of gRPC", command, LIMIT, stop)?;
         gateway.map(|gateway| gateway.end(stop)).transpose()?;
@@ -87,7 +87,7 @@ impl Call<'_> {
             let url = ours.url.clone();
             return Ok((Box::new(ours), url));
         }
-        let mut command = words::command(&self.server.words(), &[], self.scene)?;
+        let mut command = words::command(self.server.command, &[], self.scene)?;
         command.arg("serve").args(files);
         let server = Server::start(command, &self.scene.directory.join("upstream.log"), self.scene.stop)?;
         let url = server.url();
@@ -107,12 +107,6 @@ impl Call<'_> {
             &self.scene.directory.join("gateway.toml"),
             self.scene.stop,
         )
-    }
-}
-
-impl Speaker {
-    fn words(&self) -> Vec<String> {
-        self.command.iter().map(|word| (*word).to_owned()).collect()
     }
 }
 

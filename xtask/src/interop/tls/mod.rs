@@ -18,32 +18,14 @@ use crate::server::Server;
 use case::Case;
 use certificates::{Authority, Key};
 
-/// A server with one certificate.
-struct Served {
-    name: &'static str,
-    key: Key,
-    /// `true` if the server asks clients for certificates.
-    asks_clients: bool,
-    judges: &'static [Judge],
-}
-
 /// Looks at a server.
 type Judge = fn(&Case<'_>) -> anyhow::Result<()>;
 
-const SERVERS: [Served; 3] = [
-    Served {
-        name: "P-256",
-        key: Key::P256,
-        asks_clients: false,
-        judges: &[soak::run, judges::testssl, judges::sslyze],
-    },
-    Served {
-        name: "RSA",
-        key: Key::Rsa,
-        asks_clients: false,
-        judges: &[judges::testssl, judges::sslyze, tlsfuzzer::run],
-    },
-    Served { name: "clients", key: Key::Rsa, asks_clients: true, judges: &[tlsfuzzer::run] },
+/// Servers: their names, the kind of their key, `true` if they ask clients for certificates, and their judges.
+const SERVERS: [(&str, Key, bool, &[Judge]); 3] = [
+    ("P-256", Key::P256, false, &[soak::run, judges::testssl, judges::sslyze]),
+    ("RSA", Key::Rsa, false, &[judges::testssl, judges::sslyze, tlsfuzzer::run]),
+    ("clients", Key::Rsa, true, &[tlsfuzzer::run]),
 ];
 
 /// Runs every judge that there is.
@@ -53,7 +35,7 @@ pub(super) fn run(scene: &Scene<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result
         return Ok(());
     }
     let authority = &Authority::new(scene.directory, scene.stop)?;
-    for Served { name, key, asks_clients, judges } in SERVERS {
+    for (name, key, asks_clients, judges) in SERVERS {
         let directory = &scene.directory.join(name);
         fs::create_dir_all(directory)?;
         authority.issue_server(key, directory)?;
