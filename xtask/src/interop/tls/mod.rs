@@ -21,7 +21,7 @@ use certificates::{Authority, Key};
 /// Looks at a server.
 type Judge = fn(&Case<'_>) -> anyhow::Result<()>;
 
-/// Servers: their names, the kind of their key, `true` if they ask clients for certificates, and their judges.
+/// Servers: name, kind of key, `true` if the server asks clients for certificates, and judges.
 const SERVERS: [(&str, Key, bool, &[Judge]); 3] = [
     ("P-256", Key::P256, false, &[soak::run, judges::testssl, judges::sslyze]),
     ("RSA", Key::Rsa, false, &[judges::testssl, judges::sslyze, tlsfuzzer::run]),
