@@ -43,7 +43,7 @@ impl Server {
         url_when_ready: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Self> {
         let mut running = Running::start(command, log)?;
-        let url = stop.wait("a server to listen", LIMIT, || {
+        let url = stop.wait("a server to listen", START_LIMIT, || {
             let printed = child::text_of(log)?;
             if let Some(status) = running.ended()? {
                 bail!("the server ended with {status}\n{}", child::tail(&printed));
@@ -83,7 +83,7 @@ impl Server {
     /// Asks it to end, and fails unless it does so in time, with status 0 and without having panicked.
     pub(super) fn end(mut self, stop: &Stop) -> anyhow::Result<String> {
         self.running.ask_to_end();
-        let status = self.running.wait(LIMIT, stop)?;
+        let status = self.running.wait(END_LIMIT, stop)?;
         let printed = child::text_of(&self.log)?;
         let is_good = status.success() && !printed.contains("panicked at");
         ensure!(is_good, "the server ended with {status}\n{}", child::tail(&printed));
@@ -133,8 +133,8 @@ fn address(printed: &str) -> Option<&str> {
     addresses.find(|address| address.starts_with("http"))
 }
 
-/// To listen, and to end.
-const LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(20);
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

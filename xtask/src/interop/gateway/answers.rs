@@ -34,6 +34,7 @@ pub(super) fn split(received: &Received, is_to_head: impl Fn(usize) -> bool) -> 
         let length = head.parse(bytes).with_context(|| format!("a bad head: {}", bytes.escape_ascii()))?;
         let httparse::Status::Complete(length) = length else { bail!("a head has no end") };
         bytes = &bytes[length..];
+        ensure!(head.version == Some(1), "another version than HTTP/1.1: {head:?}");
         let status = head.code.context("there is no status")?;
         if status == 100 {
             continue;
