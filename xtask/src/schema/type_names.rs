@@ -5,41 +5,11 @@ use serde::de::DeserializeOwned;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{self, methods};
 
-/// The way to read a type of the schema, and to write it back.
-pub(super) enum Form {
-    /// An error of this code, without an envelope.
-    Error(ErrorCode),
-    /// A response that is an error of this code.
-    ErrorResponse(ErrorCode),
-    /// A notification, with the type of its parameters.
-    Notification(&'static str, Rewrite),
-    /// A request, with the type of its parameters.
-    Request(&'static str, Rewrite),
-    /// A response with a result of a type.
-    Response(Rewrite),
-    /// A value of a type.
-    Value(Rewrite),
-}
-
 /// Reads JSON as one of our types, and writes that as JSON.
 pub(super) type Rewrite = fn(&str) -> serde_json::Result<String>;
 
 fn through<T: DeserializeOwned + Serialize>(text: &str) -> serde_json::Result<String> {
     serde_json::to_string(&serde_json::from_str::<T>(text)?)
-}
-
-impl Form {
-    /// Returns the form of a type of the schema, if we have one.
-    pub(super) fn of(type_name: &str) -> Option<Self> {
-        part(type_name)
-            .or_else(|| result(type_name))
-            .or_else(|| params(type_name))
-            .map(Self::Value)
-            .or_else(|| request(type_name))
-            .or_else(|| notification(type_name))
-            .or_else(|| error(type_name))
-            .or_else(|| type_name.strip_suffix("Response").and_then(result).map(Self::Response))
-    }
 }
 
 /// Matches a name of the schema: names of our own types as they are, then other names, each with its type.
@@ -53,13 +23,23 @@ macro_rules! types {
     };
 }
 
-fn part(type_name: &str) -> Option<Rewrite> {
+/// Returns the rewriting of the value, the result or the parameters that the schema calls so.
+pub(super) fn value(type_name: &str) -> Option<Rewrite> {
     types! { type_name;
-        Annotations, BlobResourceContents, ClientCapabilities, Icon, Implementation, InputRequests,
-        InputResponse, InputResponses, LoggingLevel, ModelHint, ModelPreferences, ProgressToken, Prompt,
-        PromptArgument, RequestId, Resource, ResourceTemplate, Role, Root, SamplingMessage,
-        ServerCapabilities, SubscriptionFilter, Task, TaskStatus, TextResourceContents, Tool,
-        ToolAnnotations, ToolChoice, ToolExecution;
+        Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult,
+        CancelledNotificationParams, ClientCapabilities, CompleteRequestParams, CompleteResult,
+        CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, DiscoverResult,
+        ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, GetPromptRequestParams,
+        GetPromptResult, GetTaskResult, Icon, Implementation, InitializeRequestParams, InitializeResult,
+        InputRequests, InputRequiredResult, InputResponse, InputResponses, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult, LoggingLevel,
+        LoggingMessageNotificationParams, ModelHint, ModelPreferences, NotificationParams,
+        PaginatedRequestParams, ProgressNotificationParams, ProgressToken, Prompt, PromptArgument,
+        ReadResourceRequestParams, ReadResourceResult, RequestId, RequestParams, Resource, ResourceTemplate,
+        ResourceUpdatedNotificationParams, Role, Root, SamplingMessage, ServerCapabilities,
+        SetLevelRequestParams, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams,
+        SubscriptionsListenRequestParams, SubscriptionsListenResult, Task, TaskStatus, TextResourceContents,
+        Tool, ToolAnnotations, ToolChoice, ToolExecution;
         "ContentBlock" | "TextContent" | "ImageContent" | "AudioContent" | "ResourceLink"
             | "EmbeddedResource" => ContentBlock,
         "SamplingMessageContentBlock" | "ToolUseContent" | "ToolResultContent" => SamplingMessageContentBlock,
@@ -74,27 +54,7 @@ fn part(type_name: &str) -> Option<Rewrite> {
             | "UntitledSingleSelectEnumSchema" => PrimitiveSchemaDefinition,
         // They have no envelope because they are parts of a result.
         "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => InputRequest,
-    }
-}
-
-fn result(type_name: &str) -> Option<Rewrite> {
-    types! { type_name;
-        CallToolResult, CompleteResult, CreateMessageResult, CreateTaskResult, DiscoverResult, ElicitResult,
-        GetPromptResult, GetTaskResult, InitializeResult, InputRequiredResult, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult,
-        ReadResourceResult, SubscriptionsListenResult;
         "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => JsonObject,
-    }
-}
-
-fn params(type_name: &str) -> Option<Rewrite> {
-    types! { type_name;
-        CallToolRequestParams, CancelledNotificationParams, CompleteRequestParams,
-        CreateMessageRequestParams, ElicitRequestFormParams, ElicitRequestURLParams, GetPromptRequestParams,
-        InitializeRequestParams, LoggingMessageNotificationParams, NotificationParams,
-        PaginatedRequestParams, ProgressNotificationParams, ReadResourceRequestParams, RequestParams,
-        ResourceUpdatedNotificationParams, SetLevelRequestParams,
-        SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams;
         "SubscribeRequestParams" | "UnsubscribeRequestParams" => SubscribeRequestParams,
         "TaskStatusNotificationParams" => GetTaskResult,
     }
@@ -102,16 +62,17 @@ fn params(type_name: &str) -> Option<Rewrite> {
 
 /// Matches the name of a message: each has its method and the type of its parameters.
 macro_rules! messages {
-    ($form:path, $name:expr; $($message:literal => $method:ident, $type:ident;)*) => {
+    ($name:expr; $($message:literal => $method:ident, $type:ident;)*) => {
         match $name {
-            $($message => Some($form(methods::$method, through::<schema::$type>)),)*
+            $($message => Some((methods::$method, through::<schema::$type> as Rewrite)),)*
             _ => None,
         }
     };
 }
 
-pub(super) fn request(type_name: &str) -> Option<Form> {
-    messages! { Form::Request, type_name;
+/// Returns the method and the parameters of the request or notification that the schema calls so.
+pub(super) fn message(type_name: &str) -> Option<(&'static str, Rewrite)> {
+    messages! { type_name;
         "CallToolRequest" => TOOLS_CALL, CallToolRequestParams;
         "CancelTaskRequest" => TASKS_CANCEL, JsonObject;
         "CreateMessageRequest" => SAMPLING_CREATE_MESSAGE, CreateMessageRequestParams;
@@ -133,11 +94,6 @@ pub(super) fn request(type_name: &str) -> Option<Form> {
         "ListToolsRequest" => TOOLS_LIST, PaginatedRequestParams;
         "ReadResourceRequest" => RESOURCES_READ, ReadResourceRequestParams;
         "SubscriptionsListenRequest" => SUBSCRIPTIONS_LISTEN, SubscriptionsListenRequestParams;
-    }
-}
-
-pub(super) fn notification(type_name: &str) -> Option<Form> {
-    messages! { Form::Notification, type_name;
         "CancelledNotification" => NOTIFICATIONS_CANCELLED, CancelledNotificationParams;
         "ElicitationCompleteNotification" => NOTIFICATIONS_ELICITATION_COMPLETE, JsonObject;
         "InitializedNotification" => NOTIFICATIONS_INITIALIZED, NotificationParams;
@@ -154,18 +110,17 @@ pub(super) fn notification(type_name: &str) -> Option<Form> {
     }
 }
 
-fn error(type_name: &str) -> Option<Form> {
+/// Returns the code of the error that the schema calls so.
+pub(super) fn error(type_name: &str) -> Option<ErrorCode> {
     Some(match type_name {
-        "HeaderMismatchError" => Form::ErrorResponse(ErrorCode::HEADER_MISMATCH),
-        "InternalError" => Form::Error(ErrorCode::INTERNAL_ERROR),
-        "InvalidParamsError" => Form::Error(ErrorCode::INVALID_PARAMS),
-        "InvalidRequestError" => Form::Error(ErrorCode::INVALID_REQUEST),
-        "MethodNotFoundError" => Form::Error(ErrorCode::METHOD_NOT_FOUND),
-        "MissingRequiredClientCapabilityError" => {
-            Form::ErrorResponse(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY)
-        }
-        "ParseError" => Form::Error(ErrorCode::PARSE_ERROR),
-        "UnsupportedProtocolVersionError" => Form::ErrorResponse(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION),
+        "HeaderMismatchError" => ErrorCode::HEADER_MISMATCH,
+        "InternalError" => ErrorCode::INTERNAL_ERROR,
+        "InvalidParamsError" => ErrorCode::INVALID_PARAMS,
+        "InvalidRequestError" => ErrorCode::INVALID_REQUEST,
+        "MethodNotFoundError" => ErrorCode::METHOD_NOT_FOUND,
+        "MissingRequiredClientCapabilityError" => ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
+        "ParseError" => ErrorCode::PARSE_ERROR,
+        "UnsupportedProtocolVersionError" => ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
         _ => return None,
     })
 }

@@ -1,77 +1,165 @@
-//! The description and the lints of each package.
+//! The manifests of packages: description, lints, and the dependencies that `dependencies.toml` allows.
 
-use super::manifest::Manifest;
-use super::tree::{Finding, Tree};
+use std::collections::BTreeMap;
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = clippy_configs(tree);
-    for (path, manifest) in tree.manifests() {
-        findings.extend(complaints(manifest).map(|message| Finding::new(path, 0, message)));
+use anyhow::Context as _;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::tree::{Tree, finding};
+
+/// The dependencies that a package may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    ours: Vec<String>,
+    /// Packages of other authors; any if absent.
+    others: Option<Vec<String>>,
+    #[serde(default)]
+    no_std: bool,
+}
+
+/// The package that any may use for its tests, and none otherwise.
+const FOR_TESTS: &str = "thruway-testkit";
+
+pub(super) fn check(tree: &Tree) -> Vec<String> {
+    let mut findings = Vec::new();
+    // Clippy takes the config nearest to a package and silently ignores the others.
+    let configs = tree.files().map(|(path, _)| path).filter(|path| path.ends_with("clippy.toml"));
+    if !configs.eq(["clippy.toml"]) {
+        findings.push(finding("clippy.toml", 0, "there is exactly one `clippy.toml`, in the root"));
+    }
+    for (path, file) in tree.files().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+        match complaints(tree, path, &file.text) {
+            Ok(messages) => findings.extend(messages.iter().map(|message| finding(path, 0, message))),
+            Err(error) => findings.push(finding(path, 0, format!("{error:#}"))),
+        }
     }
     findings
 }
 
-fn complaints(manifest: &Manifest) -> impl Iterator<Item = &'static str> {
-    let package = manifest.package.as_ref();
-    let is_described =
-        |description: &Option<String>| description.as_ref().is_some_and(|text| !text.trim().is_empty());
-    let no_description = package.is_some_and(|package| !is_described(&package.description));
-    let has_lints = manifest.lints.as_ref().is_some_and(|lints| {
-        lints.get("workspace").and_then(toml::Value::as_bool).unwrap_or_default() && lints.len() == 1
-    });
+fn complaints(tree: &Tree, path: &str, manifest: &str) -> anyhow::Result<Vec<String>> {
+    let manifest: Table = toml::from_str(manifest)?;
+    let Some(package) = manifest.get("package") else { return Ok(Vec::new()) };
+    let name = package.get("name").and_then(Value::as_str).context("a package has a name")?;
+    let mut messages = Vec::new();
+    if package.get("description").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty()) {
+        messages.push("a package says in its `description` what it is for".to_owned());
+    }
     // A workspace root cannot inherit lints.
-    let no_lints = package.is_some() && manifest.workspace.is_none() && !has_lints;
-    [
-        no_description.then_some("a package says in its `description` what it is for"),
-        no_lints.then_some("a package has `[lints] workspace = true` and no lints of its own"),
-    ]
-    .into_iter()
-    .flatten()
+    let inherited = Value::Table(Table::from_iter([("workspace".to_owned(), true.into())]));
+    if !manifest.contains_key("workspace") && manifest.get("lints") != Some(&inherited) {
+        messages.push("a package has `[lints] workspace = true` and no lints of its own".to_owned());
+    }
+    if !path.starts_with("peers/") {
+        let table: BTreeMap<String, Row> = toml::from_str(include_str!("dependencies.toml"))?;
+        let row = table.get(name);
+        let row = row.with_context(|| format!("add `{name}` to `xtask/src/tidy/dependencies.toml`"))?;
+        let refused = dependencies(&manifest).filter(|(kind, needed)| !row.allows(name, kind, needed));
+        messages.extend(refused.map(|(_, needed)| format!("`{name}` must not depend on `{needed}`")));
+        if row.no_std && !is_no_std(tree, path.trim_end_matches("Cargo.toml")) {
+            messages.push("a protocol crate has no I/O and no clock: it is `#![no_std]`".to_owned());
+        }
+    }
+    Ok(messages)
 }
 
-/// Clippy takes the config nearest to a package and silently ignores the others.
-fn clippy_configs(tree: &Tree) -> Vec<Finding> {
-    let is_config = |path: &str| matches!(path.rsplit('/').next(), Some("clippy.toml" | ".clippy.toml"));
-    let mut findings: Vec<_> = tree
-        .files()
-        .filter(|(path, _)| is_config(path) && *path != "clippy.toml")
-        .map(|(path, _)| Finding::new(path, 0, "there is exactly one `clippy.toml`, in the root"))
-        .collect();
-    if !tree.has("clippy.toml") {
-        findings.push(Finding::new("clippy.toml", 0, "is missing"));
+/// Returns the dependencies on any platform, each with the name of its table.
+fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String)> {
+    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let tables = targets.filter_map(Value::as_table).chain([manifest]);
+    tables.flat_map(|tables| {
+        ["dependencies", "build-dependencies", "dev-dependencies"].into_iter().flat_map(|kind| {
+            let table = tables.get(kind).and_then(Value::as_table);
+            table.into_iter().flat_map(Table::keys).map(move |name| (kind, name))
+        })
+    })
+}
+
+impl Row {
+    /// Returns `true` if `package` may have the dependency `name` in the table `kind`.
+    fn allows(&self, package: &str, kind: &str, name: &String) -> bool {
+        let is_for_tests = kind == "dev-dependencies";
+        if !name.starts_with("thruway") && name != "xtask" {
+            return is_for_tests || self.others.as_ref().is_none_or(|others| others.contains(name));
+        }
+        // No product depends on a package for tests.
+        let allows_all = self.ours == ["*"] && (package != "thruway" || name != FOR_TESTS);
+        allows_all || is_for_tests && name == FOR_TESTS || self.ours.contains(name)
     }
-    findings
+}
+
+/// Without `std`, the compiler keeps files, sockets, threads and clocks out of a protocol crate.
+fn is_no_std(tree: &Tree, folder: &str) -> bool {
+    let has_attribute = tree.source(&format!("{folder}src/lib.rs")).is_some_and(|(_, root)| {
+        (0..root.tokens.len()).any(|at| root.is_at(at, &["#", "!", "[", "no_std", "]"]))
+    });
+    let mut sources = tree.sources().filter(|(path, _)| path.starts_with(&format!("{folder}src/")));
+    has_attribute
+        && sources.all(|(_, source)| {
+            let mut product = (0..source.tokens.len()).filter(|at| !source.tokens[*at].is_test);
+            !product.any(|at| source.is_at(at, &["extern", "crate", "std"]))
+        })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
 
-    const GOOD: &str = "[package]\nname = \"a\"\ndescription = \"A\"\n[lints]\nworkspace = true";
+    fn finds(manifest: &str, root: &str) -> usize {
+        let files = [("clippy.toml", ""), ("crates/a/Cargo.toml", manifest), ("crates/a/src/lib.rs", root)];
+        check(&Tree::of(&files)).len()
+    }
 
-    fn finds(files: &[(&str, &str)]) -> usize {
-        found(check, files).len()
+    fn depends(package: &str, table: &str, dependency: &str) -> usize {
+        let head = format!("package = {{ name = '{package}', description = 'A' }}\nlints.workspace = true");
+        finds(&format!("{head}\n[{table}]\n{dependency} = '1'"), "#![no_std]")
     }
 
     #[test]
     fn a_package_has_a_description_and_the_lints_of_the_workspace() {
-        let finds = |manifest| finds(&[("clippy.toml", ""), ("a/Cargo.toml", manifest)]);
-        assert_eq!(finds(GOOD), 0);
-        assert_eq!(finds("[workspace]\nmembers = []"), 0);
-        assert_eq!(finds("[package]\nname = \"a\"\n[lints]\nworkspace = true"), 1);
-        assert_eq!(finds("[package]\nname = \"a\"\ndescription = \" \"\n[lints]\nworkspace = true"), 1);
-        assert_eq!(finds("[package]\nname = \"a\"\ndescription = \"A\""), 1);
-        assert_eq!(
-            finds("[package]\nname = \"a\"\ndescription = \"A\"\n[lints.rust]\nunsafe_code = \"warn\""),
-            1
-        );
+        for (manifest, count) in [
+            ("package = { name = 'xtask', description = 'A' }\nlints.workspace = true", 0),
+            ("[workspace]\nmembers = []", 0),
+            ("package = { name = 'xtask' }\nlints.workspace = true", 1),
+            ("package = { name = 'xtask', description = ' ' }\nlints.workspace = true", 1),
+            ("package = { name = 'xtask', description = 'A' }", 1),
+            ("package = { name = 'xtask', description = 'A' }\nlints.rust.unsafe_code = 'warn'", 1),
+        ] {
+            assert_eq!(finds(manifest, ""), count, "{manifest}");
+        }
     }
 
     #[test]
     fn there_is_one_config_of_clippy() {
-        assert_eq!(finds(&[]), 1);
-        assert_eq!(finds(&[("clippy.toml", ""), ("a/clippy.toml", "")]), 1);
-        assert_eq!(finds(&[("clippy.toml", ""), ("a/.clippy.toml", "")]), 1);
+        assert_eq!(check(&Tree::of(&[])).len(), 1);
+        assert_eq!(check(&Tree::of(&[("clippy.toml", ""), ("a/.clippy.toml", "")])).len(), 1);
+    }
+
+    #[test]
+    fn a_package_depends_only_on_the_packages_in_its_row() {
+        for (package, table, dependency, count) in [
+            ("thruway-http1", "dependencies", "memchr", 0),
+            ("thruway-http1", "dependencies", "thruway-message", 0),
+            ("thruway-http1", "dependencies", "thruway-net", 1),
+            ("thruway-message", "dependencies", "tokio", 1),
+            ("thruway-message", "target.'cfg(unix)'.dependencies", "libc", 1),
+            ("thruway-net", "build-dependencies", "thruway-server", 1),
+            ("thruway-http1", "dev-dependencies", "thruway-testkit", 0),
+            ("thruway-http1", "dev-dependencies", "httparse", 0),
+            ("thruway-http1", "dev-dependencies", "thruway-net", 1),
+            ("thruway", "dependencies", "thruway-testkit", 1),
+            ("thruway-new", "dependencies", "thruway-net", 1),
+        ] {
+            assert_eq!(depends(package, table, dependency), count, "{package} {dependency}");
+        }
+    }
+
+    #[test]
+    fn a_protocol_crate_is_without_std() {
+        let manifest = "package = { name = 'thruway-message', description = 'A' }\nlints.workspace = true";
+        assert_eq!(finds(manifest, "#![no_std]\n#[cfg(test)]\nextern crate std;\n"), 0);
+        assert_eq!(finds(manifest, "#![cfg_attr(not(test), no_std)]"), 1);
+        assert_eq!(finds(manifest, "#![no_std]\nextern crate std;\n"), 1);
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use heck::ToSnakeCase as _;
 use serde::Deserialize;
 
-use super::source::{ANY, Source};
-use super::tree::{Finding, Tree};
+use super::source::Source;
+use super::tree::{Tree, finding};
 
 /// The lists in `names.toml`. The file is part of this program, and a test reads it.
 static LISTS: LazyLock<Lists> = LazyLock::new(|| {
@@ -32,7 +33,7 @@ struct Exemption {
     reason: String,
 }
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, source) in tree.sources() {
         // The peers are written in the words of their libraries.
@@ -40,19 +41,22 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(words(path, source));
         }
         findings.extend(functions(path, source));
-        findings.extend(empty_name(path));
+        let mut names = path.split('/').map(|part| part.trim_end_matches(".rs"));
+        if let Some(name) = names.find(|name| LISTS.empty.iter().any(|empty| empty == name)) {
+            findings.push(finding(path, 0, format!("`{name}` does not say what is in it")));
+        }
     }
     findings
 }
 
-fn words(path: &str, source: &Source) -> Vec<Finding> {
+fn words(path: &str, source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
     for token in source.tokens.iter().filter(|token| token.is_word) {
         let name = spelled(&token.text);
         for (word, instead) in &LISTS.instead {
             if name.contains(&format!("_{word}_")) && !is_exempt(path, word) {
                 let message = format!("`{}`: say {instead} instead of `{word}`", token.text);
-                findings.push(Finding::new(path, token.line, message));
+                findings.push(finding(path, token.line, message));
             }
         }
     }
@@ -65,91 +69,62 @@ fn is_exempt(path: &str, word: &str) -> bool {
 
 /// `RequestHead`, `request_head` and `REQUEST_HEAD` as `_request_head_`, without the terms that are right.
 fn spelled(name: &str) -> String {
-    let is_constant = !name.contains(char::is_lowercase);
-    let mut spelled = String::from("_");
-    for character in name.chars() {
-        if character.is_uppercase() && !is_constant && !spelled.ends_with('_') {
-            spelled.push('_');
-        }
-        spelled.extend(character.to_lowercase());
-    }
-    spelled.push('_');
+    let spelled = format!("_{}_", name.to_snake_case());
     LISTS.terms.iter().fold(spelled, |name, term| name.replace(term, ""))
 }
 
-/// `get_…` says nothing unless a test's sentence begins with the method, `is_…` and `has_…` promise a `bool`,
-/// and a test's name is a sentence about what is tested.
-fn functions(path: &str, source: &Source) -> Vec<Finding> {
+/// Finds names with a meaningless `get_`, and with an `is_` or `has_` that promises a `bool`.
+fn functions(path: &str, source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
-    for at in 0..source.tokens.len() {
-        if !source.is_at(at, &["fn", ANY]) || !source.tokens[at + 1].is_word {
-            continue;
-        }
-        let name = &source.tokens[at + 1];
-        let complaint = if name.text.starts_with("get_") && !name.is_test && !is_exempt(path, "get") {
-            "no `get_`: the name of what is got is enough"
-        } else if (name.text.starts_with("is_") || name.text.starts_with("has_")) && !returns_bool(source, at)
-        {
+    for at in (0..source.tokens.len()).filter(|at| source.is_at(*at, &["fn"])) {
+        let (name, token) = (source.text(at + 1), &source.tokens[at]);
+        let message = if name.starts_with("get_") && !token.is_test && !is_exempt(path, "get") {
+            "no `get_`: the name of the result is enough"
+        } else if (name.starts_with("is_") || name.starts_with("has_")) && !returns_bool(source, at) {
             "`is_` and `has_` are for `bool`"
-        } else if name.text.starts_with("test_") && at >= 4 && source.is_at(at - 4, &["#", "[", "test", "]"])
-        {
-            "a test's name is a sentence that says what is so"
         } else {
             continue;
         };
-        findings.push(Finding::new(path, name.line, format!("`{}`: {complaint}", name.text)));
+        findings.push(finding(path, token.line, format!("`{name}`: {message}")));
     }
     findings
 }
 
 /// Returns `true` if the return type of the function at `at` contains `bool` or a vector of them.
 fn returns_bool(source: &Source, at: usize) -> bool {
-    let mut depth = 0_i32;
-    let mut is_after_arrow = false;
-    for (at, token) in source.tokens.iter().enumerate().skip(at) {
-        match token.text.as_str() {
-            "{" | ";" if depth == 0 => return false,
-            "(" | "[" => depth += 1,
-            ")" | "]" => depth -= 1,
-            "-" if depth == 0 && source.is_at(at + 1, &[">"]) => is_after_arrow = true,
-            "bool" | "__m128i" if is_after_arrow => return true,
-            _ => {}
-        }
-    }
-    false
-}
-
-fn empty_name(path: &str) -> Option<Finding> {
-    let mut parts = path.split('/').map(|part| part.trim_end_matches(".rs"));
-    let name = parts.find(|part| LISTS.empty.iter().any(|empty| empty == part))?;
-    Some(Finding::new(path, 0, format!("`{name}` does not say what is in it")))
+    let mut after_arrow = source.signature(at).iter().skip_while(|token| token.text != "->");
+    after_arrow.any(|token| matches!(token.text.as_str(), "bool" | "__m128i"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
 
-    fn finds(text: &str) -> usize {
-        found(check, &[("crates/a/src/lib.rs", text)]).len()
+    fn finds(path: &str, text: &str) -> usize {
+        check(&Tree::of(&[(path, text)])).len()
     }
 
     #[test]
-    fn words_of_other_vocabularies_are_found_in_every_spelling() {
-        for text in ["fn payload() {}", "struct RequestPayload;", "const PAYLOAD_MAX: u8 = 1;", "let req_id;"]
-        {
-            assert_eq!(finds(text), 1, "{text}");
-        }
-        for text in
-            ["struct Required;", "// payload", "let entity_tag;", "struct EntityTag;", "use std::connect;"]
-        {
-            assert_eq!(finds(text), 0, "{text}");
+    fn names_of_other_vocabularies_and_broken_promises_are_found() {
+        for (text, count) in [
+            ("fn payload() {}", 1),
+            ("struct RequestPayload;", 1),
+            ("const PAYLOAD_MAX: u8 = 1;", 1),
+            ("let req_id;", 1),
+            ("struct Required; // payload\n/* payload */ const A: &str = \"payload\";", 0),
+            ("let entity_tag; struct EntityTag; use std::connect;", 0),
+            ("fn get_it() {}", 1),
+            ("fn is_it() -> u8 {}", 1),
+            ("fn has_it(a: bool) {}", 1),
+            ("fn is_it(&self) -> bool;", 0),
+            ("fn is_it<F: Fn() -> u8>(f: F, a: [u8; 2]) -> Result<bool> {}", 0),
+        ] {
+            assert_eq!(finds("crates/a/src/lib.rs", text), count, "{text}");
         }
     }
 
     #[test]
     fn an_exemption_is_for_its_file_and_its_word() {
-        let finds = |path, text| found(check, &[(path, text)]).len();
         assert_eq!(finds("crates/net/src/ip_text.rs", "let octets;"), 0);
         assert_eq!(finds("crates/net/src/ip_text.rs", "let payload;"), 1);
         assert_eq!(finds("crates/net/src/lib.rs", "let octets;"), 1);
@@ -159,34 +134,17 @@ mod tests {
     fn every_exemption_is_in_use() {
         let tree = Tree::read().unwrap();
         for Exemption { file, word, .. } in &LISTS.exempt {
-            let mut sources = tree.sources().filter(|(path, _)| path.starts_with(file));
-            let says = |source: &Source| {
-                source.tokens.iter().any(|token| spelled(&token.text).contains(&format!("_{word}_")))
-            };
-            assert!(sources.any(|(_, source)| says(source)), "`{file}` does not use `{word}` any more");
-        }
-    }
-
-    #[test]
-    fn names_of_functions_keep_their_promises() {
-        for text in
-            ["fn get_it() {}", "fn is_it() -> u8 {}", "fn has_it(a: bool) {}", "#[test] fn test_it() {}"]
-        {
-            assert_eq!(finds(text), 1, "{text}");
-        }
-        for text in [
-            "fn is_it(&self) -> bool;",
-            "fn is_it<F: Fn() -> u8>(f: F, a: [u8; 2]) -> Result<bool> {}",
-            "fn test_it() {}",
-        ] {
-            assert_eq!(finds(text), 0, "{text}");
+            let sources = tree.sources().filter(|(path, _)| path.starts_with(file));
+            let mut tokens = sources.flat_map(|(_, source)| &source.tokens);
+            let is_used = tokens.any(|token| spelled(&token.text).contains(&format!("_{word}_")));
+            assert!(is_used, "`{file}` does not use `{word}` any more");
         }
     }
 
     #[test]
     fn names_that_say_nothing_are_found() {
-        assert_eq!(found(check, &[("crates/common/src/lib.rs", "")]).len(), 1);
-        assert_eq!(found(check, &[("crates/a/src/utils.rs", "")]).len(), 1);
-        assert_eq!(found(check, &[("crates/a/src/score.rs", "")]).len(), 0);
+        assert_eq!(finds("crates/common/src/lib.rs", ""), 1);
+        assert_eq!(finds("crates/a/src/utils.rs", ""), 1);
+        assert_eq!(finds("crates/a/src/score.rs", ""), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The tokens of a Rust file, with their lines. Comments are left out, and code for tests is marked.
 
 use anyhow::anyhow;
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The tokens of a file.
 pub(super) struct Source {
@@ -9,7 +9,7 @@ pub(super) struct Source {
     pub(super) line_count: usize,
 }
 
-/// A word, a punctuation character, a literal, or one end of a group in brackets.
+/// A word, a literal, one end of a group in brackets, `::`, `->`, or another punctuation character.
 pub(super) struct Token {
     pub(super) text: String,
     /// Counted from 1.
@@ -27,59 +27,65 @@ impl Source {
         Ok(Self { tokens, line_count: text.lines().count() })
     }
 
-    /// Returns `true` if the tokens from `start` on match `pattern`.
-    pub(super) fn is_at(&self, start: usize, pattern: &[&str]) -> bool {
-        let tokens = self.tokens.get(start..).unwrap_or_default();
-        tokens.len() >= pattern.len()
-            && pattern.iter().zip(tokens).all(|(text, token)| *text == ANY || token.text == *text)
+    /// Returns the text of a token; the text is empty before the first and after the last token.
+    pub(super) fn text(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| &token.text)
+    }
+
+    /// Returns `true` if the tokens from `start` on have these texts.
+    pub(super) fn is_at(&self, start: usize, texts: &[&str]) -> bool {
+        texts.iter().enumerate().all(|(place, text)| self.text(start.wrapping_add(place)) == *text)
+    }
+
+    /// Returns the tokens from `start` to the body of the item, or to its semicolon.
+    pub(super) fn signature(&self, start: usize) -> &[Token] {
+        let mut depth = 0_usize;
+        let is_end = |token: &Token| {
+            match token.text.as_str() {
+                "(" | "[" => depth += 1,
+                ")" | "]" => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && matches!(token.text.as_str(), "{" | ";")
+        };
+        let length = self.tokens[start..].iter().position(is_end).unwrap_or_default();
+        &self.tokens[start..start + length]
+    }
+
+    /// Returns `true` if the whole file is for tests, or has no code.
+    pub(super) fn is_test(&self) -> bool {
+        self.tokens.first().is_none_or(|token| token.is_test)
     }
 
     /// The first and last line of each part that is compiled for tests only.
     pub(super) fn test_lines(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.tokens
-            .chunk_by(|one, other| one.is_test == other.is_test)
-            .filter(|tokens| tokens[0].is_test)
-            .filter_map(|tokens| Some((tokens.first()?.line, tokens.last()?.line)))
-    }
-
-    /// The tokens between the bracket at `open` and the one that closes it.
-    pub(super) fn group(&self, open: usize) -> &[Token] {
-        let mut depth = 0_usize;
-        for (length, token) in self.tokens[open..].iter().enumerate() {
-            match token.text.as_str() {
-                "(" | "[" | "{" => depth += 1,
-                ")" | "]" | "}" => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                return &self.tokens[open + 1..(open + length).max(open + 1)];
-            }
-        }
-        &[]
+        let parts = self.tokens.chunk_by(|one, other| one.is_test == other.is_test);
+        let tests = parts.filter(|tokens| tokens[0].is_test);
+        tests.filter_map(|tokens| Some((tokens.first()?.line, tokens.last()?.line)))
     }
 }
-
-/// Stands for any token in a pattern.
-pub(super) const ANY: &str = "";
 
 fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
     // From `#[cfg(test)]` to the end of the item.
     let mut is_test_item = false;
     let mut is_attribute = false;
     for tree in stream {
-        let is_marked = is_test || is_test_item;
+        let is_test = is_test || is_test_item;
         let line = tree.span().start().line;
-        let mut push =
-            |text: String, line, is_word| tokens.push(Token { text, line, is_word, is_test: is_marked });
+        let token = |text: String, line, is_word| Token { text, line, is_word, is_test };
         match tree {
             TokenTree::Group(group) => {
-                let [open, close] = brackets(&group);
-                push(open.to_owned(), line, false);
-                let end = group.span_close().end().line;
-                flatten(group.stream(), is_marked, tokens);
-                tokens.push(Token { text: close.to_owned(), line: end, is_word: false, is_test: is_marked });
+                let [open, close] = match group.delimiter() {
+                    Delimiter::Parenthesis => ["(", ")"],
+                    Delimiter::Bracket => ["[", "]"],
+                    Delimiter::Brace => ["{", "}"],
+                    Delimiter::None => ["", ""],
+                };
+                tokens.push(token(open.to_owned(), line, false));
+                flatten(group.stream(), is_test, tokens);
+                tokens.push(token(close.to_owned(), group.span_close().end().line, false));
                 if is_attribute {
-                    is_test_item |= is_cfg_test(group.stream());
+                    is_test_item |= is_cfg_test(&group.stream());
                 } else if group.delimiter() == Delimiter::Brace {
                     is_test_item = false;
                 }
@@ -87,31 +93,26 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
             }
             TokenTree::Punct(punctuation) => {
                 let character = punctuation.as_char();
-                push(character.to_string(), line, false);
+                match tokens.last_mut() {
+                    Some(last) if matches!((&*last.text, character), (":", ':') | ("-", '>')) => {
+                        last.text.push(character);
+                    }
+                    _ => tokens.push(token(character.to_string(), line, false)),
+                }
                 is_attribute = character == '#' || is_attribute && character == '!';
                 is_test_item &= character != ';';
             }
-            TokenTree::Ident(word) => push(word.to_string(), line, true),
-            TokenTree::Literal(literal) => push(literal.to_string(), line, false),
+            TokenTree::Ident(word) => tokens.push(token(word.to_string(), line, true)),
+            TokenTree::Literal(literal) => tokens.push(token(literal.to_string(), line, false)),
         }
     }
 }
 
-fn brackets(group: &Group) -> [&'static str; 2] {
-    match group.delimiter() {
-        Delimiter::Parenthesis => ["(", ")"],
-        Delimiter::Bracket => ["[", "]"],
-        Delimiter::Brace => ["{", "}"],
-        Delimiter::None => ["", ""],
-    }
-}
-
 /// Returns `true` if the inside of an attribute is `cfg(test)`, or `cfg(all(test, …))`.
-fn is_cfg_test(stream: TokenStream) -> bool {
-    let mut tokens = Vec::new();
-    flatten(stream, false, &mut tokens);
-    let has = |word: &str| tokens.iter().any(|token| token.text == word);
-    tokens.first().is_some_and(|token| token.text == "cfg") && has("test") && !has("not") && !has("any")
+fn is_cfg_test(attribute: &TokenStream) -> bool {
+    let text = attribute.to_string();
+    let has = |word| text.split(|c: char| !c.is_alphanumeric()).any(|part| part == word);
+    text.starts_with("cfg") && has("test") && !has("cfg_attr") && !has("not") && !has("any")
 }
 
 #[cfg(test)]
@@ -119,25 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compiled_for_tests_only_is_marked() {
+    fn code_for_tests_is_marked() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(not(test))]\nfn d() {}\n";
         let source = Source::read(text, false).unwrap();
         let is_test = |word: &str| source.tokens.iter().find(|token| token.text == word).unwrap().is_test;
         assert_eq!(["a", "b", "c", "d"].map(is_test), [false, true, false, false]);
         assert_eq!(source.test_lines().collect::<Vec<_>>(), [(3, 5)]);
-    }
-
-    #[test]
-    fn words_in_comments_and_literals_are_no_words() {
-        let source = Source::read("// payload\nconst A: &str = \"payload\"; /* payload */", false).unwrap();
-        assert!(source.tokens.iter().all(|token| !token.is_word || token.text != "payload"));
-    }
-
-    #[test]
-    fn a_group_ends_at_its_own_bracket() {
-        let source = Source::read("a(b, (c), d) e", false).unwrap();
-        let words: Vec<_> =
-            source.group(1).iter().filter(|token| token.is_word).map(|token| token.text.as_str()).collect();
-        assert_eq!(words, ["b", "c", "d"]);
     }
 }

@@ -1,13 +1,41 @@
 //! The text of files: forbidden words and paths, the length without tests, and the first sentence. Clippy checks the
 //! length of functions.
 
-use super::source::Source;
-use super::tree::{File, Finding, Tree, has_extension};
+use std::sync::LazyLock;
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let ours = tree.files().filter(|(path, _)| !is_foreign(path));
-    let findings = ours.flat_map(|(path, file)| check_file(path, file));
-    findings.chain(check_sizes(tree)).collect()
+use regex::Regex;
+
+use super::source::Source;
+use super::tree::{File, Tree, finding, has_extension};
+
+/// Lines of a file without its tests.
+const LINES_MAX: usize = 600;
+
+/// Parts of lines that break a rule. The flag of a pattern is `true` if tests may have such a part.
+static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
+    let patterns = [
+        (r"[ \t\r]+$", false, "blanks at the end of the line"),
+        // This file is one of those that are checked: the brackets keep the words apart.
+        (r"\b(TO[D]O|FIX[M]E|XX[X])\b", false, "do it, or write a decision record in `docs/decisions`"),
+        (
+            r"RFC[ _-]*(2068|2616|2818|723[0-5]|7540)\b",
+            false,
+            "this RFC is obsolete: the current ones are 9110 to 9114",
+        ),
+        (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "is a place of one machine"),
+    ];
+    patterns.map(|(pattern, tests, message)| (Regex::new(pattern).expect("is valid"), tests, message)).into()
+});
+
+pub(super) fn check(tree: &Tree) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, file) in tree.files().filter(|(path, _)| !is_foreign(path)) {
+        let find = |(line, message)| finding(path, line, message);
+        findings.extend(check_lines(file).into_iter().map(find));
+        let source = file.source.as_ref().and_then(|source| check_size(&file.text, source));
+        findings.extend(source.map(find));
+    }
+    findings
 }
 
 /// Returns `true` for bytes that tests send unchanged, and for files that tools write.
@@ -15,159 +43,75 @@ fn is_foreign(path: &str) -> bool {
     path.starts_with("fuzz/seeds/") || has_extension(path, "lock") || path.ends_with("go.sum")
 }
 
-fn check_file(path: &str, file: &File) -> Vec<Finding> {
+fn check_lines(file: &File) -> Vec<(usize, String)> {
     let mut findings = Vec::new();
     for (index, line) in file.text.split('\n').enumerate() {
-        let line_number = index + 1;
-        let mut find = |message: String| findings.push(Finding::new(path, line_number, message));
-        if line.ends_with([' ', '\t', '\r']) {
-            find("blanks at the end of the line".to_owned());
-        }
-        if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
-            find(format!("`{word}`: do it, or write a decision record in `docs/decisions`"));
-        }
-        if let Some(number) = obsolete_rfc(line) {
-            find(format!("RFC {number} is obsolete: the current ones are 9110 to 9114"));
-        }
-        if let Some(folder) = machine_path(line).filter(|_| !is_test_line(file, line_number)) {
-            find(format!("`{folder}` is a place of one machine"));
+        for (pattern, is_for_tests, message) in &*PATTERNS {
+            let found = pattern.find(line).filter(|_| !is_for_tests || !file.is_test_line(index + 1));
+            findings
+                .extend(found.map(|found| (index + 1, format!("`{}`: {message}", found.as_str().trim()))));
         }
     }
     if !file.text.is_empty() && !file.text.ends_with('\n') {
-        findings.push(Finding::new(path, file.text.lines().count(), "the last line has no end"));
+        findings.push((file.text.lines().count(), "the last line has no end".to_owned()));
     }
     findings
 }
 
-/// Spelled apart, as this file is one of those that are checked.
-const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-
-fn has_word(line: &str, word: &str) -> bool {
-    line.split(|character: char| !character.is_alphanumeric() && character != '_').any(|part| part == word)
-}
-
-/// The number of an RFC that others have replaced.
-fn obsolete_rfc(line: &str) -> Option<u32> {
-    const OBSOLETE: [u32; 10] = [2068, 2616, 2818, 7230, 7231, 7232, 7233, 7234, 7235, 7540];
-    line.match_indices("RFC").find_map(|(at, rfc)| {
-        let rest = line[at + rfc.len()..].trim_start_matches([' ', '-', '_']);
-        let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..end].parse().ok().filter(|number| OBSOLETE.contains(number))
-    })
-}
-
-/// Returns a folder of one developer's machine, at the beginning of a path.
-fn machine_path(line: &str) -> Option<String> {
-    const FOLDERS: [&str; 5] = ["work", "root", "home", "Users", "tmp"];
-    let folders = FOLDERS.iter().map(|name| format!("/{name}/"));
-    folders.into_iter().find(|folder| {
-        line.match_indices(folder.as_str()).any(|(at, _)| {
-            let before = line[..at].chars().next_back();
-            !before.is_some_and(|before| before.is_alphanumeric() || "._-}*/".contains(before))
-        })
-    })
-}
-
-fn is_test_line(file: &File, line: usize) -> bool {
-    file.source()
-        .is_some_and(|source| source.test_lines().any(|(first, last)| (first..=last).contains(&line)))
-}
-
-/// Lines of a file without its tests.
-const LINES_MAX: usize = 600;
-
-fn check_sizes(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, file) in tree.files() {
-        let Some(source) = file.source() else { continue };
-        let lines = lines_without_tests(source);
-        if lines > LINES_MAX {
-            findings.push(Finding::new(
-                path,
-                0,
-                format!("{lines} lines without tests, {LINES_MAX} are the most: split by what it does"),
-            ));
-        }
-        let is_test = source.tokens.first().is_none_or(|token| token.is_test);
-        if !is_test && !begins_with_purpose(&file.text) {
-            findings.push(Finding::new(path, 1, "a file begins with its purpose: `//! …`"));
-        }
-    }
-    findings
-}
-
-fn lines_without_tests(source: &Source) -> usize {
+fn check_size(text: &str, source: &Source) -> Option<(usize, String)> {
     let tests: usize = source.test_lines().map(|(first, last)| last - first + 1).sum();
-    source.line_count.saturating_sub(tests)
-}
-
-fn begins_with_purpose(text: &str) -> bool {
-    text.lines().next().and_then(|line| line.strip_prefix("//!")).is_some_and(|line| !line.trim().is_empty())
+    let lines = source.line_count.saturating_sub(tests);
+    if lines > LINES_MAX {
+        let message = format!("{lines} lines without tests, {LINES_MAX} are the most: split by what it does");
+        return Some((0, message));
+    }
+    let purpose = text.lines().next().and_then(|line| line.strip_prefix("//!")).unwrap_or_default().trim();
+    (purpose.is_empty() && !source.is_test())
+        .then(|| (1, "a file begins with its purpose: `//! …`".to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
 
     fn finds(path: &str, text: &str) -> usize {
-        let find = |tree: &Tree| tree.files().flat_map(|(path, file)| check_file(path, file)).collect();
-        found(find, &[(path, text)]).len()
+        check(&Tree::of(&[(path, text)])).len()
     }
 
     #[test]
-    fn blanks_at_the_end_and_a_missing_end_are_found() {
-        assert_eq!(finds("a.md", "a\n\nb\n"), 0);
-        assert_eq!(finds("a.md", "a \nb\t\nc\r\n"), 3);
-        assert_eq!(finds("a.md", "a"), 1);
-    }
-
-    #[test]
-    fn what_is_unfinished_is_found() {
-        for word in UNFINISHED {
-            assert_eq!(finds("a.rs", &format!("// {word}: later\n")), 1);
-            assert_eq!(finds("a.rs", &format!("// {word}S\n")), 0);
+    fn forbidden_parts_of_lines_are_found() {
+        for (path, text, count) in [
+            ("a.md", "a\n\nb\n", 0),
+            ("a.md", "a \nb\t\nc\r\n", 3),
+            ("a.md", "a", 1),
+            ("a.toml", concat!("# TO", "DO: later\n"), 1),
+            ("a.toml", concat!("# FIX", "MES\n"), 0),
+            ("a.md", concat!("see RFC ", "2616 §4\n"), 1),
+            ("a.md", concat!("RFC", "7230.\n"), 1),
+            ("a.md", "RFC 9112 §6.3, RFC 26160, 7540 requests\n", 0),
+            ("a.md", concat!("in /wo", "rk/a\n"), 1),
+            ("a.md", "`../root/a/tmp/b`\n", 0),
+            ("a/tests/it/main.rs", "const A: &str = \"/tmp/a\";\n", 0),
+            ("a/src/a.rs", "//! A.\n#[cfg(test)]\nmod tests {\n    const A: &str = \"/tmp/a\";\n}\n", 0),
+            ("a/src/a.rs", concat!("//! A.\nconst A: &str = \"/t", "mp/a\";\n"), 1),
+        ] {
+            assert_eq!(finds(path, text), count, "{text:?}");
         }
-    }
-
-    #[test]
-    fn obsolete_documents_are_found_by_their_numbers() {
-        for number in [2616, 7230, 7540] {
-            assert_eq!(finds("a.md", &format!("see RFC {number} §4\n")), 1);
-            assert_eq!(finds("a.rs", &format!("// RFC{number}.\n")), 1);
-            assert_eq!(finds("a.md", &format!("{number} requests\n")), 0);
-        }
-        assert_eq!(finds("a.md", "RFC 9112 §6.3, RFC 26160\n"), 0);
-    }
-
-    #[test]
-    fn places_of_one_machine_are_found_outside_of_tests() {
-        for folder in ["work", "root", "tmp"] {
-            let code = format!("const A: &str = \"/{folder}/a\";\n");
-            assert_eq!(finds("a/src/lib.rs", &code), 1);
-            assert_eq!(finds("a/src/lib.rs", &format!("#[cfg(test)]\nmod tests {{\n{code}}}\n")), 0);
-            assert_eq!(finds("a/tests/it/main.rs", &code), 0);
-            assert_eq!(finds("a/src/lib.rs", &format!("const A: &str = \"../{folder}/a/{folder}/b\";\n")), 0);
-        }
-    }
-
-    fn sizes(text: &str) -> usize {
-        found(check_sizes, &[("a/src/lib.rs", text)]).len()
     }
 
     #[test]
     fn a_long_file_is_found_and_long_tests_are_not() {
         let lines = "const A: u8 = 0;\n".repeat(LINES_MAX - 1);
-        assert_eq!(sizes(&format!("//! Long.\n{lines}")), 0);
-        assert_eq!(sizes(&format!("//! Long.\n{lines}const B: u8 = 0;\n")), 1);
-        // The attribute is one line more.
-        assert_eq!(sizes(&format!("//! Long.\n#[cfg(test)]\nmod tests {{\n{lines}{lines}}}\n")), 0);
+        assert_eq!(finds("a/src/a.rs", &format!("//! Long.\n{lines}")), 0);
+        assert_eq!(finds("a/src/a.rs", &format!("//! Long.\n{lines}const B: u8 = 0;\n")), 1);
+        let tests = format!("//! Long.\n#[cfg(test)]\nmod tests {{\n{lines}{lines}}}\n");
+        assert_eq!(finds("a/src/a.rs", &tests), 0);
     }
 
     #[test]
     fn a_file_begins_with_its_purpose() {
-        assert_eq!(sizes("//! What for.\nmod b;"), 0);
-        assert_eq!(sizes("mod b;"), 1);
-        assert_eq!(sizes("//!\nmod b;"), 1);
+        for (text, count) in [("//! Its purpose.\nmod b;\n", 0), ("mod b;\n", 1), ("//!\nmod b;\n", 1)] {
+            assert_eq!(finds("a/src/lib.rs", text), count, "{text}");
+        }
     }
 }

@@ -1,12 +1,11 @@
-//! The files of the repository as values, and the places that break a rule.
+//! The files of the repository as values.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::Display;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use super::manifest::Manifest;
 use super::source::Source;
 use crate::program::repository;
 
@@ -15,16 +14,10 @@ pub(super) struct Tree {
     files: BTreeMap<String, File>,
 }
 
-/// A file, read as what it is.
+/// A file, with its tokens if it is Rust.
 pub(super) struct File {
     pub(super) text: String,
-    kind: Kind,
-}
-
-enum Kind {
-    Rust(Source),
-    Manifest(Box<Manifest>),
-    Other,
+    pub(super) source: Option<Source>,
 }
 
 impl Tree {
@@ -38,12 +31,9 @@ impl Tree {
         let mut files = BTreeMap::new();
         for path in String::from_utf8(output.stdout)?.split_terminator('\0').filter(|path| is_ours(path)) {
             // Git still lists deleted files; files that are not text have no style.
-            let Some(text) =
-                std::fs::read(root.join(path)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
-            else {
-                continue;
-            };
-            files.insert(path.to_owned(), File::new(path, text)?);
+            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
+                files.insert(path.to_owned(), File::new(path, text)?);
+            }
         }
         Ok(Self { files })
     }
@@ -56,15 +46,6 @@ impl Tree {
         Self { files: files.iter().map(file).collect() }
     }
 
-    /// Returns the number of files.
-    pub(super) fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.files.contains_key(path)
-    }
-
     /// All files.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
@@ -72,24 +53,13 @@ impl Tree {
 
     /// Returns the Rust files.
     pub(super) fn sources(&self) -> impl Iterator<Item = (&str, &Source)> {
-        self.files().filter_map(|(path, file)| Some((path, file.source()?)))
+        self.files().filter_map(|(path, file)| Some((path, file.source.as_ref()?)))
     }
 
-    /// Returns the path as the tree keeps it, if there is such a file.
-    pub(super) fn path(&self, path: &str) -> Option<&str> {
-        self.files.get_key_value(path).map(|(path, _)| path.as_str())
-    }
-
-    pub(super) fn source(&self, path: &str) -> Option<&Source> {
-        self.files.get(path)?.source()
-    }
-
-    /// Every `Cargo.toml`.
-    pub(super) fn manifests(&self) -> impl Iterator<Item = (&str, &Manifest)> {
-        self.files().filter_map(|(path, file)| match &file.kind {
-            Kind::Manifest(manifest) => Some((path, manifest.as_ref())),
-            Kind::Rust(_) | Kind::Other => None,
-        })
+    /// Returns a Rust file with its path as the tree keeps it.
+    pub(super) fn source(&self, path: &str) -> Option<(&str, &Source)> {
+        let (path, file) = self.files.get_key_value(path)?;
+        Some((path, file.source.as_ref()?))
     }
 }
 
@@ -101,23 +71,14 @@ fn is_ours(path: &str) -> bool {
 
 impl File {
     fn new(path: &str, text: String) -> anyhow::Result<Self> {
-        let kind = match path.rsplit('/').next() {
-            Some("Cargo.toml") => {
-                Kind::Manifest(Box::new(toml::from_str(&text).with_context(|| path.to_owned())?))
-            }
-            Some(name) if has_extension(name, "rs") => {
-                Kind::Rust(Source::read(&text, is_test(path)).with_context(|| path.to_owned())?)
-            }
-            _ => Kind::Other,
-        };
-        Ok(Self { text, kind })
+        let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
+        let source = has_extension(path, "rs").then(|| Source::read(&text, is_test));
+        Ok(Self { source: source.transpose().with_context(|| path.to_owned())?, text })
     }
 
-    pub(super) const fn source(&self) -> Option<&Source> {
-        match &self.kind {
-            Kind::Rust(source) => Some(source),
-            Kind::Manifest(_) | Kind::Other => None,
-        }
+    pub(super) fn is_test_line(&self, line: usize) -> bool {
+        let mut tests = self.source.iter().flat_map(Source::test_lines);
+        tests.any(|(first, last)| (first..=last).contains(&line))
     }
 }
 
@@ -126,30 +87,10 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
 }
 
-/// Returns `true` if a Rust file contains only tests.
-fn is_test(path: &str) -> bool {
-    path.ends_with("/tests.rs") || path.contains("/tests/")
-}
-
-/// A place that breaks a rule.
-pub(super) struct Finding {
-    pub(super) path: String,
-    /// Counted from 1; 0 for the file as a whole.
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    pub(super) fn new(path: &str, line: usize, message: impl fmt::Display) -> Self {
-        Self { path: path.to_owned(), line, message: message.to_string() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}: {}", self.path, self.message),
-        }
+/// Describes a place that breaks a rule. The line is counted from 1; 0 stands for the file as a whole.
+pub(super) fn finding(path: &str, line: usize, message: impl Display) -> String {
+    match line {
+        0 => format!("{path}: {message}"),
+        line => format!("{path}:{line}: {message}"),
     }
 }

@@ -1,46 +1,111 @@
 //! Plain language: counts of hard sentences in comments, messages and Markdown, and banned words
 //! (`CONTRIBUTING.md` has the rules). Counting does not replace reading.
 
-use super::tree::{Finding, Tree, has_extension};
+use std::sync::LazyLock;
 
-/// Maximum number of clauses with a subject such as "who" or "what", per 1000 words.
-const HEADLESS_MAX: f64 = 0.4;
-/// Maximum share of doc comments that open with a word such as "What", in percent.
-const OPENINGS_MAX: f64 = 1.0;
-/// Maximum share of sentences with more than [`LONG_WORDS`] words, in percent.
-const LONG_MAX: f64 = 1.0;
-/// Maximum share of lines of comments and prose with more than [`WIDE_COLUMNS`] columns, in percent.
-const WIDE_MAX: f64 = 0.8;
+use regex::Regex;
+
+use super::source::Source;
+use super::tree::{File, Tree, finding, has_extension};
 
 const LONG_WORDS: usize = 32;
 const WIDE_COLUMNS: usize = 120;
 
-const SUBJECTS: [&str; 7] = ["who", "whoever", "whomever", "nobody", "somebody", "everybody", "anybody"];
-const OPENINGS: [&str; 8] = ["What", "Whether", "How", "Where", "Who", "Those", "Nothing", "None"];
-/// Words that follow "those" if it is the subject of a clause.
-const AFTER_THOSE: [&str; 7] = ["that", "who", "of", "without", "with", "beyond", "in"];
+/// Parts of sentences.
+struct Patterns {
+    banned: Regex,
+    code: Regex,
+    /// The beginning of a doc comment that describes no thing and no action.
+    opening: Regex,
+    /// A subject that names no actor.
+    subject: Regex,
+    /// Another one at the beginning of a clause, unless that is a question.
+    clause: Regex,
+}
 
-/// Words that text must not contain, and their replacements.
-const BANNED: [(&str, &str); 2] = [("octet", "byte"), ("octets", "bytes")];
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
+    let regex = |pattern| Regex::new(pattern).expect("the pattern is valid");
+    Patterns {
+        banned: regex(r"(?i)\boctets?\b"),
+        code: regex("`[^`]*(`|$)"),
+        opening: regex(r"^(What|Whether|How|Where|Who|Those|Nothing|None)\b"),
+        subject: regex(r"(?i)\b(who|whoever|whomever|nobody|somebody|everybody|anybody)\b"),
+        clause: regex(r"(?i)(?:^|[,;:.]\s|\()\W*(what|those\s(?:that|who|of|without|with|beyond|in))\b"),
+    }
+});
 
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let (mut counts, mut findings) = (Counts::default(), Vec::new());
+/// The hard places of one kind, which must be a small share of all places.
+struct Share {
+    what: &'static str,
+    /// The maximum share, per 10,000.
+    most: usize,
+    all: usize,
+    hard: Vec<String>,
+}
+
+impl Share {
+    const fn new(what: &'static str, most: usize) -> Self {
+        Self { what, most, all: 0, hard: Vec::new() }
+    }
+
+    /// Counts a place, and keeps the finding if the place is hard to read.
+    fn add(&mut self, finding: Option<String>) {
+        self.all += 1;
+        self.hard.extend(finding);
+    }
+
+    /// Returns all findings if they are too many.
+    fn excess(mut self) -> Vec<String> {
+        let Self { what, most, all, .. } = self;
+        let count = self.hard.len();
+        if count * 10_000 <= most * all {
+            return Vec::new();
+        }
+        self.hard.push(format!("{count} of {all} {what}, at most {most} of 10000 are allowed"));
+        self.hard
+    }
+}
+
+pub(super) fn check(tree: &Tree) -> Vec<String> {
+    let mut shares = [
+        Share::new("paragraphs have a banned word", 0),
+        Share::new("doc comments have a bad opening", 100),
+        Share::new("sentences are too long", 100),
+        Share::new("words begin a clause without an actor", 4),
+        Share::new("lines are too wide", 80),
+    ];
+    let [banned, openings, long, headless, wide] = &mut shares;
     for (path, file) in tree.files().filter(|(path, _)| is_read(path)) {
-        for line in file.text.lines().filter(|line| is_prose(path, line)) {
-            counts.lines += 1;
-            counts.wide += usize::from(line.chars().count() > WIDE_COLUMNS);
+        for (index, line) in file.text.lines().enumerate().filter(|(_, line)| is_prose(path, line)) {
+            let is_wide = line.chars().count() > WIDE_COLUMNS;
+            wide.add(is_wide.then(|| finding(path, index + 1, "the line is too wide")));
         }
-        for paragraph in paragraphs(path, &file.text) {
-            counts.add(path, &paragraph, &mut findings);
+        for paragraph in paragraphs(path, file) {
+            let plain = PATTERNS.code.replace_all(&paragraph.text, "X");
+            let find = |word: &str, message| finding(path, paragraph.line, format!("`{word}` {message}"));
+            banned.add(PATTERNS.banned.find(&plain).map(|word| find(word.as_str(), "is a byte")));
+            if paragraph.kind == Kind::Doc {
+                let opening = PATTERNS.opening.find(&plain);
+                openings.add(
+                    opening
+                        .map(|word| find(word.as_str(), "opens a doc comment: begin with a verb or a noun")),
+                );
+            }
+            for sentence in sentences(&plain) {
+                let words =
+                    sentence.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count();
+                long.add((words > LONG_WORDS).then(|| find(sentence, "is too long: split it")));
+                let subjects = PATTERNS.subject.captures_iter(sentence);
+                let clauses = PATTERNS.clause.captures_iter(sentence).filter(|_| !sentence.ends_with('?'));
+                let found = subjects.chain(clauses);
+                headless
+                    .hard
+                    .extend(found.map(|word| find(&word[1], "is the subject of a clause: name the actor")));
+                headless.all += words;
+            }
         }
     }
-    let excess = counts.excess();
-    if excess.is_empty() {
-        // Below the limits, single hard sentences are allowed.
-        findings.retain(|(is_banned, _)| *is_banned);
-    }
-    let findings = findings.into_iter().map(|(_, finding)| finding);
-    findings.chain(excess.into_iter().map(|message| Finding::new("", 0, message))).collect()
+    shares.into_iter().flat_map(Share::excess).collect()
 }
 
 /// Sources of others, and lists of names, are not read.
@@ -56,135 +121,70 @@ fn is_prose(path: &str, line: &str) -> bool {
     !line.is_empty() && !line.starts_with('|') && (!has_extension(path, "rs") || line.starts_with("//"))
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Doc,
+    Message,
+    Other,
+}
+
 /// A comment, a message or a block of Markdown.
 struct Paragraph {
     line: usize,
-    is_doc: bool,
+    kind: Kind,
     text: String,
 }
 
 /// Returns the paragraphs of a file. Code blocks, tables and headings are left out.
-fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
+fn paragraphs(path: &str, file: &File) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let (mut is_code, mut is_open) = (false, false);
-    for (index, line) in text.lines().enumerate() {
+    for (index, line) in file.text.lines().enumerate() {
         let line = line.trim();
-        let (body, is_doc) = if has_extension(path, "rs") {
-            let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
-            let Some(body) = doc.or_else(|| line.strip_prefix("//")) else {
+        let (mark, kind) = match path.rsplit('.').next() {
+            Some("rs") if line.starts_with("///") || line.starts_with("//!") => (3, Kind::Doc),
+            Some("rs") if line.starts_with("//") => (2, Kind::Other),
+            Some("toml") if line.starts_with('#') => (1, Kind::Other),
+            Some("md") => (0, Kind::Other),
+            _ => {
                 (is_code, is_open) = (false, false);
-                let found = messages(line).map(|text| Paragraph { line: index + 1, is_doc: false, text });
-                paragraphs.extend(found);
                 continue;
-            };
-            (body.trim(), doc.is_some())
-        } else if has_extension(path, "toml") {
-            (line.strip_prefix('#').unwrap_or_default().trim(), false)
-        } else {
-            (line, false)
+            }
         };
-        if body.starts_with("```") {
-            is_code = !is_code;
-        }
-        if is_code || body.is_empty() || body.starts_with(['|', '#']) || body.starts_with("```") {
+        let body = line[mark..].trim();
+        let is_fence = body.starts_with("```");
+        is_code ^= is_fence;
+        if is_code || is_fence || body.is_empty() || body.starts_with(['|', '#']) {
             is_open = false;
             continue;
         }
         let item = body.strip_prefix("- ").or_else(|| body.strip_prefix("* "));
-        let is_continued = |last: &&mut Paragraph| is_open && item.is_none() && last.is_doc == is_doc;
+        let is_continued = |last: &&mut Paragraph| is_open && item.is_none() && last.kind == kind;
         if let Some(last) = paragraphs.last_mut().filter(is_continued) {
-            last.text.push(' ');
-            last.text.push_str(body);
+            last.text = format!("{} {body}", last.text);
         } else {
-            let text = item.unwrap_or(body).to_owned();
-            paragraphs.push(Paragraph { line: index + 1, is_doc, text });
+            paragraphs.push(Paragraph { line: index + 1, kind, text: item.unwrap_or(body).to_owned() });
         }
         is_open = true;
     }
+    paragraphs.extend(file.source.iter().flat_map(messages));
     paragraphs
 }
 
-/// Returns the string literals of a line that are sentences.
-fn messages(line: &str) -> impl Iterator<Item = String> {
-    let unescaped = line.replace("\\\"", "'");
-    let literals: Vec<String> = unescaped.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-    literals.into_iter().filter(|text| text.matches(' ').count() >= 3 && !text.contains("::"))
-}
-
-#[derive(Default)]
-struct Counts {
-    words: usize,
-    sentences: usize,
-    headless: usize,
-    docs: usize,
-    openings: usize,
-    long: usize,
-    lines: usize,
-    wide: usize,
-}
-
-impl Counts {
-    /// Adds a paragraph, and a finding for each hard sentence. The flag of a finding is `true` for a banned word.
-    fn add(&mut self, path: &str, paragraph: &Paragraph, findings: &mut Vec<(bool, Finding)>) {
-        let plain = without_code(&paragraph.text);
-        let mut find = |is_banned, message| {
-            findings.push((is_banned, Finding::new(path, paragraph.line, message)));
-        };
-        self.docs += usize::from(paragraph.is_doc);
-        let opening = plain.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-        if paragraph.is_doc && OPENINGS.contains(&opening) {
-            self.openings += 1;
-            find(false, format!("the doc comment opens with `{opening}`: begin with a verb or a noun"));
-        }
-        for sentence in sentences(&plain) {
-            let words: Vec<_> = words(sentence).collect();
-            self.words += words.len();
-            self.sentences += 1;
-            if words.len() > LONG_WORDS {
-                self.long += 1;
-                find(false, format!("{} words in a sentence: split it", words.len()));
-            }
-            for (place, (word, begins_clause)) in words.iter().enumerate() {
-                let next = words.get(place + 1).map(|(word, _)| word.to_lowercase()).unwrap_or_default();
-                let word = word.to_lowercase();
-                if let Some((_, instead)) = BANNED.iter().find(|(banned, _)| *banned == word) {
-                    find(true, format!("say {instead} instead of `{word}`"));
-                }
-                let is_clause = *begins_clause && !sentence.ends_with('?');
-                let is_subject = SUBJECTS.contains(&&*word)
-                    || is_clause && word == "what"
-                    || is_clause && word == "those" && AFTER_THOSE.contains(&&*next);
-                if is_subject {
-                    self.headless += 1;
-                    find(false, format!("`{word}` is the subject of a clause: name the actor"));
-                }
-            }
-        }
-    }
-
-    /// Returns a message for each limit that is exceeded.
-    #[expect(clippy::cast_precision_loss, reason = "the counts are far below 2^52")]
-    fn excess(&self) -> Vec<String> {
-        let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
-        let limits = [
-            (
-                "clauses without an actor per 1000 words",
-                share(self.headless, self.words) * 10.0,
-                HEADLESS_MAX,
-            ),
-            ("percent of doc comments with a bad opening", share(self.openings, self.docs), OPENINGS_MAX),
-            ("percent of sentences that are too long", share(self.long, self.sentences), LONG_MAX),
-            ("percent of lines that are too wide", share(self.wide, self.lines), WIDE_MAX),
-        ];
-        let exceeded = limits.into_iter().filter(|(_, count, most)| count > most);
-        exceeded.map(|(name, count, most)| format!("{count:.2} {name}, at most {most} are allowed")).collect()
-    }
-}
-
-/// Returns the text with `X` in place of code and without link targets.
-fn without_code(text: &str) -> String {
-    let parts = text.split('`').enumerate();
-    parts.map(|(place, part)| if place % 2 == 0 { part } else { "X" }).collect()
+/// Returns the string literals with at least two words.
+fn messages(source: &Source) -> impl Iterator<Item = Paragraph> {
+    // A doc comment is a literal too.
+    let is_comment = |at: usize| source.is_at(at.wrapping_sub(2), &["doc", "="]);
+    let literals = source.tokens.iter().enumerate().filter(move |(at, _)| !is_comment(*at));
+    literals.filter_map(|(_, token)| {
+        let text = token.text.trim_start_matches(['r', '#']).trim_end_matches('#');
+        let text = text.strip_prefix('"')?.strip_suffix('"')?;
+        let lines: Vec<_> = text.split("\\\n").flat_map(str::lines).map(str::trim).collect();
+        let text = lines.join(" ").replace("\\n", " ").replace("\\\"", "\"").trim().to_owned();
+        let is_word = |word: &&str| word.len() >= 2 && word.chars().all(|c| c.is_ascii_alphabetic());
+        let words = text.split([' ', ',', ':', '.']).filter(is_word).count();
+        (words >= 2).then_some(Paragraph { line: token.line, kind: Kind::Message, text })
+    })
 }
 
 /// Splits a paragraph behind `.`, `;`, `!` and `?` if a capital letter follows.
@@ -198,48 +198,82 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     ends.into_iter().map(move |end| text[std::mem::replace(&mut start, end)..end].trim())
 }
 
-/// Returns the words of a sentence. The flag is `true` for the first word of the sentence or of a clause.
-fn words(sentence: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut begins_clause = true;
-    sentence.split_whitespace().filter_map(move |part| {
-        let word = part.trim_matches(|c: char| !c.is_alphabetic());
-        let begins = begins_clause || part.starts_with('(');
-        begins_clause = part.ends_with([',', ';', ':', '.']);
-        (!word.is_empty()).then_some((word, begins))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
+    use crate::program::repository;
 
     #[test]
     fn hard_sentences_are_found_in_comments_messages_and_prose() {
         for (path, text, part) in [
-            ("a.rs", "/// What it is.\n", "opens with `What`"),
+            ("a.rs", "/// What it is.\n", "`What` opens a doc comment"),
             ("a.rs", "// The client waits, and\n// who reads is told.\n", "`who` is the subject"),
-            ("a.rs", "let a = \"those that are closed stay open\";\n", "`those` is the subject"),
-            ("a.md", "Wait. What is read stays.\n", "`what` is the subject"),
+            (
+                "a.rs",
+                "const A: &str = \"those that are \\\n closed stay open\";\n",
+                "`those that` is the subject",
+            ),
+            ("a.md", "Wait. What is read stays.\n", "`What` is the subject"),
             ("a.toml", "# nobody listens here\n", "`nobody` is the subject"),
-            ("a.md", &format!("{} end.\n", "word ".repeat(LONG_WORDS)), "33 words"),
+            ("a.md", &format!("{} end.\n", "word ".repeat(LONG_WORDS)), "is too long"),
             ("a.md", &format!("{}\n", "w".repeat(WIDE_COLUMNS + 1)), "too wide"),
-            ("a.md", "An octet.\n", "say byte instead of `octet`"),
+            ("a.md", "An octet.\n", "`octet` is a byte"),
         ] {
-            let found = found(check, &[(path, text)]);
-            assert!(found.iter().any(|finding| finding.contains(part)), "{text:?}: {found:?}");
+            let found = check(&Tree::of(&[(path, text)])).concat();
+            assert!(found.contains(part), "{text:?}: {found}");
         }
     }
 
     #[test]
     fn plain_sentences_code_and_tables_pass() {
         for (path, text) in [
-            ("a.rs", "/// Returns the size of what `who` has sent.\nlet who = what(\"a b\");\n"),
+            ("a.rs", "/// Returns the size of what `who` has sent.\nconst WHO: &str = what(\"a b\");\n"),
             ("a.md", "```\nwhoever asks\n```\n| who | nobody |\n# Who\n"),
             ("a.md", "What is it?\n"),
             ("third_party/a.rs", "/// What it is.\n"),
         ] {
-            assert_eq!(found(check, &[(path, text)]), [""; 0], "{text:?}");
+            assert_eq!(check(&Tree::of(&[(path, text)])), [""; 0], "{text:?}");
         }
+    }
+
+    /// Returns the messages and the help of the program, by file.
+    fn product_messages(tree: &Tree) -> String {
+        let is_product = |path: &str| path.starts_with("crates/") && path.contains("/src/");
+        let files = tree.files().filter(|(path, _)| is_product(path)).map(|(path, file)| {
+            let has_help = path.starts_with("crates/cli/src/");
+            let is_shown = |paragraph: &Paragraph| {
+                let is_message = paragraph.kind == Kind::Message || has_help && paragraph.kind == Kind::Doc;
+                is_message && !file.is_test_line(paragraph.line)
+            };
+            let shown = paragraphs(path, file).into_iter().filter(is_shown);
+            [path.to_owned()].into_iter().chain(shown.map(|paragraph| paragraph.text)).collect::<Vec<_>>()
+        });
+        files.filter(|lines| lines.len() > 1).map(|lines| lines.join("\n    ") + "\n").collect()
+    }
+
+    /// Writes `target/messages.txt`, so that a reviewer can read all text for users together. It must have an
+    /// error, a log line, a hint and help.
+    #[test]
+    fn one_file_has_all_messages() {
+        let text = product_messages(&Tree::read().unwrap());
+        for message in [
+            "cannot read `{}`: {error}",
+            "reload failed, keeping the previous config",
+            "write `10s`, `1m 30s` or `500ms`",
+            "Log level, such as `debug`",
+        ] {
+            assert!(text.contains(message), "{message}");
+        }
+        let folder = repository().join("target");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("messages.txt"), text).unwrap();
+    }
+
+    #[test]
+    fn comments_and_tests_are_no_messages() {
+        let file = "/// A doc comment here.\nconst A: &str = \"an error occurred:\\n {x}\";\n\
+                    const B: &str = \"one\";\n#[cfg(test)]\nmod t {\n    const C: &str = \"in a test\";\n}\n";
+        let tree = Tree::of(&[("crates/a/src/lib.rs", file), ("xtask/src/a.rs", file)]);
+        assert_eq!(product_messages(&tree), "crates/a/src/lib.rs\n    an error occurred:  {x}\n");
     }
 }

@@ -4,15 +4,14 @@
 use anyhow::Result;
 use serde_json::json;
 use thruway_mcp::json_rpc::{Error, ErrorCode, write_error};
-use thruway_mcp::modern::{self, ResultType};
+use thruway_mcp::modern;
 use thruway_mcp::schema::{
     CacheHint, CallToolResult, ClientCapabilities, ContentBlock, JsonObject, PromptMessage,
     StructuredContent, Tool, ToolResultMeta,
 };
 use thruway_mcp::{Revision, legacy};
 
-use super::table::Table;
-use super::writer::{Names, Samples};
+use super::{Samples, Table};
 
 pub(super) fn write(table: &Table, samples: &mut Samples) -> Result<()> {
     let mut blocks = content(table)?;
@@ -36,7 +35,7 @@ pub(super) fn write(table: &Table, samples: &mut Samples) -> Result<()> {
         let error = Error::new(ErrorCode::PARSE_ERROR, "it does not work").with_data(json!({"gauge": 12}));
         let mut output = Vec::new();
         write_error(&mut output, None, &error);
-        samples.add("JSONRPCErrorResponse", &output)?;
+        samples.add(["JSONRPCErrorResponse"], &output)?;
     }
     Ok(())
 }
@@ -69,8 +68,7 @@ fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
         if !samples.is_modern() {
             legacy::downgrade_result(&mut result, samples.revision);
         }
-        let names = Names { result: "CallToolResult", responses: &responses, is_cacheable: false };
-        samples.result(names, ResultType::Complete, &result)?;
+        samples.result("CallToolResult", &responses, false, &result)?;
     }
     Ok(())
 }
@@ -82,7 +80,7 @@ fn errors(samples: &mut Samples) -> Result<()> {
         ("MissingRequiredClientCapabilityError", modern::missing_capability(&lacking)),
         ("UnsupportedProtocolVersionError", modern::unsupported_version("1066-10-14")),
     ] {
-        samples.error(definition, "Error", &error)?;
+        samples.error(definition, &error)?;
     }
     Ok(())
 }
@@ -93,5 +91,5 @@ fn written_list(table: &Table, samples: &mut Samples) -> Result<()> {
     serde_json::to_writer(&mut members, &[table.part::<Tool>("tool")?])?;
     let mut output = Vec::new();
     samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
-    samples.add("ListToolsResult", &output)
+    samples.add(["ListToolsResult"], &output)
 }

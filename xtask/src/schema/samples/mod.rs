@@ -3,23 +3,41 @@
 //! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written
 //! as it was. Samples of conversions between revisions come from the product itself.
 
-mod writer;
-mod table;
 mod conversions;
 
-use anyhow::Result;
-use thruway_mcp::Revision;
+use std::sync::LazyLock;
 
-use table::Table;
-use writer::Samples;
+use anyhow::{Context as _, Result, ensure};
+use regex::{Captures, Regex};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use thruway_mcp::json_rpc::{Error, Id, write_error, write_notification, write_request, write_result};
+use thruway_mcp::modern::{ResultType, ResultWriter};
+use thruway_mcp::schema::{CacheHint, CacheScope, MetaObject};
+use thruway_mcp::{Era, Revision};
 
-pub(super) use writer::Sample;
+use super::type_names::{self, Rewrite};
+
+/// A value that we write, and its name in the schema.
+pub(super) struct Sample {
+    pub(super) definition: String,
+    pub(super) value: Value,
+    /// `true` for a whole message. Its parts are samples too.
+    pub(super) is_message: bool,
+}
 
 /// Returns all samples of a revision.
 pub(super) fn of(revision: Revision) -> Result<Vec<Sample>> {
     let table = Table::read()?;
-    let mut samples = Samples::new(revision, &table.part("implementation")?)?;
-    table.write(&mut samples)?;
+    let mut samples = Samples::new(revision, &table)?;
+    let of = |name: &Option<String>| name.as_deref().map_or(Ok(revision), str::parse::<Revision>);
+    for entry in &table.samples {
+        if (of(&entry.from)?..=of(&entry.until)?).contains(&revision) {
+            samples.entry(entry, &table)?;
+        }
+    }
     conversions::write(&table, &mut samples)?;
     Ok(samples.all)
 }
@@ -27,7 +45,171 @@ pub(super) fn of(revision: Revision) -> Result<Vec<Sample>> {
 /// Returns all samples of the tasks extension.
 pub(super) fn of_tasks() -> Result<Vec<Sample>> {
     let table = Table::read()?;
-    let mut samples = Samples::new(Revision::LATEST, &table.part("implementation")?)?;
-    table.write_tasks(&mut samples)?;
+    let mut samples = Samples::new(Revision::LATEST, &table)?;
+    table.tasks.iter().try_for_each(|entry| samples.entry(entry, &table))?;
     Ok(samples.all)
+}
+
+/// The file: samples refer to parts as `{"$part": "name"}`.
+#[derive(Deserialize)]
+struct Table {
+    parts: Map<String, Value>,
+    samples: Vec<Entry>,
+    tasks: Vec<Entry>,
+}
+
+/// A value, and everything that the schema calls so.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Entry {
+    /// Definitions of the value itself.
+    value: Vec<String>,
+    /// Requests and notifications that have it as parameters.
+    message: Vec<String>,
+    /// The results that it is, and the responses around it from 2026-07-28 on.
+    result: Vec<String>,
+    responses: Vec<String>,
+    cacheable: bool,
+    /// The error that it is.
+    error: Option<String>,
+    /// First and last revision; all revisions if absent.
+    from: Option<String>,
+    until: Option<String>,
+    of: Value,
+}
+
+impl Table {
+    fn read() -> Result<Self> {
+        Ok(serde_json::from_str(include_str!("samples.json"))?)
+    }
+
+    /// Returns a part as one of our types.
+    fn part<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        Ok(serde_json::from_str(&self.filled(&self.parts[name]))?)
+    }
+
+    /// Returns a value as JSON with its parts in their places.
+    fn filled(&self, value: &Value) -> String {
+        static PART: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r#"\{"\$part":"(\w+)"\}"#).expect("the pattern is valid"));
+        let part = |found: &Captures<'_>| self.filled(&self.parts[&found[1]]);
+        PART.replace_all(&value.to_string(), part).into_owned()
+    }
+}
+
+/// The samples of one revision.
+struct Samples {
+    revision: Revision,
+    results: ResultWriter,
+    all: Vec<Sample>,
+}
+
+impl Samples {
+    fn new(revision: Revision, table: &Table) -> Result<Self> {
+        Ok(Self { revision, results: ResultWriter::new(&table.part("implementation")?)?, all: Vec::new() })
+    }
+
+    fn is_modern(&self) -> bool {
+        self.revision.era() == Era::Modern
+    }
+
+    /// Adds a sample for each name that the schema has for it.
+    fn add<'n>(&mut self, definitions: impl IntoIterator<Item = &'n str>, bytes: &[u8]) -> Result<()> {
+        let value: Value = serde_json::from_slice(bytes)?;
+        let is_message = value.get("jsonrpc").is_some();
+        let sample =
+            |definition: &str| Sample { definition: definition.to_owned(), value: value.clone(), is_message };
+        self.all.extend(definitions.into_iter().map(sample));
+        Ok(())
+    }
+
+    fn value(&mut self, definition: &str, value: &impl Serialize) -> Result<()> {
+        self.add([definition], &serde_json::to_vec(value)?)
+    }
+
+    fn entry(&mut self, entry: &Entry, table: &Table) -> Result<()> {
+        let text = table.filled(&entry.of);
+        for name in &entry.value {
+            self.value(name, &written(name, type_names::value(name), &text)?)?;
+        }
+        for name in &entry.message {
+            let (method, rewrite) = type_names::message(name).unzip();
+            self.message(name, method.unwrap_or_default(), &written(name, rewrite, &text)?)?;
+        }
+        for name in &entry.result {
+            let result = written(name, type_names::value(name), &text)?;
+            self.result(name, &entry.responses, entry.cacheable, &result)?;
+        }
+        if let Some(name) = &entry.error {
+            let error: Error = serde_json::from_str(&text)?;
+            ensure!(type_names::error(name) == Some(error.code), "{name} has another code: {}", error.code.0);
+            self.error("JSONRPCErrorResponse", &error)?;
+            self.value(name, &error)?;
+        }
+        Ok(())
+    }
+
+    /// A request or a notification; its envelope has a definition of its own.
+    fn message(&mut self, definition: &str, method: &str, params: &impl Serialize) -> Result<()> {
+        let mut output = Vec::new();
+        if definition.ends_with("Notification") {
+            write_notification(&mut output, method, params);
+            return self.add([definition, "JSONRPCNotification", "JSONRPCMessage"], &output);
+        }
+        for id in [Id::Integer(7), Id::String("seven".into())] {
+            output.clear();
+            write_request(&mut output, &id, method, params);
+            self.add([definition, "JSONRPCRequest", "JSONRPCMessage"], &output)?;
+        }
+        Ok(())
+    }
+
+    /// A result that a server writes, and the responses around it.
+    fn result(
+        &mut self,
+        name: &str,
+        responses: &[String],
+        is_cacheable: bool,
+        result: &impl Serialize,
+    ) -> Result<()> {
+        let mut written = serde_json::to_vec(result)?;
+        if self.is_modern() {
+            let kind = match name {
+                "CreateTaskResult" => ResultType::Task,
+                "InputRequiredResult" => ResultType::InputRequired,
+                _ => ResultType::Complete,
+            };
+            let mut members: MetaObject = serde_json::from_slice(&written)?;
+            let meta = members.shift_remove("_meta");
+            let meta = meta.as_ref().and_then(Value::as_object);
+            let cache = CacheHint { ttl_ms: 90_000, cache_scope: CacheScope::Public };
+            written.clear();
+            self.results.write(&mut written, kind, is_cacheable.then_some(cache), &members, meta)?;
+        }
+        let mut output = Vec::new();
+        write_result(&mut output, &Id::Integer(-3), |output| {
+            output.extend_from_slice(&written);
+            Ok(())
+        });
+        self.add([name], &written)?;
+        self.add(responses.iter().map(String::as_str), &output)?;
+        self.add(["JSONRPCResultResponse", "JSONRPCResponse", "JSONRPCMessage"], &output)
+    }
+
+    /// A response that is an error, and the error alone.
+    fn error(&mut self, response: &str, error: &Error) -> Result<()> {
+        let mut output = Vec::new();
+        write_error(&mut output, Some(&Id::Integer(0)), error);
+        self.add([response, "JSONRPCErrorResponse", "JSONRPCError", "JSONRPCMessage"], &output)?;
+        self.value("Error", error)
+    }
+}
+
+/// Reads JSON as our type, and returns it as that is written: nothing may be lost.
+fn written(name: &str, rewrite: Option<Rewrite>, text: &str) -> Result<Box<RawValue>> {
+    let rewrite = rewrite.with_context(|| format!("add `{name}` to `type_names.rs`"))?;
+    let back = rewrite(text).with_context(|| format!("{name} is not read: {text}"))?;
+    let (read, expected): (Value, Value) = (serde_json::from_str(&back)?, serde_json::from_str(text)?);
+    ensure!(read == expected, "{name} is written as something else: {back} instead of {text}");
+    Ok(RawValue::from_string(back)?)
 }
