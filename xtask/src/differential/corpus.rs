@@ -1,0 +1,243 @@
+//! The cases of the corpus, and the reading of `llhttp`. A case is fenced blocks in Markdown: an `http` block,
+//! and the `log` that it should cause.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use anyhow::{Context as _, Result, ensure};
+use regex::{Captures, Regex};
+use serde::Deserialize;
+
+use super::{Message, Reading};
+
+/// Stands in the target of many cases that are about something else; we would refuse them for it.
+pub(super) const FRAGMENT: &str = "#hey";
+
+/// One input and the log of `llhttp` while it reads the input.
+pub(super) struct Case {
+    /// File and headings, with a number where these are the same for several.
+    pub(super) name: String,
+    pub(super) meta: Meta,
+    pub(super) bytes: Vec<u8>,
+    log: String,
+}
+
+/// The metadata in the comment before the input.
+#[derive(Default, Deserialize)]
+pub(super) struct Meta {
+    /// `request` or `response`, and after that what is special about the parser.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    /// `true` if the parser must expect no body.
+    #[serde(rename = "skipBody", default)]
+    pub(super) skips_body: bool,
+}
+
+/// A line of a log.
+pub(super) struct Entry<'c> {
+    /// The name of a part of the input, or another event.
+    pub(super) name: &'c str,
+    pub(super) at: usize,
+    /// The part of the input, which is empty for other events.
+    pub(super) bytes: &'c [u8],
+}
+
+/// All cases below `directory`, which is a checkout of `llhttp`.
+pub(super) fn cases(directory: &Path) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for side in ["request", "response"] {
+        let folder = directory.join("test").join(side);
+        let entries = std::fs::read_dir(&folder).with_context(|| {
+            format!("cannot read `{}`: DIR must be a checkout of nodejs/llhttp", folder.display())
+        })?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+        paths.sort();
+        for path in paths {
+            let file = path.file_stem().unwrap_or_default().to_string_lossy();
+            let found = cases_of(&format!("{side}/{file}"), &std::fs::read_to_string(&path)?);
+            cases.extend(found.with_context(|| path.display().to_string())?);
+        }
+    }
+    Ok(cases)
+}
+
+/// Matches a heading, metadata, an input or a log.
+static PART: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^#(?<level>#+) *(?<heading>.+)$|<!-- meta=(?<meta>.*?)-->|^```(?<kind>http|log)\n(?<block>(?s:.*?))^```$")
+        .expect("the pattern is valid")
+});
+
+fn cases_of(file: &str, text: &str) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut counts = BTreeMap::<_, usize>::new();
+    let mut headings: Vec<&str> = Vec::new();
+    let (mut meta, mut input) = (None, None);
+    for part in PART.captures_iter(text) {
+        let get = |name| part.name(name).map(|found| found.as_str());
+        if let (Some(level), Some(heading)) = (get("level"), get("heading")) {
+            headings.truncate(level.len() - 1);
+            headings.push(heading);
+        } else if let Some(json) = get("meta") {
+            meta = Some(serde_json::from_str(json)?);
+        } else if let (Some("http"), Some(block)) = (get("kind"), get("block")) {
+            input = Some(bytes(block)?);
+        } else if let Some(log) = get("block") {
+            let mut name = format!("{file}: {}", headings.join(" / "));
+            let meta = meta.take().with_context(|| format!("a log without metadata in `{name}`"))?;
+            let bytes = input.take().with_context(|| format!("a log without input in `{name}`"))?;
+            let count = counts.entry(name.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                name = format!("{name} ({count})");
+            }
+            cases.push(Case { name, meta, bytes, log: log.to_owned() });
+        }
+    }
+    Ok(cases)
+}
+
+/// Returns the bytes of a block: its lines end with CRLF, except for the last one, and escapes are bytes.
+fn bytes(block: &str) -> Result<Vec<u8>> {
+    static ESCAPE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\\(x[0-9a-fA-F]+|[0-7]{1,3}|[rntf])").expect("the pattern is valid"));
+    ensure!(!block.contains("${"), "a block with code, which only JavaScript can run");
+    let text = block.strip_suffix('\n').unwrap_or(block).replace("\\\n", "").replace('\n', "\r\n");
+    let character = |found: &Captures<'_>| {
+        let code = match &found[1] {
+            "r" => u32::from('\r'),
+            "n" => u32::from('\n'),
+            "t" => u32::from('\t'),
+            "f" => 0x0c,
+            code => code.strip_prefix('x').map_or_else(
+                || u32::from_str_radix(code, 8).unwrap_or(u32::MAX),
+                |code| u32::from_str_radix(code, 16).unwrap_or(u32::MAX),
+            ),
+        };
+        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER).to_string()
+    };
+    Ok(ESCAPE.replace_all(&text, character).into_owned().into_bytes())
+}
+
+impl Case {
+    /// Returns the lines of the log.
+    pub(super) fn entries(&self) -> Result<Vec<Entry<'_>>> {
+        static LINE: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"^off=(\d+|NULL) (?:len=(?<length>\d+) span\[(?<span>\w+)\].*|(?<event>.*))$")
+                .expect("the pattern is valid")
+        });
+        let entry = |line| {
+            let found = LINE.captures(line)?;
+            let at = found[1].parse().unwrap_or_default();
+            let length: usize = found.name("length").map_or(Ok(0), |length| length.as_str().parse()).ok()?;
+            let name = found.name("span").or(found.name("event"))?.as_str();
+            Some(Entry { name, at, bytes: self.bytes.get(at..at + length)? })
+        };
+        self.log.lines().map(|line| entry(line).with_context(|| format!("in the log: `{line}`"))).collect()
+    }
+
+    /// Returns the reading of `llhttp`.
+    pub(super) fn reading(&self) -> Result<Reading> {
+        let mut state = State::default();
+        for entry in self.entries()? {
+            state.take(&entry);
+        }
+        Ok(state.reading)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    reading: Reading,
+    /// The head, or the trailer section, in the making.
+    pending: Message,
+    is_in_name: bool,
+}
+
+impl State {
+    /// Takes a line of the log. Several spans of one line of the message belong together.
+    fn take(&mut self, entry: &Entry<'_>) {
+        let text = String::from_utf8_lossy(entry.bytes);
+        match entry.name {
+            "message begin" => self.pending = Message::default(),
+            "method" => self.pending.start_line[0].push_str(&text),
+            "url" | "status" => self.pending.start_line[1].push_str(&text),
+            "protocol" | "version" => self.pending.start_line[2].push_str(&text),
+            "protocol complete" => self.pending.start_line[2].push('/'),
+            "header_field" => {
+                if !std::mem::replace(&mut self.is_in_name, true) {
+                    self.pending.fields.push(Default::default());
+                }
+                self.pending.fields.last_mut().expect("pushed above").0.push_str(&text);
+            }
+            "header_field complete" => self.is_in_name = false,
+            "header_value" => {
+                if let Some((_, value)) = self.pending.fields.last_mut() {
+                    value.push_str(&text);
+                }
+            }
+            "body" => {
+                if let Some(message) = self.reading.messages.last_mut() {
+                    message.content.extend_from_slice(entry.bytes);
+                }
+            }
+            "message complete" => {
+                let trailers = self.take_pending().fields;
+                if let Some(message) = self.reading.messages.last_mut() {
+                    (message.is_complete, message.trailers) = (true, trailers);
+                }
+            }
+            "finish=2" => self.reading.refusal = Some("the end came too early".to_owned()),
+            event => self.take_event(event),
+        }
+    }
+
+    /// Takes an event with details.
+    fn take_event(&mut self, event: &str) {
+        if let Some(details) = event.strip_prefix("headers complete ") {
+            let mut message = self.take_pending();
+            if let Some((status, _)) = details.strip_prefix("status=").and_then(|rest| rest.split_once(' ')) {
+                status.clone_into(&mut message.start_line[0]);
+            }
+            self.reading.messages.push(message);
+        } else if let Some((code, reason)) =
+            event.strip_prefix("error code=").and_then(|error| error.split_once(" reason="))
+        {
+            // 21 is a pause; 22 a tunnel that begins.
+            self.reading.refusal = (!["21", "22"].contains(&code)).then(|| reason.to_owned());
+        }
+    }
+
+    fn take_pending(&mut self) -> Message {
+        let mut message = std::mem::take(&mut self.pending);
+        message.start_line[1] = message.start_line[1].replace(FRAGMENT, "");
+        for (_, value) in &mut message.fields {
+            *value = value.trim_matches([' ', '\t']).to_owned();
+        }
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_stand_for_bytes() {
+        assert_eq!(bytes("GET /\nA: b\n\n\n").unwrap(), b"GET /\r\nA: b\r\n\r\n");
+        assert_eq!(bytes("a\\\nb\n").unwrap(), b"ab");
+        assert_eq!(bytes(r"\r\n\t\f\x41\x0c\101\0\q").unwrap(), b"\r\n\t\x0cA\x0cA\0\\q");
+        assert!(bytes("${1}").is_err());
+    }
+
+    #[test]
+    fn cases_are_named_after_their_headings() {
+        let case = "<!-- meta={\"type\": \"request\"} -->\n```http\na\n```\n\n```log\noff=0 b\n```\n";
+        let text = format!("Title\n=====\n\n## A\n{case}\n### B\n{case}\n## C\n{case}{case}");
+        let cases = cases_of("file", &text).unwrap();
+        let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names, ["file: A", "file: A / B", "file: C", "file: C (2)"]);
+        assert!(cases.iter().all(|case| case.bytes == b"a" && case.log == "off=0 b\n"));
+    }
+}
