@@ -2,14 +2,14 @@
 //! and the `log` that it should cause.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, ensure};
 use regex::{Captures, Regex};
 use serde::Deserialize;
-
-use super::{Message, Reading};
+use walkdir::WalkDir;
 
 /// Stands in the target of many cases that are about something else; we would refuse them for it.
 pub(super) const FRAGMENT: &str = "#hey";
@@ -43,18 +43,51 @@ pub(super) struct Entry<'c> {
     pub(super) bytes: &'c [u8],
 }
 
+/// The messages that a parser read, and the reason why no more were.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub(super) messages: Vec<Message>,
+    /// The parser's own words for the error.
+    pub(super) refusal: Option<String>,
+}
+
+/// A message with a complete head.
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// The parts of the start line.
+    pub(super) start_line: [String; 3],
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) content: Vec<u8>,
+    pub(super) trailers: Vec<(String, String)>,
+    pub(super) is_complete: bool,
+}
+
+impl Reading {
+    pub(super) fn complete(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter().filter(|message| message.is_complete)
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for message in &self.messages {
+            write!(f, "{} {:?}", message.start_line.join(" "), message.fields)?;
+            write!(f, " \"{}\" {:?}", message.content.escape_ascii(), message.trailers)?;
+            f.write_str(if message.is_complete { "; " } else { " …; " })?;
+        }
+        match &self.refusal {
+            Some(refusal) => write!(f, "refused: {refusal}"),
+            None => f.write_str("accepted"),
+        }
+    }
+}
+
 /// All cases below `directory`, which is a checkout of `llhttp`.
 pub(super) fn cases(directory: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for side in ["request", "response"] {
-        let folder = directory.join("test").join(side);
-        let entries = std::fs::read_dir(&folder).with_context(|| {
-            format!("cannot read `{}`: DIR must be a checkout of nodejs/llhttp", folder.display())
-        })?;
-        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-        paths.sort();
-        for path in paths {
+        for file in WalkDir::new(directory.join("test").join(side)).min_depth(1).sort_by_file_name() {
+            let path = file.context("DIR must be a checkout of nodejs/llhttp")?.into_path();
             let file = path.file_stem().unwrap_or_default().to_string_lossy();
             let found = cases_of(&format!("{side}/{file}"), &std::fs::read_to_string(&path)?);
             cases.extend(found.with_context(|| path.display().to_string())?);
@@ -105,17 +138,15 @@ fn bytes(block: &str) -> Result<Vec<u8>> {
     ensure!(!block.contains("${"), "a block with code, which only JavaScript can run");
     let text = block.strip_suffix('\n').unwrap_or(block).replace("\\\n", "").replace('\n', "\r\n");
     let character = |found: &Captures<'_>| {
-        let code = match &found[1] {
-            "r" => u32::from('\r'),
-            "n" => u32::from('\n'),
-            "t" => u32::from('\t'),
-            "f" => 0x0c,
-            code => code.strip_prefix('x').map_or_else(
-                || u32::from_str_radix(code, 8).unwrap_or(u32::MAX),
-                |code| u32::from_str_radix(code, 16).unwrap_or(u32::MAX),
-            ),
+        let (digits, radix) = match &found[1] {
+            "t" => ("9", 16),
+            "n" => ("a", 16),
+            "f" => ("c", 16),
+            "r" => ("d", 16),
+            code => code.strip_prefix('x').map_or((code, 8), |digits| (digits, 16)),
         };
-        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER).to_string()
+        let character = u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
+        character.unwrap_or(char::REPLACEMENT_CHARACTER).to_string()
     };
     Ok(ESCAPE.replace_all(&text, character).into_owned().into_bytes())
 }

@@ -10,12 +10,12 @@ mod corpus;
 mod ours;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
 use crate::expected::Expected;
+use corpus::Reading;
 
 /// The corpus to compare with.
 #[derive(clap::Args)]
@@ -65,70 +65,26 @@ fn verdict(theirs: &Reading, ours: &Reading) -> &'static str {
     }
 }
 
-/// The messages that a parser read, and the reason why no more were.
-#[derive(Default)]
-struct Reading {
-    messages: Vec<Message>,
-    /// The parser's own words for the error.
-    refusal: Option<String>,
-}
-
-/// A message with a complete head.
-#[derive(Default, PartialEq, Eq)]
-struct Message {
-    /// The parts of the start line.
-    start_line: [String; 3],
-    fields: Vec<(String, String)>,
-    content: Vec<u8>,
-    trailers: Vec<(String, String)>,
-    is_complete: bool,
-}
-
-impl Reading {
-    fn complete(&self) -> impl Iterator<Item = &Message> {
-        self.messages.iter().filter(|message| message.is_complete)
-    }
-}
-
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for message in &self.messages {
-            write!(f, "{} {:?}", message.start_line.join(" "), message.fields)?;
-            write!(f, " \"{}\" {:?}", message.content.escape_ascii(), message.trailers)?;
-            f.write_str(if message.is_complete { "; " } else { " …; " })?;
-        }
-        match &self.refusal {
-            Some(refusal) => write!(f, "refused: {refusal}"),
-            None => f.write_str("accepted"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::corpus::Message;
     use super::*;
 
     #[test]
     fn readings_differ_by_refusals_and_complete_messages() {
-        let reading = |is_complete, refusal: Option<&str>| Reading {
+        let reading = |(is_complete, refusal): (bool, Option<&str>)| Reading {
             messages: vec![Message { is_complete, ..Message::default() }],
             refusal: refusal.map(str::to_owned),
         };
-        let verdicts = [
-            (reading(true, None), ["accepted by both and read alike", "otherwise", "stricter", "stricter"]),
-            (reading(false, None), ["otherwise", "accepted by both and read alike", "stricter", "stricter"]),
-            (
-                reading(true, Some("a")),
-                ["laxer", "laxer", "refused by both at the same message", "otherwise"],
-            ),
-            (
-                reading(false, Some("b")),
-                ["laxer", "laxer", "otherwise", "refused by both at the same message"],
-            ),
-        ];
-        for (theirs, expected) in &verdicts {
-            let found: Vec<_> = verdicts.iter().map(|(ours, _)| verdict(theirs, ours)).collect();
-            assert_eq!(found, expected);
+        for (theirs, ours, expected) in [
+            ((true, None), (true, None), ALIKE[0]),
+            ((true, None), (false, None), "otherwise"),
+            ((true, None), (true, Some("a")), "stricter"),
+            ((true, Some("a")), (true, None), "laxer"),
+            ((true, Some("a")), (true, Some("b")), ALIKE[1]),
+            ((true, Some("a")), (false, Some("a")), "otherwise"),
+        ] {
+            assert_eq!(verdict(&reading(theirs), &reading(ours)), expected, "{theirs:?} {ours:?}");
         }
     }
 }

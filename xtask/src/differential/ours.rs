@@ -7,8 +7,7 @@ use thruway_testkit::transcript::{
     Event, Fields, Reader, Response, assert_cuts_do_not_matter, every_single_cut, sizes,
 };
 
-use super::corpus::{Case, FRAGMENT};
-use super::{Message, Reading};
+use super::corpus::{Case, FRAGMENT, Message, Reading};
 
 /// Returns our reading of the input of `case`.
 pub(super) fn reading(case: &Case) -> Result<Reading> {

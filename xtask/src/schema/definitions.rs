@@ -119,22 +119,15 @@ mod tests {
 
     use super::*;
 
-    fn definitions(keyword: &str) -> Definitions {
-        let schema = json!({keyword: {
-            "Boat": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "crew": {"$ref": format!("#/{keyword}/Crew")}},
-                "required": ["name"],
-            },
-            "Crew": {"properties": {"size": {"type": "integer"}}},
-        }});
-        Definitions::new("boats", schema).unwrap()
-    }
-
     #[test]
     fn a_value_is_judged_by_the_definition_of_its_name() {
         for keyword in ["$defs", "definitions"] {
-            let definitions = definitions(keyword);
+            let crew = json!({"$ref": format!("#/{keyword}/Crew")});
+            let properties = json!({"name": {"type": "string"}, "crew": crew});
+            let boat = json!({"type": "object", "properties": properties, "required": ["name"]});
+            let crew = json!({"properties": {"size": {"type": "integer"}}});
+            let schema = json!({keyword: {"Boat": boat, "Crew": crew}});
+            let definitions = Definitions::new("boats", schema).unwrap();
             assert!(definitions.has("Boat") && !definitions.has("Oar"));
             assert_eq!(definitions.members("Boat").collect::<Vec<_>>(), ["name", "crew"]);
             for (definition, value, is_valid, is_valid_closed) in [

@@ -1,7 +1,8 @@
 //! The official examples: each is read as the type that its folder is named after, and written back.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -11,32 +12,26 @@ use thruway_mcp::json_rpc::{
 };
 use thruway_mcp::modern;
 use thruway_mcp::params::Params;
+use walkdir::WalkDir;
 
 use super::type_names;
 
 /// Checks all examples below `directory`. Returns the number of types, and of examples without a failure.
 pub(super) fn check(directory: &Path, failures: &mut Vec<String>) -> Result<(usize, usize)> {
+    let mut types = BTreeSet::new();
     let mut passed = 0;
-    let folders = sorted(directory)?;
-    for folder in &folders {
-        let type_name = folder.file_name().context("a folder has a name")?.to_string_lossy();
-        for path in sorted(folder)? {
-            match check_one(&type_name, &fs::read_to_string(&path)?) {
-                Ok(()) => passed += 1,
-                Err(error) => failures.push(format!("{}: {error:#}", path.display())),
-            }
+    for file in WalkDir::new(directory).min_depth(2).sort_by_file_name() {
+        let path = file?.into_path();
+        let folder = path.parent().and_then(Path::file_name).context("a file is in a folder")?;
+        let type_name = folder.to_string_lossy();
+        match check_one(&type_name, &fs::read_to_string(&path)?) {
+            Ok(()) => passed += 1,
+            Err(error) => failures.push(format!("{}: {error:#}", path.display())),
         }
+        types.insert(type_name.into_owned());
     }
     ensure!(passed > 0, "there are no examples below `{}`", directory.display());
-    Ok((folders.len(), passed))
-}
-
-fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("cannot read `{}`", directory.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
+    Ok((types.len(), passed))
 }
 
 fn check_one(type_name: &str, text: &str) -> Result<()> {

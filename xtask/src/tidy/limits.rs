@@ -1,6 +1,5 @@
 //! Limits for many files as a whole: small files, thread-local variables, and the development tools.
 
-use super::source::Source;
 use super::tree::{Tree, finding};
 
 /// Files with fewer lines are small.
@@ -17,7 +16,14 @@ const TOOL_LINES_MAX: usize = 16_400;
 const THREAD_LOCALS_MAX: usize = 4;
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {
-    [check_small_files(tree), check_thread_locals(tree), check_tools(tree)].concat()
+    let mut findings = [check_small_files(tree), check_thread_locals(tree)].concat();
+    let tools = tree.sources().filter(|(path, _)| path.starts_with("xtask/") || path.starts_with("suite/"));
+    let lines: usize = tools.map(|(_, source)| source.line_count).sum();
+    if lines > TOOL_LINES_MAX {
+        let message = format!("`xtask/` and `suite/` have {lines} lines, {TOOL_LINES_MAX} are the most");
+        findings.push(finding("xtask", 0, message));
+    }
+    findings
 }
 
 /// Tests, and files that only list their contents, may be small.
@@ -27,39 +33,25 @@ fn check_small_files(tree: &Tree) -> Vec<String> {
         path.starts_with("crates/") && path.contains("/src/") && !is_contents && !source.is_test()
     });
     let (small, large): (Vec<_>, Vec<_>) = sources.partition(|(_, source)| source.line_count < SMALL_LINES);
-    let count = small.len() + large.len();
-    if small.len() * 100 <= count * SMALL_PERCENT_MAX {
-        return Vec::new();
-    }
-    let message = format!(
-        "{} of {count} files in `crates/` have under {SMALL_LINES} lines, {SMALL_PERCENT_MAX} % are the most: merge files with one idea",
-        small.len()
-    );
-    small.iter().map(|(path, _)| finding(path, 0, &message)).collect()
+    let most = (small.len() + large.len()) * SMALL_PERCENT_MAX / 100;
+    let places: Vec<_> = small.iter().map(|(path, _)| (*path, 0)).collect();
+    excess(&places, most, &format!("files with under {SMALL_LINES} lines: merge files with one idea"))
 }
 
 fn check_thread_locals(tree: &Tree) -> Vec<String> {
-    let is_local = |source: &Source, at: usize| source.is_at(at, &["thread_local", "!"]);
-    let sources = tree.sources().filter(|(path, _)| path.starts_with("crates/"));
-    let places: Vec<_> = sources
-        .flat_map(|(path, source)| {
-            let locals = (0..source.tokens.len()).filter(|at| is_local(source, *at));
-            locals.map(|at| (path, source.tokens[at].line)).collect::<Vec<_>>()
-        })
-        .collect();
-    if places.len() <= THREAD_LOCALS_MAX {
-        return Vec::new();
+    let mut places = Vec::new();
+    for (path, source) in tree.sources().filter(|(path, _)| path.starts_with("crates/")) {
+        let locals = (0..source.tokens.len()).filter(|at| source.is_at(*at, &["thread_local", "!"]));
+        places.extend(locals.map(|at| (path, source.tokens[at].line)));
     }
-    let message =
-        format!("{} `thread_local!`, {THREAD_LOCALS_MAX} are the most: pass the state", places.len());
-    places.iter().map(|(path, line)| finding(path, *line, &message)).collect()
+    excess(&places, THREAD_LOCALS_MAX, "`thread_local!`: pass the state")
 }
 
-fn check_tools(tree: &Tree) -> Vec<String> {
-    let tools = tree.sources().filter(|(path, _)| path.starts_with("xtask/") || path.starts_with("suite/"));
-    let lines: usize = tools.map(|(_, source)| source.line_count).sum();
-    let message = format!("`xtask/` and `suite/` have {lines} lines, {TOOL_LINES_MAX} are the most");
-    if lines > TOOL_LINES_MAX { vec![finding("xtask", 0, message)] } else { Vec::new() }
+/// Returns a finding for each place if there are more than `most`.
+fn excess(places: &[(&str, usize)], most: usize, what: &str) -> Vec<String> {
+    let message = format!("{most} are the most, and `crates/` has {} {what}", places.len());
+    let found = places.iter().filter(|_| places.len() > most);
+    found.map(|(path, line)| finding(path, *line, &message)).collect()
 }
 
 #[cfg(test)]

@@ -111,20 +111,19 @@ mod tests {
         check(&Tree::of(&files)).len()
     }
 
-    fn depends(package: &str, table: &str, dependency: &str) -> usize {
-        let head = format!("package = {{ name = '{package}', description = 'A' }}\nlints.workspace = true");
-        finds(&format!("{head}\n[{table}]\n{dependency} = '1'"), "#![no_std]")
+    fn package(name: &str, rest: &str) -> String {
+        format!("package = {{ name = '{name}', description = 'A' }}\nlints.workspace = true\n{rest}")
     }
 
     #[test]
     fn a_package_has_a_description_and_the_lints_of_the_workspace() {
         for (manifest, count) in [
-            ("package = { name = 'xtask', description = 'A' }\nlints.workspace = true", 0),
+            (&*package("xtask", ""), 0),
             ("[workspace]\nmembers = []", 0),
             ("package = { name = 'xtask' }\nlints.workspace = true", 1),
             ("package = { name = 'xtask', description = ' ' }\nlints.workspace = true", 1),
             ("package = { name = 'xtask', description = 'A' }", 1),
-            ("package = { name = 'xtask', description = 'A' }\nlints.rust.unsafe_code = 'warn'", 1),
+            (&package("xtask", "lints.rust.unsafe_code = 'warn'"), 1),
         ] {
             assert_eq!(finds(manifest, ""), count, "{manifest}");
         }
@@ -138,28 +137,27 @@ mod tests {
 
     #[test]
     fn a_package_depends_only_on_the_packages_in_its_row() {
-        for (package, table, dependency, count) in [
-            ("thruway-http1", "dependencies", "memchr", 0),
-            ("thruway-http1", "dependencies", "thruway-message", 0),
-            ("thruway-http1", "dependencies", "thruway-net", 1),
-            ("thruway-message", "dependencies", "tokio", 1),
-            ("thruway-message", "target.'cfg(unix)'.dependencies", "libc", 1),
-            ("thruway-net", "build-dependencies", "thruway-server", 1),
-            ("thruway-http1", "dev-dependencies", "thruway-testkit", 0),
-            ("thruway-http1", "dev-dependencies", "httparse", 0),
-            ("thruway-http1", "dev-dependencies", "thruway-net", 1),
-            ("thruway", "dependencies", "thruway-testkit", 1),
-            ("thruway-new", "dependencies", "thruway-net", 1),
+        for (name, dependency, count) in [
+            ("thruway-http1", "dependencies.memchr = '1'", 0),
+            ("thruway-http1", "dependencies.thruway-message = '1'", 0),
+            ("thruway-http1", "dependencies.thruway-net = '1'", 1),
+            ("thruway-message", "dependencies.tokio = '1'", 1),
+            ("thruway-message", "target.'cfg(unix)'.dependencies.libc = '1'", 1),
+            ("thruway-net", "build-dependencies.thruway-server = '1'", 1),
+            ("thruway-http1", "dev-dependencies = { thruway-testkit = '1', httparse = '1' }", 0),
+            ("thruway-http1", "dev-dependencies.thruway-net = '1'", 1),
+            ("thruway", "dependencies.thruway-testkit = '1'", 1),
+            ("thruway-new", "dependencies.thruway-net = '1'", 1),
         ] {
-            assert_eq!(depends(package, table, dependency), count, "{package} {dependency}");
+            assert_eq!(finds(&package(name, dependency), "#![no_std]"), count, "{name} {dependency}");
         }
     }
 
     #[test]
     fn a_protocol_crate_is_without_std() {
-        let manifest = "package = { name = 'thruway-message', description = 'A' }\nlints.workspace = true";
-        assert_eq!(finds(manifest, "#![no_std]\n#[cfg(test)]\nextern crate std;\n"), 0);
-        assert_eq!(finds(manifest, "#![cfg_attr(not(test), no_std)]"), 1);
-        assert_eq!(finds(manifest, "#![no_std]\nextern crate std;\n"), 1);
+        let finds = |root| finds(&package("thruway-message", ""), root);
+        assert_eq!(finds("#![no_std]\n#[cfg(test)]\nextern crate std;\n"), 0);
+        assert_eq!(finds("#![cfg_attr(not(test), no_std)]"), 1);
+        assert_eq!(finds("#![no_std]\nextern crate std;\n"), 1);
     }
 }

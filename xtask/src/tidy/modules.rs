@@ -39,16 +39,8 @@ struct Import<'a> {
     is_test: bool,
 }
 
-/// A use of an item of another file.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Dependency<'a> {
-    /// The file that uses the item.
-    pub(super) from: &'a str,
-    /// The file that defines the item.
-    pub(super) to: &'a str,
-    /// The name of the item.
-    pub(super) item: &'a str,
-}
+/// The names of the items that a file uses, by the file that uses and the file that defines them.
+pub(super) type Uses<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>;
 
 impl<'a> Crate<'a> {
     /// Reads the crate with the root file `root`.
@@ -62,9 +54,9 @@ impl<'a> Crate<'a> {
     fn read_file(&mut self, tree: &'a Tree, file: &str, folder: &str, path: &[&'a str]) {
         let Some((file, source)) = tree.source(file) else { return };
         self.files.insert(file);
-        for (child, attribute) in self.read_modules(file, source, path) {
+        for (child, name) in self.read_modules(file, source, path) {
             let stem = format!("{folder}/{}", child[path.len()..].join("/"));
-            let named = attribute.map(|name| format!("{}/{name}", folder_of(file)));
+            let named = name.map(|name| format!("{}/{name}", folder_of(file)));
             for file in named.into_iter().chain([format!("{stem}.rs"), format!("{stem}/mod.rs")]) {
                 self.read_file(tree, &file, &stem, &child);
             }
@@ -72,15 +64,14 @@ impl<'a> Crate<'a> {
     }
 
     /// Reads the module `path` and the modules in its braces. Returns the modules with a file of their own,
-    /// each with the value of its `path` attribute.
+    /// each with the name of the file if an attribute has it.
     fn read_modules(
         &mut self,
         file: &'a str,
         source: &'a Source,
         path: &[&'a str],
     ) -> Vec<(Path<'a>, Option<&'a str>)> {
-        let mut children = Vec::new();
-        let mut attribute = None;
+        let (mut children, mut named) = (Vec::new(), None);
         // The modules around a token, each with the depth of its items.
         let mut around = vec![(0, path.to_vec())];
         let (mut depth, mut at) = (0, 0);
@@ -89,20 +80,21 @@ impl<'a> Crate<'a> {
             let module =
                 self.modules.entry(path.clone()).or_insert_with(|| Module { file, ..Module::default() });
             let is_item = depth == *floor;
+            let import = |path, name, is_reexport| Import { path, name, is_reexport, is_test: token.is_test };
             match token.text.as_str() {
                 "{" | "(" | "[" => depth += 1,
                 "}" | ")" | "]" => {
                     depth -= 1;
                     around.pop_if(|(floor, _)| *floor > depth);
                 }
-                "path" if source.is_at(at.wrapping_sub(2), &["#", "[", "path", "="]) => {
-                    attribute = Some(source.text(at + 2).trim_matches('"'));
+                "path" if source.is_at(at + 1, &["="]) => {
+                    named = Some(source.text(at + 2).trim_matches('"'));
                 }
                 "mod" if is_item && source.is_at(at + 2, &["{"]) => {
                     around.push((depth + 1, [path, &[source.text(at + 1)][..]].concat()));
                 }
                 "mod" if is_item && source.is_at(at + 2, &[";"]) => {
-                    children.push(([path, &[source.text(at + 1)][..]].concat(), attribute.take()));
+                    children.push(([path, &[source.text(at + 1)][..]].concat(), named.take()));
                 }
                 "macro_rules" if source.is_at(at + 1, &["!"]) => {
                     self.macros.insert(source.text(at + 2), file);
@@ -113,14 +105,12 @@ impl<'a> Crate<'a> {
                 }
                 "struct" | "enum" | "union" | "trait" | "fn" | "type" | "const" | "static" if is_item => {
                     let words = (at + 1..at + 4).map(|at| source.text(at));
-                    module
-                        .items
-                        .extend(words.filter(|word| !matches!(*word, "mut" | "fn" | "unsafe")).take(1));
+                    module.items.extend(words.filter(|word| !["mut", "fn", "unsafe"].contains(word)).take(1));
                 }
                 "use" => {
                     let is_reexport = is_item && matches!(source.text(at.wrapping_sub(1)), "pub" | ")");
                     at = read_use(source, at + 1, &[], &mut |path, name| {
-                        module.imports.push(Import { path, name, is_reexport, is_test: token.is_test });
+                        module.imports.push(import(path, name, is_reexport));
                     });
                     continue;
                 }
@@ -131,12 +121,7 @@ impl<'a> Crate<'a> {
                     }
                     let path =
                         source.tokens[start..=at].iter().step_by(2).map(|token| &*token.text).collect();
-                    module.imports.push(Import {
-                        path,
-                        name: "",
-                        is_reexport: false,
-                        is_test: token.is_test,
-                    });
+                    module.imports.push(import(path, "", false));
                 }
                 _ => {}
             }
@@ -146,13 +131,13 @@ impl<'a> Crate<'a> {
     }
 
     /// Returns the uses of items of other files of the crate. Re-exports and tests are not uses.
-    pub(super) fn dependencies(&self) -> BTreeSet<Dependency<'a>> {
-        let mut found = BTreeSet::new();
+    pub(super) fn uses(&self) -> Uses<'a> {
+        let mut found = Uses::new();
         for (at, module) in &self.modules {
             for import in module.imports.iter().filter(|import| !import.is_reexport && !import.is_test) {
                 let defined = self.resolve(at, &import.path, 0);
                 if let Some((to, item)) = defined.filter(|(to, _)| *to != module.file) {
-                    found.insert(Dependency { from: module.file, to, item });
+                    found.entry(module.file).or_default().entry(to).or_default().insert(item);
                 }
             }
         }

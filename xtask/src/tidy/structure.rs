@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::modules::{Crate, Dependency};
-use super::tree::{Tree, finding};
+use super::modules::{Crate, Uses};
+use super::tree::{Tree, finding, regex};
 
 /// Maximum number of files with inherent `impl` blocks of one type.
 const IMPL_FILES_MAX: usize = 3;
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings: Vec<_> = dead.map(|path| finding(path, 0, "no `mod` leads to this file")).collect();
     let is_package = |root: &str| root.ends_with("/src/lib.rs") || root.ends_with("/src/main.rs");
     for (root, read) in crates.iter().filter(|(root, _)| is_package(root)) {
-        findings.extend(cycle(&read.dependencies()));
+        findings.extend(cycle(&read.uses()));
         if root.starts_with("crates/") {
             findings.extend(spread_impls(read));
         }
@@ -32,8 +32,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
 
 /// The places of targets that cargo finds in a package.
 static TARGETS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(build\.rs|src/(lib|main)\.rs|(src/bin|tests|examples|benches)/[^/]+(\.rs|/main\.rs))$")
-        .expect("the pattern is valid")
+    regex(r"^(build\.rs|src/(lib|main)\.rs|(src/bin|tests|examples|benches)/[^/]+(\.rs|/main\.rs))$")
 });
 
 /// Returns `true` if a build begins at a file.
@@ -46,28 +45,23 @@ fn is_root(tree: &Tree, path: &str) -> bool {
 }
 
 /// Returns a finding for the shortest import cycle of a crate, with its imports.
-fn cycle(dependencies: &BTreeSet<Dependency<'_>>) -> Option<String> {
-    let mut imports: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
-    for dependency in dependencies {
-        imports.entry(dependency.from).or_default().entry(dependency.to).or_default().push(dependency.item);
-    }
-    let cycles = imports.keys().filter_map(|start| shortest_cycle(&imports, start));
-    let files = cycles.min_by_key(Vec::len)?;
+fn cycle(uses: &Uses<'_>) -> Option<String> {
+    let files = uses.keys().filter_map(|start| shortest_cycle(uses, start)).min_by_key(Vec::len)?;
     let steps = files.iter().zip(files.iter().cycle().skip(1));
-    let uses = steps.map(|(from, to)| format!("\n    {from} uses {} of {to}", imports[from][to].join(", ")));
-    let message = format!("{} files import each other:{}", files.len(), uses.collect::<String>());
+    let steps = steps.map(|(from, to)| {
+        let items: Vec<_> = uses[from][to].iter().copied().collect();
+        format!("\n    {from} uses {} of {to}", items.join(", "))
+    });
+    let message = format!("{} files import each other:{}", files.len(), steps.collect::<String>());
     Some(finding(files[0], 0, message))
 }
 
 /// Returns the files of the shortest cycle through `start`, if there is one.
-fn shortest_cycle<'a>(
-    imports: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>,
-    start: &'a str,
-) -> Option<Vec<&'a str>> {
+fn shortest_cycle<'a>(uses: &Uses<'a>, start: &'a str) -> Option<Vec<&'a str>> {
     let mut seen = BTreeSet::new();
     let mut next = VecDeque::from([vec![start]]);
     while let Some(files) = next.pop_front() {
-        for &to in imports.get(files.last()?).into_iter().flat_map(BTreeMap::keys) {
+        for &to in uses.get(files.last()?).into_iter().flat_map(BTreeMap::keys) {
             if to == start {
                 return Some(files);
             }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::source::Source;
-use super::tree::{File, Tree, finding, has_extension};
+use super::tree::{File, Tree, finding, has_extension, regex};
 
 /// Lines of a file without its tests.
 const LINES_MAX: usize = 600;
@@ -24,7 +24,7 @@ static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
         ),
         (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "is a place of one machine"),
     ];
-    patterns.map(|(pattern, tests, message)| (Regex::new(pattern).expect("is valid"), tests, message)).into()
+    patterns.map(|(pattern, tests, message)| (regex(pattern), tests, message)).into()
 });
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use regex::Regex;
 
 use super::source::Source;
 use crate::program::repository;
@@ -85,6 +86,11 @@ impl File {
 /// Returns `true` if `path` ends with a dot and `extension`.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
+}
+
+/// Returns the regular expression for a pattern of this program.
+pub(super) fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
 }
 
 /// Describes a place that breaks a rule. The line is counted from 1; 0 stands for the file as a whole.

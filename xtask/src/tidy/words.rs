@@ -6,32 +6,26 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::source::Source;
-use super::tree::{File, Tree, finding, has_extension};
+use super::tree::{File, Tree, finding, has_extension, regex};
 
 const LONG_WORDS: usize = 32;
 const WIDE_COLUMNS: usize = 120;
 
-/// Parts of sentences.
-struct Patterns {
-    banned: Regex,
-    code: Regex,
-    /// The beginning of a doc comment that describes no thing and no action.
-    opening: Regex,
-    /// A subject that names no actor.
-    subject: Regex,
-    /// Another one at the beginning of a clause, unless that is a question.
-    clause: Regex,
-}
+static BANNED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\boctets?\b"));
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
-    let regex = |pattern| Regex::new(pattern).expect("the pattern is valid");
-    Patterns {
-        banned: regex(r"(?i)\boctets?\b"),
-        code: regex("`[^`]*(`|$)"),
-        opening: regex(r"^(What|Whether|How|Where|Who|Those|Nothing|None)\b"),
-        subject: regex(r"(?i)\b(who|whoever|whomever|nobody|somebody|everybody|anybody)\b"),
-        clause: regex(r"(?i)(?:^|[,;:.]\s|\()\W*(what|those\s(?:that|who|of|without|with|beyond|in))\b"),
-    }
+static CODE: LazyLock<Regex> = LazyLock::new(|| regex("`[^`]*(`|$)"));
+
+/// The beginning of a doc comment that describes no thing and no action.
+static OPENING: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(What|Whether|How|Where|Who|Those|Nothing|None)\b"));
+
+/// A subject that names no actor.
+static SUBJECT: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)\b(who|whoever|whomever|nobody|somebody|everybody|anybody)\b"));
+
+/// Another one at the beginning of a clause, unless that is a question.
+static CLAUSE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r"(?i)(?:^|[,;:.]\s|\()\W*(what|those\s(?:that|who|of|without|with|beyond|in))\b")
 });
 
 /// The hard places of one kind, which must be a small share of all places.
@@ -76,16 +70,19 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     ];
     let [banned, openings, long, headless, wide] = &mut shares;
     for (path, file) in tree.files().filter(|(path, _)| is_read(path)) {
-        for (index, line) in file.text.lines().enumerate().filter(|(_, line)| is_prose(path, line)) {
+        let is_prose = |line: &str| {
+            !line.trim().is_empty() && !line.starts_with('|') && kind(path, line.trim()).is_some()
+        };
+        for (index, line) in file.text.lines().enumerate().filter(|(_, line)| is_prose(line)) {
             let is_wide = line.chars().count() > WIDE_COLUMNS;
             wide.add(is_wide.then(|| finding(path, index + 1, "the line is too wide")));
         }
         for paragraph in paragraphs(path, file) {
-            let plain = PATTERNS.code.replace_all(&paragraph.text, "X");
+            let plain = CODE.replace_all(&paragraph.text, "X");
             let find = |word: &str, message| finding(path, paragraph.line, format!("`{word}` {message}"));
-            banned.add(PATTERNS.banned.find(&plain).map(|word| find(word.as_str(), "is a byte")));
+            banned.add(BANNED.find(&plain).map(|word| find(word.as_str(), "is a byte")));
             if paragraph.kind == Kind::Doc {
-                let opening = PATTERNS.opening.find(&plain);
+                let opening = OPENING.find(&plain);
                 openings.add(
                     opening
                         .map(|word| find(word.as_str(), "opens a doc comment: begin with a verb or a noun")),
@@ -95,8 +92,8 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
                 let words =
                     sentence.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count();
                 long.add((words > LONG_WORDS).then(|| find(sentence, "is too long: split it")));
-                let subjects = PATTERNS.subject.captures_iter(sentence);
-                let clauses = PATTERNS.clause.captures_iter(sentence).filter(|_| !sentence.ends_with('?'));
+                let subjects = SUBJECT.captures_iter(sentence);
+                let clauses = CLAUSE.captures_iter(sentence).filter(|_| !sentence.ends_with('?'));
                 let found = subjects.chain(clauses);
                 headless
                     .hard
@@ -116,11 +113,6 @@ fn is_read(path: &str) -> bool {
     is_text && !is_foreign && !path.starts_with("xtask/src/tidy/")
 }
 
-fn is_prose(path: &str, line: &str) -> bool {
-    let line = line.trim_start();
-    !line.is_empty() && !line.starts_with('|') && (!has_extension(path, "rs") || line.starts_with("//"))
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Doc,
@@ -135,21 +127,26 @@ struct Paragraph {
     text: String,
 }
 
+/// Returns the kind of the text in a line, and the length of the mark before it.
+fn kind(path: &str, line: &str) -> Option<(usize, Kind)> {
+    match path.rsplit('.').next()? {
+        "rs" if line.starts_with("///") || line.starts_with("//!") => Some((3, Kind::Doc)),
+        "rs" if line.starts_with("//") => Some((2, Kind::Other)),
+        "toml" if line.starts_with('#') => Some((1, Kind::Other)),
+        "md" => Some((0, Kind::Other)),
+        _ => None,
+    }
+}
+
 /// Returns the paragraphs of a file. Code blocks, tables and headings are left out.
 fn paragraphs(path: &str, file: &File) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let (mut is_code, mut is_open) = (false, false);
     for (index, line) in file.text.lines().enumerate() {
         let line = line.trim();
-        let (mark, kind) = match path.rsplit('.').next() {
-            Some("rs") if line.starts_with("///") || line.starts_with("//!") => (3, Kind::Doc),
-            Some("rs") if line.starts_with("//") => (2, Kind::Other),
-            Some("toml") if line.starts_with('#') => (1, Kind::Other),
-            Some("md") => (0, Kind::Other),
-            _ => {
-                (is_code, is_open) = (false, false);
-                continue;
-            }
+        let Some((mark, kind)) = kind(path, line) else {
+            (is_code, is_open) = (false, false);
+            continue;
         };
         let body = line[mark..].trim();
         let is_fence = body.starts_with("```");
@@ -236,26 +233,26 @@ mod tests {
         }
     }
 
-    /// Returns the messages and the help of the program, by file.
-    fn product_messages(tree: &Tree) -> String {
-        let is_product = |path: &str| path.starts_with("crates/") && path.contains("/src/");
-        let files = tree.files().filter(|(path, _)| is_product(path)).map(|(path, file)| {
+    /// Writes `target/messages.txt`, so that a reviewer can read all text for users together. It must have an
+    /// error, a log line, a hint and help.
+    #[test]
+    fn one_file_has_all_messages() {
+        let mut text = String::new();
+        let tree = Tree::read().unwrap();
+        for (path, file) in
+            tree.files().filter(|(path, _)| path.starts_with("crates/") && path.contains("/src/"))
+        {
             let has_help = path.starts_with("crates/cli/src/");
             let is_shown = |paragraph: &Paragraph| {
                 let is_message = paragraph.kind == Kind::Message || has_help && paragraph.kind == Kind::Doc;
                 is_message && !file.is_test_line(paragraph.line)
             };
-            let shown = paragraphs(path, file).into_iter().filter(is_shown);
-            [path.to_owned()].into_iter().chain(shown.map(|paragraph| paragraph.text)).collect::<Vec<_>>()
-        });
-        files.filter(|lines| lines.len() > 1).map(|lines| lines.join("\n    ") + "\n").collect()
-    }
-
-    /// Writes `target/messages.txt`, so that a reviewer can read all text for users together. It must have an
-    /// error, a log line, a hint and help.
-    #[test]
-    fn one_file_has_all_messages() {
-        let text = product_messages(&Tree::read().unwrap());
+            let shown: Vec<_> =
+                paragraphs(path, file).into_iter().filter(is_shown).map(|shown| shown.text).collect();
+            if !shown.is_empty() {
+                text.extend(["\n", path, "\n    ", &shown.join("\n    "), "\n"]);
+            }
+        }
         for message in [
             "cannot read `{}`: {error}",
             "reload failed, keeping the previous config",
@@ -267,13 +264,5 @@ mod tests {
         let folder = repository().join("target");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("messages.txt"), text).unwrap();
-    }
-
-    #[test]
-    fn comments_and_tests_are_no_messages() {
-        let file = "/// A doc comment here.\nconst A: &str = \"an error occurred:\\n {x}\";\n\
-                    const B: &str = \"one\";\n#[cfg(test)]\nmod t {\n    const C: &str = \"in a test\";\n}\n";
-        let tree = Tree::of(&[("crates/a/src/lib.rs", file), ("xtask/src/a.rs", file)]);
-        assert_eq!(product_messages(&tree), "crates/a/src/lib.rs\n    an error occurred:  {x}\n");
     }
 }

@@ -27,8 +27,19 @@ pub(super) fn write(table: &Table, samples: &mut Samples) -> Result<()> {
     samples.value("Tool", &lister)?;
     tool_results(table, samples)?;
     if samples.is_modern() {
-        errors(samples)?;
-        written_list(table, samples)?;
+        let lacking = ClientCapabilities::default().with_elicitation().with_sampling();
+        for (definition, error) in [
+            ("HeaderMismatchError", Error::new(ErrorCode::HEADER_MISMATCH, "the header lies")),
+            ("MissingRequiredClientCapabilityError", modern::missing_capability(&lacking)),
+            ("UnsupportedProtocolVersionError", modern::unsupported_version("1066-10-14")),
+        ] {
+            samples.error(definition, &error)?;
+        }
+        // A list from members that are already written, as servers keep them.
+        let members = [b"\"tools\":[", &serde_json::to_vec(&table.part::<Tool>("tool")?)?[..], b"]"].concat();
+        let mut output = Vec::new();
+        samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
+        samples.add(["ListToolsResult"], &output)?;
     }
     if samples.revision >= Revision::R20251125 {
         // Earlier revisions have no error response for an unknown request.
@@ -71,25 +82,4 @@ fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
         samples.result("CallToolResult", &responses, false, &result)?;
     }
     Ok(())
-}
-
-fn errors(samples: &mut Samples) -> Result<()> {
-    let lacking = ClientCapabilities::default().with_elicitation().with_sampling();
-    for (definition, error) in [
-        ("HeaderMismatchError", Error::new(ErrorCode::HEADER_MISMATCH, "the header lies")),
-        ("MissingRequiredClientCapabilityError", modern::missing_capability(&lacking)),
-        ("UnsupportedProtocolVersionError", modern::unsupported_version("1066-10-14")),
-    ] {
-        samples.error(definition, &error)?;
-    }
-    Ok(())
-}
-
-/// Writes a list from members that are already written, as servers keep them.
-fn written_list(table: &Table, samples: &mut Samples) -> Result<()> {
-    let mut members = b"\"tools\":".to_vec();
-    serde_json::to_writer(&mut members, &[table.part::<Tool>("tool")?])?;
-    let mut output = Vec::new();
-    samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
-    samples.add(["ListToolsResult"], &output)
 }

@@ -24,29 +24,27 @@ use super::type_names::{self, Rewrite};
 pub(super) struct Sample {
     pub(super) definition: String,
     pub(super) value: Value,
-    /// `true` for a whole message. Its parts are samples too.
-    pub(super) is_message: bool,
 }
 
-/// Returns all samples of a revision.
-pub(super) fn of(revision: Revision) -> Result<Vec<Sample>> {
-    let table = Table::read()?;
-    let mut samples = Samples::new(revision, &table)?;
+/// The name of the tasks extension in the folder of schemas.
+pub(super) const TASKS: &str = "ext-tasks";
+
+/// Returns all samples of a revision, or of the tasks extension.
+pub(super) fn of(name: &str) -> Result<Vec<Sample>> {
+    let table: Table = serde_json::from_str(include_str!("samples.json"))?;
+    let is_tasks = name == TASKS;
+    let revision = if is_tasks { Revision::LATEST } else { name.parse()? };
+    let results = ResultWriter::new(&table.part("implementation")?)?;
+    let mut samples = Samples { revision, results, all: Vec::new() };
     let of = |name: &Option<String>| name.as_deref().map_or(Ok(revision), str::parse::<Revision>);
-    for entry in &table.samples {
+    for entry in if is_tasks { &table.tasks } else { &table.samples } {
         if (of(&entry.from)?..=of(&entry.until)?).contains(&revision) {
             samples.entry(entry, &table)?;
         }
     }
-    conversions::write(&table, &mut samples)?;
-    Ok(samples.all)
-}
-
-/// Returns all samples of the tasks extension.
-pub(super) fn of_tasks() -> Result<Vec<Sample>> {
-    let table = Table::read()?;
-    let mut samples = Samples::new(Revision::LATEST, &table)?;
-    table.tasks.iter().try_for_each(|entry| samples.entry(entry, &table))?;
+    if !is_tasks {
+        conversions::write(&table, &mut samples)?;
+    }
     Ok(samples.all)
 }
 
@@ -79,10 +77,6 @@ struct Entry {
 }
 
 impl Table {
-    fn read() -> Result<Self> {
-        Ok(serde_json::from_str(include_str!("samples.json"))?)
-    }
-
     /// Returns a part as one of our types.
     fn part<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         Ok(serde_json::from_str(&self.filled(&self.parts[name]))?)
@@ -105,10 +99,6 @@ struct Samples {
 }
 
 impl Samples {
-    fn new(revision: Revision, table: &Table) -> Result<Self> {
-        Ok(Self { revision, results: ResultWriter::new(&table.part("implementation")?)?, all: Vec::new() })
-    }
-
     fn is_modern(&self) -> bool {
         self.revision.era() == Era::Modern
     }
@@ -116,9 +106,7 @@ impl Samples {
     /// Adds a sample for each name that the schema has for it.
     fn add<'n>(&mut self, definitions: impl IntoIterator<Item = &'n str>, bytes: &[u8]) -> Result<()> {
         let value: Value = serde_json::from_slice(bytes)?;
-        let is_message = value.get("jsonrpc").is_some();
-        let sample =
-            |definition: &str| Sample { definition: definition.to_owned(), value: value.clone(), is_message };
+        let sample = |definition: &str| Sample { definition: definition.to_owned(), value: value.clone() };
         self.all.extend(definitions.into_iter().map(sample));
         Ok(())
     }
