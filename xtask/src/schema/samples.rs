@@ -3,8 +3,6 @@
 //! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written
 //! as it was. Samples of conversions between revisions come from the product itself.
 
-mod conversions;
-
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,11 +10,16 @@ use regex::{Captures, Regex};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
-use thruway_mcp::json_rpc::{Error, Id, write_error, write_notification, write_request, write_result};
-use thruway_mcp::modern::{ResultType, ResultWriter};
-use thruway_mcp::schema::{CacheHint, CacheScope, MetaObject};
-use thruway_mcp::{Era, Revision};
+use serde_json::{Map, Value, json};
+use thruway_mcp::json_rpc::{
+    Error, ErrorCode, Id, write_error, write_notification, write_request, write_result,
+};
+use thruway_mcp::modern::{self, ResultType, ResultWriter};
+use thruway_mcp::schema::{
+    CacheHint, CacheScope, CallToolResult, ClientCapabilities, ContentBlock, JsonObject, MetaObject,
+    PromptMessage, StructuredContent, Tool, ToolResultMeta,
+};
+use thruway_mcp::{Era, Revision, legacy};
 
 use super::type_names::{self, Rewrite};
 
@@ -43,7 +46,7 @@ pub(super) fn of(name: &str) -> Result<Vec<Sample>> {
         }
     }
     if !is_tasks {
-        conversions::write(&table, &mut samples)?;
+        conversions(&table, &mut samples)?;
     }
     Ok(samples.all)
 }
@@ -191,6 +194,79 @@ impl Samples {
         self.add([response, "JSONRPCErrorResponse", "JSONRPCError", "JSONRPCMessage"], &output)?;
         self.value("Error", error)
     }
+}
+
+/// Adds samples that the product makes itself: for older revisions, of errors, and of lists that are written
+/// before.
+fn conversions(table: &Table, samples: &mut Samples) -> Result<()> {
+    let mut blocks = content(table)?;
+    legacy::downgrade(&mut blocks, samples.revision);
+    for block in blocks {
+        samples.value("PromptMessage", &PromptMessage::assistant(block))?;
+    }
+    let array: JsonObject = serde_json::from_value(json!({"type": "array"}))?;
+    let mut lister = Tool::new("harbours").with_output_schema(array);
+    if !samples.is_modern() {
+        legacy::downgrade_tool(&mut lister);
+    }
+    samples.value("Tool", &lister)?;
+    tool_results(table, samples)?;
+    if samples.is_modern() {
+        let lacking = ClientCapabilities::default().with_elicitation().with_sampling();
+        for (definition, error) in [
+            ("HeaderMismatchError", Error::new(ErrorCode::HEADER_MISMATCH, "the header lies")),
+            ("MissingRequiredClientCapabilityError", modern::missing_capability(&lacking)),
+            ("UnsupportedProtocolVersionError", modern::unsupported_version("1066-10-14")),
+        ] {
+            samples.error(definition, &error)?;
+        }
+        // A list from members that are already written, as servers keep them.
+        let members = [b"\"tools\":[", &serde_json::to_vec(&table.part::<Tool>("tool")?)?[..], b"]"].concat();
+        let mut output = Vec::new();
+        samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
+        samples.add(["ListToolsResult"], &output)?;
+    }
+    if samples.revision >= Revision::R20251125 {
+        // Earlier revisions have no error response for an unknown request.
+        let error = Error::new(ErrorCode::PARSE_ERROR, "it does not work").with_data(json!({"gauge": 12}));
+        let mut output = Vec::new();
+        write_error(&mut output, None, &error);
+        samples.add(["JSONRPCErrorResponse"], &output)?;
+    }
+    Ok(())
+}
+
+/// One block of each kind.
+fn content(table: &Table) -> Result<Vec<ContentBlock>> {
+    let kinds = ["text_content", "image_content", "audio_content", "resource_link", "embedded_resource"];
+    kinds.into_iter().map(|part| table.part(part)).collect()
+}
+
+fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
+    let meta: JsonObject = serde_json::from_value(json!({"tides.example/source": {"gauge": 12}}))?;
+    let mut results = vec![
+        CallToolResult::text("done"),
+        CallToolResult::error("no such harbour"),
+        CallToolResult::default(),
+        CallToolResult {
+            content: content(table)?,
+            is_error: Some(false),
+            meta: Some(ToolResultMeta::try_from(&meta)?),
+            ..CallToolResult::default()
+        },
+    ];
+    for value in [json!({"at": "6:12"}), json!([1, 2]), json!("6:12"), json!(null), json!(2.5)] {
+        let structured_content = Some(StructuredContent::from_value(&value)?);
+        results.push(CallToolResult { structured_content, ..CallToolResult::text("6:12") });
+    }
+    let responses = ["CallToolResultResponse".to_owned()];
+    for mut result in results {
+        if !samples.is_modern() {
+            legacy::downgrade_result(&mut result, samples.revision);
+        }
+        samples.result("CallToolResult", &responses, false, &result)?;
+    }
+    Ok(())
 }
 
 /// Reads JSON as our type, and returns it as that is written: nothing may be lost.
