@@ -41,6 +41,7 @@ fn check_one(type_name: &str, text: &str) -> Result<()> {
     } else if expected.get("jsonrpc").is_some() {
         serde_json::from_slice(&write_message(type_name, text)?)?
     } else {
+        type_names::error(type_name).context(UNKNOWN)?;
         serde_json::to_value(checked(type_name, serde_json::from_str(text)?)?)?
     };
     let response = type_name.ends_with("Response").then_some("/result");

@@ -80,7 +80,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
         for paragraph in paragraphs(path, file) {
             let plain = CODE.replace_all(&paragraph.text, "X");
             let find = |word: &str, message| finding(path, paragraph.line, format!("`{word}` {message}"));
-            banned.add(BANNED.find(&plain).map(|word| find(word.as_str(), "is a byte")));
+            banned.add(BANNED.find(&plain).map(|word| find(word.as_str(), "is called a byte here")));
             if paragraph.kind == Kind::Doc {
                 let opening = OPENING.find(&plain);
                 openings.add(
@@ -214,7 +214,7 @@ mod tests {
             ("a.toml", "# nobody listens here\n", "`nobody` is the subject"),
             ("a.md", &format!("{} end.\n", "word ".repeat(LONG_WORDS)), "is too long"),
             ("a.md", &format!("{}\n", "w".repeat(WIDE_COLUMNS + 1)), "too wide"),
-            ("a.md", "An octet.\n", "`octet` is a byte"),
+            ("a.md", "An octet.\n", "`octet` is called a byte"),
         ] {
             let found = check(&Tree::of(&[(path, text)])).concat();
             assert!(found.contains(part), "{text:?}: {found}");
