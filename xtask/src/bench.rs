@@ -46,7 +46,7 @@ impl Options {
 
     /// Returns `true` if the arguments measure nothing.
     fn asks_only(&self) -> bool {
-        ["--help", "-h", "--version", "--schema", "--from"].iter().any(|option| self.names(option))
+        ["--help", "-h", "--version"].iter().any(|option| self.names(option))
     }
 
     /// Arguments that follow those of the command line.
@@ -74,7 +74,7 @@ mod tests {
         for (line, others, asks_only) in [
             ("", "all --build --peers-from REPOSITORY/peers --report REPOSITORY/target/suite", false),
             ("gateway --report=a --cases from --peers-from b", "--build", false),
-            ("--from a.json --report a --peers-from b", "--build", true),
+            ("--help --report a --peers-from b", "--build", true),
         ] {
             let options = Options { arguments: line.split_whitespace().map(str::to_owned).collect() };
             let repository = crate::program::repository().into_os_string().into_string().unwrap();

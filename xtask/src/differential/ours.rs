@@ -4,7 +4,7 @@ use anyhow::Result;
 use regex::bytes::Regex;
 use thruway_http1::{Error, Limits, ResponseTo};
 use thruway_testkit::transcript::{
-    Event, Fields, Reader, Response, assert_cuts_do_not_matter, every_single_cut, sizes,
+    Event, Fields, Reader, Response, assert_same_for_all_splits, fixed_size_splits, two_piece_splits,
 };
 
 use super::corpus::{Case, FRAGMENT, Message, Reading};
@@ -18,8 +18,8 @@ pub(super) fn reading(case: &Case) -> Result<Reading> {
         let to = if case.meta.skips_body { ResponseTo::Head } else { ResponseTo::Other };
         (Reader::Client(vec![(to, true); MESSAGES_MAX]), case.bytes.clone())
     };
-    let ways = sizes(&input, 4).chain(every_single_cut(&input));
-    let transcript = assert_cuts_do_not_matter(&reader, Limits::default(), &input, ways);
+    let ways = fixed_size_splits(&input, 4).chain(two_piece_splits(&input));
+    let transcript = assert_same_for_all_splits(&reader, Limits::default(), &input, ways);
     let mut reading = Reading::default();
     for event in transcript.events {
         take(event, &mut reading.messages);

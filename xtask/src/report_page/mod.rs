@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use crate::child;
 use crate::program::{self, Profile, repository};
@@ -22,15 +22,13 @@ use crate::stop::Stop;
 /// Writes the pages, opens them, and checks their appearance.
 ///
 /// # Errors
-/// Something is not as it should be seen, or a program failed.
+/// Returns an error if a check of a page fails, or if a program fails.
 pub(crate) fn run() -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
-    let programs = program::build(&["thruway", "thruway-suite"], Profile::Dev, &stop)?;
+    let programs = program::build(&["thruway"], Profile::Dev, &stop)?;
     let directory = repository().join("target/report-page");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-    let mut pages = pages_of_loads(&programs.join("thruway"), &directory, &stop)?;
-    pages.push(page_of_suite(&programs, &directory, &stop)?);
-    for (path, plots) in pages {
+    for (path, plots) in pages_of_loads(&programs.join("thruway"), &directory, &stop)? {
         for is_dark in [false, true] {
             let name = path.with_extension(if is_dark { "dark" } else { "light" });
             let frames = chromium::open(&path, is_dark, &name, &stop)?;
@@ -68,21 +66,8 @@ fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Resu
     Ok(pages)
 }
 
-/// Writes the page of a short run of the suite: messages of MCP over pipes and over HTTP, without peers.
-/// Plots of ratios take six rounds.
-fn page_of_suite(programs: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Page> {
-    let mut command = Command::new(programs.join("thruway-suite"));
-    command.args(["mcp-stdio", "--rounds", "6", "--duration", "200ms", "--limit", "25s", "--peers", "none"]);
-    command.arg("--program").arg(programs.join("thruway")).arg("--report").arg(directory);
-    child::any_output_of(command, PAGE_LIMIT, stop)?;
-    let path = directory.join("report.html");
-    let plots = fs::read_to_string(&path)?.matches("<svg ").count();
-    ensure!(plots > 0, "the page of the suite has no plot");
-    Ok((path, plots))
-}
-
-/// With the building of the programs.
+/// Time limit of the task, including the build of the program.
 const LIMIT: Duration = Duration::from_mins(20);
 
-/// The suite ends after 25 seconds of loads; starting servers comes on top.
+/// Time limit of one load.
 const PAGE_LIMIT: Duration = Duration::from_mins(2);

@@ -10,7 +10,7 @@ const SMALL_PERCENT_MAX: usize = 5;
 
 /// Maximum number of lines of the development tools, `xtask/` and `suite/`, with their tests
 /// (`docs/decisions/0071-the-size-of-the-development-tools.md`).
-const TOOL_LINES_MAX: usize = 16_400;
+const TOOL_LINES_MAX: usize = 13_000;
 
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;
@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     let tools = tree.sources().filter(|(path, _)| path.starts_with("xtask/") || path.starts_with("suite/"));
     let lines: usize = tools.map(|(_, source)| source.line_count).sum();
     if lines > TOOL_LINES_MAX {
-        let message = format!("`xtask/` and `suite/` have {lines} lines, {TOOL_LINES_MAX} are the most");
+        let message = format!("`xtask/` and `suite/` have {lines} lines; the maximum is {TOOL_LINES_MAX}");
         findings.push(finding("xtask", 0, message));
     }
     findings

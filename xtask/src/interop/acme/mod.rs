@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use super::check::Scene;
 use super::words;
@@ -45,7 +45,7 @@ struct Site<'s> {
     /// The ports of all servers and the challenge, by the names that configs have for them.
     places: Vec<(&'static str, String)>,
     /// It has issued the certificate of Pebble itself.
-    authority: Authority,
+    authority: CertificateAuthority,
     _running: [Running; 2],
 }
 
@@ -54,7 +54,7 @@ impl<'s> Site<'s> {
     fn new(scene: &'s Scene<'s>, programs: &Path, challenge: &str) -> anyhow::Result<Self> {
         let directory = scene.directory.join(challenge);
         fs::create_dir(&directory)?;
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         fs::copy(authority.root(), directory.join("pebble.root.pem"))?;
         let files = authority.issue("pebble", &["127.0.0.1"]);
         let addresses: [_; 6] = free_addresses()?;

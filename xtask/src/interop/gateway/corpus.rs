@@ -10,7 +10,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use thruway_testkit::sight::{Sight, sight_of};
+use thruway_testkit::request_parser::{ParsedRequests, parse_requests};
 use thruway_testkit::{Random, corpus};
 
 use super::answers::{self, Answer, Received};
@@ -41,12 +41,12 @@ pub(crate) type Pieces = Vec<Vec<u8>>;
 
 /// Returns our own cases: those that have fooled other gateways, and this many variations of them.
 pub(super) fn own_cases(variations: usize) -> Vec<Pieces> {
-    let known = corpus::AMBIGUOUS.iter().map(|lines| {
+    let known = corpus::AMBIGUOUS_FRAMING.iter().map(|lines| {
         vec![format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n").into_bytes()]
     });
     let mut random = Random::new(9112);
     let varied = (0..variations).map(|_| {
-        let case = corpus::case(&mut random);
+        let case = corpus::random_requests(&mut random);
         let (first, rest) = case.split_at(random.below(case.len()));
         vec![first.to_vec(), rest.to_vec()]
     });
@@ -64,11 +64,11 @@ impl Place<'_> {
         for pieces in cases {
             self.stop.check()?;
             let bytes = pieces.concat();
-            let sight = sight_of(&bytes);
+            let parsed = parse_requests(&bytes);
             tally.cases += 1;
-            let result = self.compare(pieces, &sight, &mut tally);
+            let result = self.compare(pieces, &parsed, &mut tally);
             result.with_context(|| {
-                let seen = &sight.complete;
+                let seen = &parsed.complete;
                 format!("case {}: {}\nthe gateway saw {seen:?}", tally.cases, bytes.escape_ascii())
             })?;
         }
@@ -77,17 +77,22 @@ impl Place<'_> {
         Ok(tally)
     }
 
-    fn compare(&mut self, pieces: &[Vec<u8>], sight: &Sight, tally: &mut Tally) -> anyhow::Result<()> {
+    fn compare(
+        &mut self,
+        pieces: &[Vec<u8>],
+        parsed: &ParsedRequests,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
         let received = exchange(self.gateway, pieces)?;
         let is_head =
-            |n: usize| sight.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
+            |n: usize| parsed.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
         let answers = answers::split(&received, is_head)?;
         let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let (answered, refused) = compare(sight, &answers, asks_to_continue(&pieces.concat()), &seen)?;
+        let (answered, refused) = compare(parsed, &answers, asks_to_continue(&pieces.concat()), &seen)?;
         if self.tells {
-            let told = answers.iter().zip(&sight.complete).enumerate();
+            let told = answers.iter().zip(&parsed.complete).enumerate();
             for (_, (answer, asked)) in told.filter(|(n, (answer, _))| answer.status == 200 && !is_head(*n)) {
-                let told = Seen::parse(&answer.content)?.as_sight();
+                let told = Seen::parse(&answer.content)?.as_parsed();
                 ensure!(told == *asked, "the answer to {asked:?} belongs to {told:?}");
             }
         }
@@ -129,19 +134,19 @@ fn asks_to_continue(bytes: &[u8]) -> bool {
 /// connection after a refusal. Returns the requests that the upstream answered: the gateway may log an
 /// abandoned request at any time. Returns the number of refused requests too.
 fn compare(
-    sight: &Sight,
+    parsed: &ParsedRequests,
     answers: &[Answer],
     may_close: bool,
     seen: &[Seen],
 ) -> anyhow::Result<(Vec<Seen>, usize)> {
     let (mut answered, mut refused, mut rest) = (Vec::new(), 0, seen.iter().peekable());
-    for (n, request) in sight.complete.iter().enumerate() {
+    for (n, request) in parsed.complete.iter().enumerate() {
         let status = answers.get(n).map(|answer| answer.status);
         // `OPTIONS *` asks the server that gets it, and no route takes it.
         if status == Some(204) && request.0 == "OPTIONS *" {
             continue;
         }
-        let arrived = rest.next_if(|seen| seen.as_sight() == *request);
+        let arrived = rest.next_if(|seen| seen.as_parsed() == *request);
         match (status, arrived) {
             (Some(200), Some(arrived)) => answered.push(arrived.clone()),
             (Some(400..), _) => refused += 1,
@@ -193,19 +198,20 @@ mod tests {
     use super::*;
 
     /// Compares requests for `/a` and `/b` with these answers, and the targets that an upstream saw.
-    fn compared(statuses: &[u16], may_close: bool, is_faulty: bool, saw: &str) -> Option<(usize, usize)> {
+    fn compared(statuses: &[u16], may_close: bool, is_invalid: bool, saw: &str) -> Option<(usize, usize)> {
         let complete = ["/a", "/b"].map(|target| (format!("GET {target}"), Vec::new())).into();
         let answers: Vec<_> =
             statuses.iter().map(|status| Answer { status: *status, content: Vec::new() }).collect();
         let seen = |target: &str| Seen { target: target.to_owned(), ..mark(0) };
         let seen: Vec<_> = saw.split_whitespace().map(seen).collect();
-        let (answered, refused) = compare(&Sight { complete, is_faulty }, &answers, may_close, &seen).ok()?;
+        let (answered, refused) =
+            compare(&ParsedRequests { complete, is_invalid }, &answers, may_close, &seen).ok()?;
         Some((answered.len(), refused))
     }
 
     #[test]
     fn an_upstream_sees_the_requests_with_answers_and_nothing_else() {
-        for (statuses, may_close, is_faulty, saw, expected) in [
+        for (statuses, may_close, is_invalid, saw, expected) in [
             (&[200, 200][..], false, false, "/a /b", Some((2, 0))),
             (&[200, 400], false, false, "/a", Some((1, 1))),
             (&[200, 400], false, false, "/a /b", Some((1, 1))),
@@ -222,8 +228,8 @@ mod tests {
             (&[200, 200, 400], false, true, "/a /b", Some((2, 0))),
             (&[200, 200], false, true, "/a /b", None),
         ] {
-            let found = compared(statuses, may_close, is_faulty, saw);
-            assert_eq!(found, expected, "{statuses:?} {may_close} {is_faulty} {saw}");
+            let found = compared(statuses, may_close, is_invalid, saw);
+            assert_eq!(found, expected, "{statuses:?} {may_close} {is_invalid} {saw}");
         }
     }
 }

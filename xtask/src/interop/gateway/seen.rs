@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::Value;
-use thruway_testkit::sight;
+use thruway_testkit::request_parser::{self, ParsedRequest};
 
 /// A request as an upstream saw it. Bytes are the characters of Latin 1.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -73,7 +73,7 @@ pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
         if let (Some(_), Some(method), Some(path)) = request {
             let query = text("url.query").map(|query| format!("?{query}")).unwrap_or_default();
             let port = line["server.port"].as_u64().map(|port| format!(":{port}")).unwrap_or_default();
-            let target = sight::target_behind(method, &format!("{path}{query}"));
+            let target = request_parser::forwarded_target(method, &format!("{path}{query}"));
             forwarded.push([
                 method.to_owned(),
                 target,
@@ -97,7 +97,7 @@ mod tests {
         fs::write(file.path(), format!("{refused}\n{get}\n{put}")).unwrap();
         let mut log = Log::new(file.path());
         let [request] = &log.take().unwrap()[..] else { panic!("one line is complete and not refused") };
-        assert_eq!(request.as_sight(), ("GET /".to_owned(), vec![0xff]));
+        assert_eq!(request.as_parsed(), ("GET /".to_owned(), vec![0xff]));
         fs::write(file.path(), format!("{refused}\n{get}\n{put}\n")).unwrap();
         assert_eq!(log.take().unwrap()[0].method, "PUT");
     }

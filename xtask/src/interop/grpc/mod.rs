@@ -8,7 +8,7 @@ use std::any::Any;
 use std::path::Path;
 use std::time::Duration;
 
-use thruway_testkit::Authority;
+use thruway_testkit::CertificateAuthority;
 
 use super::check::Scene;
 use super::words;
@@ -46,8 +46,13 @@ pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
                 scene.not_installed(server.program, &what);
                 continue;
             }
-            let call =
-                Call { client, server, has_gateway, authority: is_secured.then(Authority::new), scene };
+            let call = Call {
+                client,
+                server,
+                has_gateway,
+                authority: is_secured.then(CertificateAuthority::new),
+                scene,
+            };
             scene.check(client.program, &what, || call.run())?;
         }
     }
@@ -59,7 +64,7 @@ struct Call<'c> {
     client: &'c Speaker,
     server: &'c Speaker,
     has_gateway: bool,
-    authority: Option<Authority>,
+    authority: Option<CertificateAuthority>,
     scene: &'c Scene<'c>,
 }
 
@@ -69,7 +74,7 @@ impl Call<'_> {
         let stop = self.scene.stop;
         let files = self.authority.as_ref().map(|authority| authority.issue("www", &["127.0.0.1"]));
         let files: Vec<_> = files.iter().flat_map(|files| [&*files.chain, &*files.key]).collect();
-        let root = self.authority.as_ref().map(Authority::root).unwrap_or_default();
+        let root = self.authority.as_ref().map(CertificateAuthority::root).unwrap_or_default();
         let (_server, url) = self.start_server(&files)?;
         let gateway = self.has_gateway.then(|| self.start_gateway(&url, &files, &root)).transpose()?;
         let url = gateway.as_ref().map_or(url, Server::url);
