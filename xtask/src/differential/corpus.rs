@@ -98,8 +98,9 @@ pub(super) fn cases(directory: &Path) -> Result<Vec<Case>> {
 
 /// Matches a heading, metadata, an input or a log.
 static PART: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?m)^#(?<level>#+) *(?<heading>.+)$|<!-- meta=(?<meta>.*?)-->|^```(?<kind>http|log)\n(?<block>(?s:.*?))^```$")
-        .expect("the pattern is valid")
+    let heading = r"^#(?<level>#+) *(?<heading>.+)$";
+    let block = r"^```(?<kind>http|log)\n(?<block>(?s:.*?))^```$";
+    Regex::new(&format!("(?m){heading}|<!-- meta=(?<meta>.*?)-->|{block}")).expect("the pattern is valid")
 });
 
 fn cases_of(file: &str, text: &str) -> Result<Vec<Case>> {

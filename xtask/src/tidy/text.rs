@@ -1,5 +1,5 @@
-//! The text of files: forbidden words and paths, the length without tests, and the first sentence. Clippy checks the
-//! length of functions.
+//! The text of files: forbidden words and paths, the length without tests, and the first sentence. Clippy
+//! checks the length of functions.
 
 use std::sync::LazyLock;
 
