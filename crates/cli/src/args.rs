@@ -45,8 +45,10 @@ pub(crate) enum McpCommand {
     /// List the tools of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp tools [OPTIONS] URL\n       thruway mcp tools [OPTIONS] -- COMMAND [ARG]...")]
     Tools(McpClientArgs),
-    /// Call a tool: pass its name, and `key=value` for each argument; the schema of the tool determines the
-    /// type of each value
+    /// Call a tool
+    ///
+    /// Pass the name of the tool, then `key=value` for each argument. The command converts each value to the
+    /// type in the schema of the tool.
     #[command(after_help = TARGETS, override_usage = "thruway mcp call [OPTIONS] URL TOOL [KEY=VALUE]...\n       thruway mcp call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARG]...")]
     Call(McpClientArgs),
     /// List the resources and the resource templates of a server
@@ -58,27 +60,35 @@ pub(crate) enum McpCommand {
     /// List the prompts of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp prompts [OPTIONS] URL\n       thruway mcp prompts [OPTIONS] -- COMMAND [ARG]...")]
     Prompts(McpClientArgs),
-    /// Get a prompt: pass its name, and `key=value` for each argument
+    /// Get a prompt
+    ///
+    /// Pass the name of the prompt, then `key=value` for each argument.
     #[command(after_help = TARGETS, override_usage = "thruway mcp get [OPTIONS] URL PROMPT [KEY=VALUE]...\n       thruway mcp get [OPTIONS] PROMPT [KEY=VALUE]... -- COMMAND [ARG]...")]
     Get(McpClientArgs),
-    /// Complete an argument of a prompt or a resource template: pass the name of the prompt or the URI of the
-    /// template, then `key=value` with the text to complete
+    /// Suggest values for an argument of a prompt or of a resource template
     ///
-    /// To pass arguments that already have a final value, add more `key=value` pairs.
+    /// Pass the name of the prompt or the URI of the template, then `key=value`. KEY is the argument to
+    /// complete, and VALUE is the text to complete. If you know the values of other arguments, add a
+    /// `key=value` pair for each of these arguments.
     #[command(after_help = TARGETS, override_usage = "thruway mcp complete [OPTIONS] URL PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]...\n       thruway mcp complete [OPTIONS] PROMPT|TEMPLATE KEY=VALUE [KEY=VALUE]... -- COMMAND [ARG]...")]
     Complete(McpClientArgs),
-    /// Print a line when a list of tools, prompts or resources changes, until the server ends the
-    /// subscription; with URIs, also print a line when one of these resources changes
+    /// Print a line for each change of the tools, prompts or resources of a server
+    ///
+    /// The command prints a line when the list of tools, prompts or resources changes. If you pass URIs of
+    /// resources, the command also prints a line when one of these resources changes. The command exits when
+    /// the server ends the subscription, or after `--count` changes.
     #[command(after_help = TARGETS, override_usage = "thruway mcp listen [OPTIONS] URL [URI]...\n       thruway mcp listen [OPTIONS] [URI]... -- COMMAND [ARG]...")]
     Listen(McpClientArgs),
-    /// Show the state of the tasks with these ids; without ids, show all tasks (only with MCP revision
-    /// 2025-11-25). `call --no-wait` starts a task
+    /// Show the state of tasks
+    ///
+    /// Pass the ids of the tasks. `call --no-wait` starts a task and prints the id of the task. Without ids,
+    /// the command shows all tasks, which only MCP revision 2025-11-25 supports.
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
 }
 
-/// Command of `thruway mcp` that sends requests to a server.
+/// Subcommand of `thruway mcp` that sends requests to a server.
 #[derive(Clone, Copy)]
 pub(crate) enum McpClientCommand {
     Discover,
@@ -96,10 +106,11 @@ pub(crate) enum McpClientCommand {
 
 #[derive(clap::Args)]
 pub(crate) struct McpClientArgs {
-    /// URL of the server, then the arguments of the operation; omit the URL if a COMMAND follows `--`
+    /// URL of the server, then the arguments of the subcommand, such as the name of a tool. If a COMMAND
+    /// follows `--`, omit the URL
     #[arg(value_name = "URL|WORD")]
     pub(crate) words: Vec<String>,
-    /// Program that starts the server, followed by the arguments of the program
+    /// Command that starts the server: a program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
     /// MCP revisions to use: `modern` (2026-07-28 and later), `legacy` (2025-11-25 and earlier), one revision
@@ -109,16 +120,16 @@ pub(crate) struct McpClientArgs {
     /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: McpOutput,
-    /// Maximum time to wait for a response; each progress report of the server restarts the timeout
+    /// Maximum time to wait for a response; each progress report from the server restarts this time
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Arguments of a tool as a JSON object, instead of `key=value`
+    /// `call`: arguments of the tool as a JSON object, instead of `key=value`
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
     /// Print each MCP message to the standard error, with the time since the start of the command
     #[arg(long)]
     pub(crate) trace: bool,
-    /// Write images, audio and other binary content into this directory
+    /// Save images, audio and other binary content of responses to files in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
     #[command(flatten)]
@@ -137,24 +148,23 @@ pub(crate) struct McpLoginArgs {
     /// Bearer token to send instead of logging in; `@FILE` reads the token from a file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["login", "client_id"])]
     pub(crate) bearer: Option<String>,
-    /// If the server requires a login, open a browser for the login, even without a terminal
+    /// If the server requires a login, open a browser, even if the command does not run in a terminal
     #[arg(long)]
     pub(crate) login: bool,
     /// OAuth client id, or the `https` URL of a document that describes the client
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// OAuth client secret that the authorization server of `--issuer` issued; `@FILE` reads the secret from
-    /// a file
+    /// OAuth client secret from the authorization server in `--issuer`; `@FILE` reads the secret from a file
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// Get tokens for the client itself, without a user (OAuth client credentials)
+    /// Get a token for the client itself, without a user (OAuth client credentials)
     #[arg(long, requires = "client_secret", conflicts_with = "login")]
     pub(crate) client_credentials: bool,
-    /// URL of the authorization server that issued `--client-id`; only this server receives the secret, so
-    /// `--client-secret` requires this option
+    /// URL of the authorization server that issued `--client-id`. The client secret is sent only to this
+    /// server, so `--client-secret` requires this option
     #[arg(long, value_name = "URL", requires = "client_id")]
     pub(crate) issuer: Option<String>,
-    /// OAuth scope to request, besides the scopes that the server demands; may be repeated
+    /// OAuth scope to request in addition to the scopes that the server requires; may be repeated
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
     /// Port of the redirect URI, for authorization servers that require a fixed port [default: any free port]
@@ -181,65 +191,67 @@ pub(crate) struct McpTaskArgs {
 pub(crate) enum McpOutput {
     /// Tables and text for people
     Text,
-    /// JSON for programs. A list is one document, even if the server sent the list in several pages. The JSON
-    /// contains only members that the MCP schema defines
+    /// JSON for programs. A list is one document, even if the server sends the list in several pages. The
+    /// JSON contains only members that the MCP schema defines
     Json,
 }
 
 /// Make an MCP server available over stdio, or over HTTP with `--listen`
 ///
 /// Pass the URL of the MCP server, or pass a command after `--` that starts the MCP server. The client and
-/// the server may use different MCP revisions. By default, each session or call of a client that supports
-/// elicitation, sampling or roots gets a separate server process. All other clients share one server process.
+/// the server may use different MCP revisions. By default, a client that supports elicitation, sampling or
+/// roots gets a separate server process for each session. If such a client uses no sessions, each of its
+/// running calls gets a separate server process. All other clients share one server process.
 #[derive(clap::Args)]
 #[command(after_help = BRIDGES)]
 pub(crate) struct McpBridgeArgs {
-    /// URL of the server; omit it if a COMMAND follows `--`
+    /// URL of the server. If a COMMAND follows `--`, omit the URL
     #[arg(value_name = "URL", conflicts_with = "command", required_unless_present = "command")]
     pub(crate) url: Option<String>,
-    /// Program that starts the server, followed by the arguments of the program
+    /// Command that starts the server: a program and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "McpLoginArgs")]
     pub(crate) command: Vec<String>,
-    /// Address to listen on, `IP:PORT` or `unix:PATH`, instead of the standard input and output; may be
-    /// repeated
+    /// Serve HTTP at this address, `IP:PORT` or `unix:PATH`, instead of using the standard input and output;
+    /// may be repeated
     ///
-    /// The bridge starts even if the server at the URL is unreachable, and tries to connect until an attempt
-    /// succeeds. Clients get status 503 until the bridge has connected.
+    /// The bridge starts even if the server at the URL is unreachable. The bridge then tries to connect until
+    /// an attempt succeeds. Until then, clients get status 503.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads of the bridge; more threads do not make a single server process faster
     #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// Also accept this host in the headers `Host` and `Origin`. HOST is a name or an address, without a
-    /// port; may be repeated
+    /// Also accept requests with this host in the headers `Host` and `Origin`. HOST is a name or an address
+    /// without a port. May be repeated
     #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
     /// Header `Name: value` to add to each request that the bridge sends to the server; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "url")]
     pub(crate) header: Vec<String>,
     /// MCP revisions between the bridge and the server: `modern` (2026-07-28 and later), `legacy` (2025-11-25
-    /// and earlier), or one revision such as `2025-11-25`. With `auto`, the bridge uses the revisions of each
-    /// client if the server supports them
+    /// and earlier), or one revision such as `2025-11-25`. With `auto`, the bridge uses the era of each
+    /// client (modern or legacy) if the server supports this era
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
-    /// Maximum time to wait for the result of a call; each progress report restarts the timeout
+    /// Maximum time to wait for the result of a call; each progress report from the server restarts this time
     #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Start a separate server process for each session. By default, only a client that supports elicitation,
-    /// sampling or roots gets a separate process
+    /// Start a separate server process for each session. By default, only sessions of clients that support
+    /// elicitation, sampling or roots get a separate server process
     #[arg(long)]
     pub(crate) server_per_session: bool,
-    /// Let all subscriptions share one server process. By default, a subscription of a client that supports
-    /// elicitation, sampling or roots occupies a separate server process
+    /// Use the shared server process for all subscriptions. By default, a subscription of a client that
+    /// supports elicitation, sampling or roots occupies a separate server process
     #[arg(long)]
     pub(crate) share_subscriptions: bool,
-    /// Maximum number of dedicated server processes. A dedicated server process serves one session or one
-    /// call at a time. If sessions and subscriptions occupy all dedicated server processes, further clients
-    /// get status 503. One caller on another machine gets at most half of the dedicated server processes
+    /// Maximum number of separate server processes. A separate server process serves one session or one call
+    /// at a time. If sessions and subscriptions occupy all separate server processes, the bridge rejects
+    /// further sessions and calls. One client on another machine can use at most half of the separate server
+    /// processes
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) servers_max: u16,
-    /// Maximum idle time of a session. Also the maximum idle time of a server process that clients do not
-    /// share
+    /// End a session that has not been used for this time. Also end a separate server process that has not
+    /// been used for this time
     #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
@@ -260,16 +272,16 @@ pub(crate) struct McpAccessArgs {
     /// use a URL such as `https://mcp.example/mcp`, also pass `--allow-host mcp.example`.
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Require a bearer token from this file, which has one token per line
+    /// Require a bearer token from each client. FILE contains the valid tokens, one per line
     ///
     /// A client sends its token as `Authorization: Bearer TOKEN`. Clients with different tokens cannot use
     /// each other's sessions and tasks. A token needs at least 16 characters; `openssl rand -base64 32`
-    /// prints a suitable token. Only the user of this process should be able to read the file (mode 0600).
-    /// The server reads the token file only once, at startup. Without TLS, tokens cross the network
+    /// prints a suitable token. Only the user that runs this process should be able to read the file (mode
+    /// 0600). The server reads the token file only once, at startup. Without TLS, tokens cross the network
     /// unencrypted.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Serve HTTPS with this certificate chain (PEM); the server reloads this file after a change
+    /// Serve HTTPS with the certificate chain in this file (PEM); the server reloads the file when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
@@ -277,10 +289,10 @@ pub(crate) struct McpAccessArgs {
     pub(crate) tls_key: Option<PathBuf>,
     /// Require client certificates that chain to a root certificate in this file (PEM)
     ///
-    /// The server does not use certificates to distinguish clients. A client can use the session or the task
-    /// of another client if it knows the id. A bridge may use the same child process for several clients, and
-    /// this process may keep data of the earlier clients in memory. Use `--token-file` to separate clients
-    /// from each other.
+    /// The server does not use certificates to distinguish clients. A client that knows the id of another
+    /// client's session or task can use this session or task. A bridge may use one child process for several
+    /// clients in turn, and this process may still have data of earlier clients in memory. Use `--token-file`
+    /// to separate clients from each other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
 }
@@ -302,23 +314,23 @@ pub(crate) struct McpServerLimits {
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_message_size)]
     pub(crate) message_max: usize,
     /// Maximum total size of all requests in progress, in the format of `--message-max`. Above the maximum,
-    /// the server answers a new request with an error (over HTTP: status 503). One caller on another machine
-    /// gets at most half of the maximum. Requests smaller than 4 KiB do not count. The server stores events
-    /// for clients that reconnect; the same maximum applies to these events, separately. Above it, the server
-    /// stores no further events. If the value is below `--message-max`, the server uses the value of
+    /// the server rejects a new request (over HTTP: with status 503). One client on another machine can use
+    /// at most half of the maximum. Requests smaller than 4 KiB do not count. A second limit of the same size
+    /// applies to the events that the server stores for clients that reconnect. Above this limit, the server
+    /// stores no further events. If the value is below `--message-max`, the limit for requests is
     /// `--message-max`
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_in_flight_size)]
     pub(crate) in_flight_max: usize,
-    /// Maximum number of sessions over HTTP. When this number is reached, a new session ends an idle session. If
-    /// all sessions are in use, a request for a new session gets status 503
+    /// Maximum number of sessions over HTTP. At the maximum, the server ends an idle session for each new
+    /// session. If all sessions are in use, a request for a new session gets status 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_max: u32,
-    /// Maximum number of sessions for each token. Above the maximum, a new session ends an idle session of
-    /// the same token
+    /// Maximum number of sessions for each token. At the maximum, the server ends an idle session of the same
+    /// token for each new session
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_principal_max: u32,
-    /// Maximum number of sessions for each IPv4 address, or for each IPv6 /64 network. Sessions of clients
-    /// with a token do not count. Behind a proxy, all clients appear to have the address of the proxy
+    /// Maximum number of sessions from each IPv4 address, or from each IPv6 network of 64 bits. Sessions of
+    /// clients with a token do not count. Behind a proxy, all clients appear to have the address of the proxy
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_address_max: u32,
 }
@@ -364,12 +376,13 @@ fn parse_era(text: &str) -> Result<EraChoice, String> {
     }
 }
 
-/// Serve a demo MCP server with tools, resources and a prompt
+/// Run a demo MCP server with tools, resources and a prompt
 ///
 /// The path of the endpoint is `/mcp`. The server accepts only clients on this machine, unless you pass
-/// `--allow-remote` and a credential. The headers `Host` and `Origin` must name `localhost`, `127.0.0.1`,
-/// `[::1]` or a host of `--allow-host`. The check of these headers protects against web pages in browsers
-/// (DNS rebinding), but not against other programs.
+/// `--allow-remote` and a credential. The `Host` header of a request must name `localhost`, `127.0.0.1`,
+/// `[::1]` or a host of `--allow-host`. The same rule applies to the `Origin` header, if present. This check
+/// stops web pages in a browser (DNS rebinding). It does not stop other programs, because they can send any
+/// header.
 #[derive(clap::Args)]
 pub(crate) struct McpServeArgs {
     /// Use the standard input and output instead of HTTP, for clients that start the server as a child
@@ -382,8 +395,8 @@ pub(crate) struct McpServeArgs {
     /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
-    /// Also accept this host in the headers `Host` and `Origin`. HOST is a name or an address, without a
-    /// port; may be repeated
+    /// Also accept requests with this host in the headers `Host` and `Origin`. HOST is a name or an address
+    /// without a port. May be repeated
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     pub(crate) allow_host: Vec<String>,
     #[command(flatten)]
@@ -400,15 +413,15 @@ fn parse_host(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Run the service that a config file describes. Without a config file, run a test server
+/// Run the server or gateway that a config file describes. Without a config file, run a test server
 #[derive(Clone, clap::Args)]
 #[command(after_help = SIGNALS)]
 pub(crate) struct ServeArgs {
     /// Config file; without a config file, a test server runs on 127.0.0.1:8080
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on, `IP:PORT` or `unix:PATH`. This option replaces the addresses in the config, and
-    /// may be repeated. If the config has one listener, the settings of this listener, such as `tls`, apply
-    /// to each address. If the config has several listeners, no listener may have settings
+    /// Address to listen on, `IP:PORT` or `unix:PATH`, instead of the addresses in the config; may be
+    /// repeated. If the config has one listener, its settings, such as `tls`, apply to each new address. If
+    /// the config has several listeners and one of them has settings, this option is an error
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads [default: one per core]
@@ -416,7 +429,7 @@ pub(crate) struct ServeArgs {
     pub(crate) workers: Option<u16>,
 }
 
-/// Check a config file without starting the service
+/// Check a config file without starting the server
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// Config file
@@ -432,7 +445,7 @@ pub(crate) struct CheckArgs {
     /// Do not resolve the host names of upstream servers
     #[arg(long, conflicts_with = "schema")]
     pub(crate) offline: bool,
-    /// Print the JSON Schema of config files instead of checking a config; editors can use this schema
+    /// Print the JSON Schema of config files, for use in editors, and exit without checking a config
     #[arg(long, conflicts_with_all = ["config", "explain"])]
     pub(crate) schema: bool,
 }
@@ -465,8 +478,9 @@ Servers:
   thruway mcp call add a=1 b=2 -- thruway mcp serve --stdio
 
 Logins:
-  If a server requires a token, the command opens a browser to log in, and stores the token in
-  $XDG_STATE_HOME/thruway/mcp_tokens.json (~/.local/state). Without a terminal, pass --login, --bearer or
+  If a server requires a token, the command opens a browser in which you log in. The command stores
+  the token in $XDG_STATE_HOME/thruway/mcp_tokens.json. The default of XDG_STATE_HOME is
+  ~/.local/state. If the command does not run in a terminal, pass --login, --bearer or
   --client-credentials.
 
 Exit codes:
@@ -477,15 +491,15 @@ Exit codes:
 const BRIDGES: &str = "\
 Bridges:
   thruway mcp bridge https://mcp.example/mcp
-      a stdio server that forwards messages to the server at the URL
+      Serves one client over stdio, and forwards its messages to the server at the URL
   thruway mcp bridge https://mcp.example/mcp --login
-      the same for a server that requires a login; the bridge stores the token
+      The same for a server that requires a login. The bridge stores the token
   thruway mcp bridge --listen 127.0.0.1:8080 -- npx some-server --stdio
-      an MCP endpoint that forwards messages to a child process; the path is `/mcp`, or `/sse` for clients of
-      revision 2024-11-05
-  thruway mcp bridge --listen 0.0.0.0:8443 --allow-remote --allow-host mcp.example --token-file tokens \\
-      --tls-cert chain.pem --tls-key key.pem -- npx some-server --stdio
-      an MCP endpoint with TLS; clients on other machines send a bearer token
+      Serves an MCP endpoint at `/mcp`, and forwards messages to a child process. Clients with MCP
+      revision 2024-11-05 use the path `/sse`
+  thruway mcp bridge --listen 0.0.0.0:8443 --allow-remote --allow-host mcp.example \\
+      --token-file tokens --tls-cert chain.pem --tls-key key.pem -- npx some-server --stdio
+      Serves an MCP endpoint with TLS. Each client must send a token from the file `tokens`
 
 Exit codes:
   0  The client closed the input of the bridge, or all connections ended after a signal
@@ -494,17 +508,19 @@ Exit codes:
 
 const ENVIRONMENT: &str = "\
 Environment:
-  THRUWAY_LOG  Log level, such as `debug` or `warn,thruway_server=trace` [default: info]. The HTTP/2 library
-               `h2` logs only errors, unless the value names `h2`, as in `debug,h2=debug`";
+  THRUWAY_LOG  Log level, such as `debug` or `warn,thruway_server=trace` [default: info]. The
+               default level of the HTTP/2 library `h2` is `error`. To change this level, name `h2`,
+               as in `debug,h2=debug`";
 
 const SIGNALS: &str = "\
 Signals:
-  SIGTERM, SIGINT  Drain: complete accepted requests, accept no new ones, exit. A second signal exits at once
-  SIGHUP           Reload the config; an invalid config changes nothing
-  SIGUSR1          Reopen the access log, after another program has moved the file
+  SIGTERM, SIGINT  Shut down gracefully (drain): accept no new requests, complete the accepted
+                   requests, exit. A second signal exits at once
+  SIGHUP           Reload the config. If the new config is invalid, keep the previous config
+  SIGUSR1          Reopen the access log, for example after `logrotate` has renamed the file
 
 Exit codes:
   0    All connections ended
-  1    Some connections were cut off at the end of the drain time
+  1    Some connections were still open at the end of the drain time, and the server closed them
   2    The arguments, the config or an address are invalid
   143  A second signal arrived";

@@ -7,8 +7,8 @@ use crate::config::Failure;
 /// Parses header lines of the form `Name: value`, and returns their names and values.
 ///
 /// # Errors
-/// Returns an error if a line is not a header. The error message contains the number of the line. The message
-/// does not contain the text of the line, because the text may be a secret.
+/// Returns an error if a line is not a header. The error message contains the number of the line, but not its
+/// text, because the text may be a secret.
 pub(crate) fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let parsed = lines.iter().zip(1..).map(|(line, place)| {
         parse(line).ok_or_else(|| {

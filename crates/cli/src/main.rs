@@ -45,8 +45,8 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Exit code if the arguments, the config or an address are invalid. The argument parser `clap` uses the same
-/// exit code for invalid arguments.
+/// Exit code if the arguments or the config are invalid, or if an address cannot be used. The argument parser
+/// `clap` uses the same exit code for invalid arguments.
 const EXIT_UNUSABLE: u8 = 2;
 
 /// Prints shell completions.

@@ -10,13 +10,13 @@ use thruway_server::{ListenAddr, RunningServer};
 use crate::args::{CheckArgs, ServeArgs};
 use crate::config::Failure;
 
-/// Runs the service until a signal arrives, then drains the service.
+/// Runs the server until a signal arrives, then shuts the server down gracefully.
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let source = args.config.as_ref().map_or_else(ConfigSource::demo, ConfigSource::file);
     let source = source.listen_at(&args.listen);
     let source = args.workers.map_or(source.clone(), |workers| source.workers(workers.into()));
-    // SIGHUP reloads the config file. Without a config file, SIGHUP keeps its default effect: closing the
-    // terminal ends the process.
+    // SIGHUP reloads the config file. Without a config file, SIGHUP keeps its default effect, so that the
+    // process ends when the user closes the terminal.
     let signals = Signals::take_over(args.config.is_some())?;
     let daemon = Daemon::from_source(source)?;
     if args.config.is_none() {
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Prints the addresses of `server` to the standard output. Scripts need the addresses if the operating
-/// system chose the port.
+/// Prints the addresses of `server` to the standard output. If the operating system has chosen a port,
+/// scripts learn the port in this way.
 pub(crate) fn print_addresses(server: &RunningServer, scheme: &str) {
     server.addresses().iter().for_each(|address| print("listening on", scheme, address));
 }
@@ -50,8 +50,8 @@ fn print(what: &str, scheme: &str, address: &ListenAddr) {
     let _ = out.flush();
 }
 
-/// Checks a config and prints a summary of the config. With `--explain`, prints the route of a request
-/// instead. With `--schema`, prints the JSON Schema of config files.
+/// Checks a config and prints a summary. With `--explain`, prints the route of a request instead. With
+/// `--schema`, prints the JSON Schema of config files.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let text = match &args.config {
         Some(path) => describe(path, args)?,

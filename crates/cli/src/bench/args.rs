@@ -8,13 +8,14 @@ use clap::builder::StyledStr;
 use thruway_bench::{Expected, LoadOptions};
 use thruway_net::tls::TlsVersion;
 
-/// Send HTTP requests to a server under load, and measure the responses
+/// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER_HTTP))]
 pub(crate) struct HttpArgs {
     /// URL to request: `http://HOST:PORT/PATH`, `https://HOST/PATH`, `http://unix:SOCKET:/PATH`, or `@FILE`.
-    /// FILE contains one request per line, as a JSON object. If you pass several URLs of one server, each
-    /// request uses a random URL; a request uses `URL@3` three times as often as a URL without a weight
+    /// FILE contains one request per line, as a JSON object. You can pass several URLs of one server; each
+    /// request then uses one of these URLs at random. `URL@3` gives a URL the weight 3: it gets three times
+    /// as many requests as a URL without a weight
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
@@ -26,14 +27,14 @@ pub(crate) struct HttpArgs {
 /// Options for the report.
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// Process id of the server; the report then contains the CPU time per request and the memory of the
-    /// server process. Not necessary for a server that `bench` starts
+    /// Process id of the server. If you pass this option, the report contains the CPU time per request and
+    /// the memory of the server process. Not necessary if the command starts the server
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Format of the report
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Also write an HTML page with plots to this file
+    /// Also write the report with plots to this file, as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print the JSON Schema of `--output json` and exit, without sending requests
@@ -45,14 +46,14 @@ pub(crate) struct ReportArgs {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_COMPARE)]
 pub(crate) struct CompareArgs {
-    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server; `bench compare`
-    /// compares every other server with the first server
+    /// Servers to compare: URLs, or `"URL -- COMMAND"`, where COMMAND starts the server. The command compares
+    /// the results of each further server with the results of the first server
     #[arg(value_name = "URL", required_unless_present = "schema")]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
-    /// Number of rounds; each round measures every server once, in a random order. With fewer than 6 rounds,
-    /// the comparison does not call any server faster or slower
+    /// Number of rounds. Each round measures every server once, in a random order. A comparison without
+    /// `--baseline` needs at least 6 rounds to show that a server is faster or slower
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
     /// Compare with an earlier run instead of the first target. FILE contains the JSON output of `bench
@@ -60,14 +61,14 @@ pub(crate) struct CompareArgs {
     /// difference between the servers. To exclude such changes, compare both servers in one run
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Percentage by which a measured figure may be worse than the baseline. A figure counts as worse only if
-    /// its whole confidence interval is beyond this percentage
+    /// Percentage by which a measured value may be worse than the baseline. The command reports a regression
+    /// if the whole confidence interval of a value is worse than this percentage allows
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
     /// Format of the comparison
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
-    /// Also write an HTML page with plots to this file
+    /// Also write the report with plots to this file, as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Print the JSON Schema of `--output json` and exit, without sending requests
@@ -80,9 +81,9 @@ pub(crate) struct CompareArgs {
 /// In each attempt, the command sends requests at a fixed rate (open loop) for `--duration`. The first rate
 /// is `--rate`, or 1000 requests per second without `--rate`. An attempt fails if the server does not reach
 /// the rate, if a request fails, or if the 99th percentile of the response times exceeds `--p99`. If two
-/// attempts at a rate fail, the rate fails. The command doubles the rate until a rate fails. After that, the
-/// command tries rates between the highest sustained rate and the lowest failed rate, until the two rates
-/// differ by at most 5 %.
+/// attempts at a rate fail, the rate fails. The command doubles the rate until a rate fails. If the first
+/// rate fails, the command halves the rate until a rate succeeds. After that, the command tries rates between
+/// the highest sustained rate and the lowest failed rate, until these two rates differ by at most 5 %.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to request, in the formats of `thruway bench http`
@@ -124,7 +125,7 @@ pub(crate) struct WrkArgs {
     /// Ignored: the report always contains percentiles
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Not supported: the command refuses to run scripts
+    /// Not supported: the command rejects scripts
     #[arg(short, long, value_name = "SCRIPT")]
     pub(crate) script: Option<PathBuf>,
 }
@@ -232,11 +233,11 @@ pub(crate) struct LoadArgs {
     /// Number of requests to measure, instead of `--duration`
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Time for which the command sends requests before the measurement starts
+    /// Duration of the load before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
     pub(crate) warm_up: Duration,
-    /// Number of requests to start per second (open loop), even if earlier requests have not completed. The
-    /// response time of a request begins at the scheduled start of the request
+    /// Start this number of requests per second (open loop), even if earlier requests have not completed. The
+    /// response time of a request begins at its scheduled start time
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
     /// With `--rate`: start requests at random times, as independent clients do (Poisson process)
@@ -260,8 +261,8 @@ pub(crate) struct LoadArgs {
     /// With `https`: use only this TLS version [default: the newest version that the server supports]
     #[arg(long = "tls", value_name = "VERSION", value_enum)]
     pub(crate) tls_version: Option<TlsVersionName>,
-    /// With `https`: do not offer post-quantum key exchange. Use this option to compare a server with another
-    /// server that does not support post-quantum key exchange
+    /// With `https`: do not offer post-quantum key exchange. Use this option to compare two servers if only
+    /// one of them supports post-quantum key exchange
     #[arg(long = "classical-key-exchange")]
     pub(crate) is_classical: bool,
     /// With `https`: do a full TLS handshake for each connection, without session resumption
@@ -367,9 +368,9 @@ fn parse_percent(text: &str) -> Result<f64, &'static str> {
     percent.ok_or("expected a percentage between 0 and 100")
 }
 
-/// Prepares a help text that contains `{n}`. In a plain text, `clap` would replace `{n}` with a line end. To
-/// prevent this, the function inserts an escape sequence after the brace. A terminal does not show the escape
-/// sequence, and `clap` removes it from output to files.
+/// Prepares a help text that contains `{n}`. `clap` would replace `{n}` with a line end. To prevent this, the
+/// function inserts an escape sequence after the brace. A terminal does not show the escape sequence, and
+/// `clap` removes it from output to files.
 pub(super) fn verbatim(text: &str) -> StyledStr {
     text.replace("{n}", "{\u{1b}[0mn}").into()
 }
@@ -384,19 +385,21 @@ A line of @FILE:
 
 Exit codes:
   0    All responses were as expected
-  1    Some requests failed, or the server no longer responded at the end of the load
+  1    Some requests failed, or the server had stopped responding at the end of the load
   2    The arguments are invalid, or the server cannot be reached
-  130  Interrupted; the report contains the measurements so far. A second signal exits at once"#;
+  130  Interrupted. The report contains the measurements so far. A second signal exits at once"#;
 
 const AFTER_COMPARE: &str = r"Examples:
   thruway bench compare http://127.0.0.1:8080/a http://127.0.0.1:8080/b
-  thruway bench compare 'http://127.0.0.1:8080/ -- thruway serve' 'http://127.0.0.1:8081/ -- ./other --port 8081'
+  thruway bench compare 'http://127.0.0.1:8080/ -- thruway serve' \
+      'http://127.0.0.1:8081/ -- ./other --port 8081'
 
 Exit codes:
-  0    The comparison is complete, and no figure is worse than `--tolerance` allows
-  1    A figure is worse than `--tolerance` allows, requests failed, or a server exited; the report contains the complete rounds
+  0    The comparison is complete, and no value is worse than `--tolerance` allows
+  1    A value is worse than `--tolerance` allows, requests failed, or a server exited. The report
+       contains the rounds that all servers have completed
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
-  130  Interrupted; the report contains the complete rounds";
+  130  Interrupted. The report contains the rounds that all servers have completed";
 
 #[cfg(test)]
 mod tests {

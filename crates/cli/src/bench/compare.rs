@@ -15,7 +15,7 @@ use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
 
-/// A target of a comparison, with the reports of its completed rounds.
+/// A server of a comparison, with the reports of its completed rounds.
 struct Contender {
     name: String,
     load: Load,
@@ -34,7 +34,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if args.targets.len() < 2 && baseline.is_none() {
         return Err(Failure::new("compare needs a second target")
-            .with_hint("name two URLs, or pass the JSON of an earlier run with `--baseline`"));
+            .with_hint("pass two URLs, or pass the JSON of an earlier run with `--baseline`"));
     }
     if let Some(baseline) = &baseline {
         baseline.check_rounds(args.rounds as usize).map_err(not_a_baseline)?;
@@ -60,26 +60,26 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     for contender in &mut contenders {
         contender.start(&groups, &stop)?;
     }
-    let broken = measure_rounds(&mut contenders, args, &stop).err();
+    let failure = measure_rounds(&mut contenders, args, &stop).err();
     // After an interruption, the comparison contains only complete rounds.
     let rounds = contenders.iter().map(|contender| contender.reports.len()).min().unwrap_or(0);
     for contender in &mut contenders {
         contender.reports.truncate(rounds);
     }
     if rounds == 0 {
-        return broken.map_or_else(|| Ok(ExitCode::from(EXIT_INTERRUPTED)), Err);
+        return failure.map_or_else(|| Ok(ExitCode::from(EXIT_INTERRUPTED)), Err);
     }
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
     let comparison = concluded(&contenders, baseline.as_ref()).with_settings(settings);
     show(&comparison, &contenders, args)?;
-    let is_worse = baseline.is_some() && say_regressions(&comparison, args.tolerance / 100.0);
-    if let Some(failure) = &broken {
+    let is_worse = baseline.is_some() && print_regressions(&comparison, args.tolerance / 100.0);
+    if let Some(failure) = &failure {
         eprint!("{failure}");
     }
     if stop.is_set() {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
-    let is_good = is_clean && !is_worse && broken.is_none();
+    let is_good = is_clean && !is_worse && failure.is_none();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
@@ -94,7 +94,7 @@ impl Contender {
         Ok(Self { name: url.to_owned(), load, command, started: None, reports: Vec::new() })
     }
 
-    /// Starts the server if the target has a command. Then finds the address at which the server accepts
+    /// Starts the server if the target contains a command. Then finds the address at which the server accepts
     /// connections.
     fn start(&mut self, groups: &ProcessGroups, stop: &StopFlag) -> Result<(), Failure> {
         let addresses = &self.load.addresses;
@@ -113,17 +113,18 @@ impl Contender {
         Ok(())
     }
 
-    /// Measures the target in one round.
+    /// Measures the server in one round.
     fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
         let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
-        // In one round, the requests to all targets have the same random start times. The start times differ
-        // between rounds.
+        // The random start times of requests are the same for all servers of a round, but differ between
+        // rounds.
         let pace = self.load.pace.tried_again(round as u64);
         measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
     }
 }
 
-/// Runs all rounds. Ends early if the user interrupts the command, or if a target can no longer be measured.
+/// Runs all rounds. Returns early if the user interrupts the command, or if a server can no longer be
+/// measured.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
     measure_in_turn(contenders, rounds, |contender, round| {
@@ -174,12 +175,12 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
 }
 
 /// Prints all regressions. Returns `true` if there is at least one regression.
-fn say_regressions(comparison: &Comparison, tolerance: f64) -> bool {
+fn print_regressions(comparison: &Comparison, tolerance: f64) -> bool {
     let mut is_worse = false;
     for pair in comparison.regressions(tolerance) {
         is_worse = true;
         eprintln!(
-            "regression: {} of {} is ×{:.3} of the baseline, likely worse by more than {:.1} %",
+            "regression: {} of {} is {:.3} times the baseline, and likely worse by more than {:.1} %",
             pair.metric.label(),
             pair.candidate,
             pair.ratio.median,
@@ -201,4 +202,4 @@ fn read_baseline(path: &Path) -> Result<Comparison, Failure> {
 }
 
 const BASELINE_WITHOUT_SETTINGS: &str =
-    "the baseline has no load settings, so its load may have been different";
+    "the baseline does not contain its load settings, so its load may have been different";

@@ -1,4 +1,4 @@
-//! `thruway bench http`, and its variants with the options of other tools: `thruway bench wrk` and `thruway
+//! `thruway bench http`, and two commands with the options of other tools: `thruway bench wrk` and `thruway
 //! bench ab`.
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Prints reports, writes report files, and chooses exit codes.
+//! Prints reports, writes HTML pages, and determines exit codes.
 
 use std::fmt::Display;
 use std::fs;
@@ -11,7 +11,7 @@ use thruway_bench::{PlanError, Report, StartError};
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
 
-/// Prints a report, writes its HTML page if `--html` is set, and returns the exit code.
+/// Prints a report and returns the exit code. If `--html` is set, also writes the report as an HTML page.
 pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
     print(&match args.output {
         Form::Text => report.to_text(),
@@ -27,7 +27,7 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
     })
 }
 
-/// Prints `text` to the standard output. Ignores the error that occurs when the reader has closed the pipe.
+/// Prints `text` to the standard output. Returns no error if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
@@ -46,7 +46,8 @@ pub(super) fn write(path: Option<&Path>, page: impl FnOnce() -> String) -> Resul
         .map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }
 
-/// Checks before the load starts that the file `path` can be written.
+/// Returns an error if the file `path` cannot be written. Callers use this check before they start a load, so
+/// that no measurement is lost.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let opened = fs::OpenOptions::new().append(true).create(true).open(path);
@@ -58,19 +59,20 @@ pub(super) fn failure(error: impl Display, hint: Option<impl Display>) -> Failur
     hint.into_iter().fold(Failure::new(error), Failure::with_hint)
 }
 
-/// Converts an error in the load options into a failure, and adds the hint of the error.
+/// Converts an error in the load options into a failure with a hint.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_planned(error: PlanError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// Converts the error of a server process that did not start or has exited into a failure.
+/// Converts the error of a server process into a failure with a hint. The process did not start, or has
+/// exited.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub(super) fn not_started(error: StartError) -> Failure {
     failure(&error, error.hint())
 }
 
-/// Exit code if a request failed or a comparison shows a regression.
+/// Exit code if a request failed, or if a comparison shows a regression.
 pub(super) const EXIT_FAILED: u8 = 1;
 
 /// Exit code after a signal: 128 plus 2, the number of SIGINT. Shells use the same exit code.

@@ -28,13 +28,13 @@ impl ProgressLine {
         self.say(&progress.describe(load.limit));
     }
 
-    /// Shows the text `what` after the text `name`.
+    /// Shows `name` and then `what`.
     pub(super) fn say(&self, what: &str) {
         if self.is_shown {
             // The line is cut to the width of the terminal, because the escape sequence erases only one line
             // of the terminal.
             let line = cut(&format!("{}{what}", self.name), columns());
-            // A write error is ignored, because the progress line is only information.
+            // A write error is ignored, because the load does not need the progress line.
             let _ = write!(stderr(), "\r\x1b[2K{line}");
         }
     }

@@ -23,9 +23,9 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let target = args.targets.join(" ");
     let p99_limit_us = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
-    let (mut steps, mut number, mut broken) = (Vec::new(), 0, None);
+    let (mut steps, mut number, mut late_failure) = (Vec::new(), 0, None);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
-        // Each attempt uses different random start times, because a rate can fail due to unlucky start times.
+        // Each attempt uses other random start times, because unlucky start times can make a rate fail.
         let pace = at_rate(load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             Ok(report) => report,
             // The results of earlier rates remain valid, so the report contains them.
             Err(failure) if !steps.is_empty() => {
-                broken = Some(failure);
+                late_failure = Some(failure);
                 break;
             }
             Err(failure) => return Err(failure),
@@ -55,7 +55,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     if matches!(args.output, Form::Json | Form::Csv) {
         ramp.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     }
-    if let Some(failure) = broken {
+    if let Some(failure) = late_failure {
         eprint!("{failure}");
         return Ok(ExitCode::from(EXIT_FAILED));
     }

@@ -1,4 +1,4 @@
-//! Log messages for the operator on the standard error. A separate thread writes the messages, so that
+//! Writes log messages for the operator to the standard error. A separate thread writes the messages, so that
 //! requests do not wait for a slow terminal or pipe.
 
 mod writer;
@@ -29,7 +29,7 @@ pub(crate) fn start() -> Result<(), Failure> {
         );
     }
     let filter = EnvFilter::builder()
-        .parse(format!("{QUIET},{levels}"))
+        .parse(format!("{H2_LEVEL},{levels}"))
         .map_err(|error| Failure::new(format!("invalid `{VARIABLE}`: {error}")).with_hint(HINT))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -73,8 +73,8 @@ static WRITER: OnceLock<MessageWriter> = OnceLock::new();
 
 const VARIABLE: &str = "THRUWAY_LOG";
 
-/// Log level of the HTTP/2 library `h2`. The library warns about some frames, and any client can send these
-/// frames without limit. The filter contains this level before the levels of the user, so the user can
-/// override this level.
-const QUIET: &str = "h2=error";
+/// Log level of the HTTP/2 library `h2`. At a lower level, the library logs a warning for certain frames, so
+/// any client could fill the log. In the filter, the levels of the user follow this level, so the user can
+/// override it.
+const H2_LEVEL: &str = "h2=error";
 const HINT: &str = "set a level, such as `debug`, or levels by crate, such as `info,thruway_server=trace`";

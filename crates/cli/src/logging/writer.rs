@@ -18,7 +18,7 @@ pub(super) struct MessageWriter {
 impl MessageWriter {
     /// Starts the thread that writes to `target`.
     pub(super) fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
-        let writer = LogWriter::start(WRITER, (), MessageTarget(target))?;
+        let writer = LogWriter::start(WRITER_CONFIG, (), MessageTarget(target))?;
         let buffer = writer.add_buffer();
         Ok(Self { writer: Arc::new(writer), buffer })
     }
@@ -29,8 +29,8 @@ impl MessageWriter {
     }
 }
 
-/// Each call of `write` logs one line. The function `write` masks credentials in URLs, so that no part of the
-/// program can log credentials.
+/// Each call of `write` logs one line. `write` masks credentials in URLs. Without this step, every caller
+/// would have to mask them.
 impl Write for &MessageWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let masked = str::from_utf8(line).map(mask_userinfo);
@@ -56,7 +56,7 @@ struct MessageTarget<W>(W);
 
 impl<W: Write + Send> LogTarget for MessageTarget<W> {
     fn write(&mut self, bytes: &[u8]) {
-        // Ignores the error, because the program has no other output for messages.
+        // A write error is ignored, because there is no other place to report it.
         let _ = self.0.write_all(bytes);
     }
 
@@ -65,7 +65,7 @@ impl<W: Write + Send> LogTarget for MessageTarget<W> {
     }
 }
 
-const WRITER: LogWriterConfig = LogWriterConfig {
+const WRITER_CONFIG: LogWriterConfig = LogWriterConfig {
     thread_name: "log",
     // This size is enough for about ten thousand lines.
     buffer_bytes_max: 1 << 20,

@@ -1,8 +1,8 @@
 //! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
 //!
-//! A client on another machine needs a credential: a bearer token, or a certificate. Checks of the `Host` and
-//! `Origin` headers are no replacement: they stop only web pages, because other programs can send any value
-//! in these headers.
+//! A client on another machine needs a credential: a bearer token or a certificate. The checks of the `Host`
+//! and `Origin` headers do not replace a credential. These checks stop only web pages in browsers, because
+//! other programs can send any value in these headers.
 
 use std::fs::File;
 use std::io::Read;
@@ -31,7 +31,7 @@ pub(super) struct Access {
     allows_remote: bool,
     tokens: Option<TokenList>,
     tls: Option<Arc<TlsAcceptor>>,
-    asks_for_certificates: bool,
+    requires_certificates: bool,
 }
 
 impl Access {
@@ -56,15 +56,15 @@ impl Access {
             }
             _ => None,
         };
-        let asks_for_certificates = args.client_ca.is_some();
-        Ok(Self { allows_remote: args.allow_remote, tokens, tls, asks_for_certificates })
+        let requires_certificates = args.client_ca.is_some();
+        Ok(Self { allows_remote: args.allow_remote, tokens, tls, requires_certificates })
     }
 
     /// Returns a listener for each address in `addresses`.
     ///
     /// # Errors
-    /// Returns an error if an address is invalid. Also returns an error if clients on other machines can
-    /// reach an address, and `--allow-remote` or a credential is missing.
+    /// Returns an error if an address is invalid. If clients on other machines can reach an address, also
+    /// returns an error if `--allow-remote` or a credential is missing.
     pub(super) fn listeners(&self, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
         let addresses = parse_listeners(addresses)?;
         for address in addresses.iter().filter(|address| is_remote(address)) {
@@ -77,23 +77,23 @@ impl Access {
         Ok(addresses.into_iter().map(listener).collect())
     }
 
-    /// Checks the options for `address`, an address that other machines can reach. Returns an error if
-    /// `--allow-remote` or a credential is missing. Logs a warning if tokens would cross the network
-    /// unencrypted.
+    /// Checks the options for `address`, which clients on other machines can reach. Returns an error if
+    /// `--allow-remote` or a credential is missing. Without TLS, logs a warning, because tokens would cross
+    /// the network unencrypted.
     fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
         let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
         if !self.allows_remote {
             return Err(Failure::new(format!("{refusal}, and `--allow-remote` is not set"))
                 .with_hint(format!("listen on 127.0.0.1, or pass `--allow-remote` and {CREDENTIALS}")));
         }
-        if self.tokens.is_none() && !self.asks_for_certificates {
+        if self.tokens.is_none() && !self.requires_certificates {
             return Err(Failure::new(format!("{refusal} without a credential"))
-                .with_hint(format!("besides `--allow-remote`, pass {CREDENTIALS}")));
+                .with_hint(format!("also pass {CREDENTIALS}")));
         }
         if self.tls.is_none() {
             tracing::warn!(
-                "tokens cross the network unencrypted to `{address}`: pass `--tls-cert` and `--tls-key`, or \
-                 put a gateway with TLS in front"
+                "tokens cross the network unencrypted, because `{address}` has no TLS: pass `--tls-cert` and \
+                 `--tls-key`, or put a gateway with TLS in front"
             );
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Access {
     pub(super) fn announce(&self, server: &RunningServer) {
         print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
         if let Some(acceptor) = self.tls.clone() {
-            thread::spawn(move || reread_certificates(&acceptor));
+            thread::spawn(move || reload_certificates(&acceptor));
         }
     }
 }
@@ -126,10 +126,10 @@ fn is_remote(address: &ListenAddr) -> bool {
 }
 
 /// Reloads changed certificate files, until the process ends.
-fn reread_certificates(acceptor: &TlsAcceptor) {
+fn reload_certificates(acceptor: &TlsAcceptor) {
     let mut reported: Option<CertificateError> = None;
     loop {
-        thread::sleep(REREAD_EVERY);
+        thread::sleep(RELOAD_INTERVAL);
         match acceptor.refresh() {
             Ok(true) => tracing::info!("certificates reloaded"),
             Ok(false) => {}
@@ -144,8 +144,8 @@ fn reread_certificates(acceptor: &TlsAcceptor) {
     }
 }
 
-/// SHA-256 digests of the tokens in a token file. A comparison takes the same time for all tokens, so the
-/// duration reveals nothing about the tokens.
+/// SHA-256 digests of the tokens in a token file. A check takes the same time for all tokens, so its duration
+/// reveals nothing about valid tokens.
 #[derive(Clone)]
 struct TokenList {
     digests: Arc<[[u8; 32]]>,
@@ -169,7 +169,7 @@ impl TokenList {
         let digests = digests(&text).map_err(failure)?;
         if mode & 0o077 != 0 {
             tracing::warn!(
-                "other users may read the token file `{shown}` (mode {:04o}): run `chmod 600` on it",
+                "other users may be able to read the token file `{shown}` (mode {:04o}): run `chmod 600` on it",
                 mode & 0o7777
             );
         }
@@ -177,9 +177,8 @@ impl TokenList {
     }
 }
 
-/// Returns the digests of the tokens in `text`. `text` is the content of a token file. An error message
-/// contains the number of the invalid line. The message does not contain the text of the line, because the
-/// text may be a secret.
+/// Returns the digests of the tokens in `text`, the content of a token file. An error message contains the
+/// number of the invalid line, but not its text, because the text may be a secret.
 fn digests(text: &[u8]) -> Result<Vec<[u8; 32]>, String> {
     let mut digests = Vec::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
@@ -205,8 +204,8 @@ fn is_token(text: &[u8]) -> bool {
 }
 
 impl VerifyToken for TokenList {
-    /// Verifies `token`. Each token has a separate identity, so that clients with different tokens cannot use
-    /// each other's sessions and tasks.
+    /// Verifies `token`. Each valid token has its own identity, so that clients with different tokens cannot
+    /// use each other's sessions and tasks.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let is_known =
@@ -232,8 +231,8 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// Maximum size of a token file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Time between two checks of the certificate files.
-const REREAD_EVERY: Duration = Duration::from_secs(2);
+/// Time between two checks for changed certificate files.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     }
     if args.access.is_given() {
         return Err(Failure::new(
-            "credentials need `--listen`: a bridge over the standard input and output has one client",
+            "the options for access need `--listen`: over the standard input and output, a bridge has one client",
         )
         .with_hint("pass `--listen ADDR` to serve HTTP"));
     }
@@ -78,11 +78,11 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let connecting = connect_first(&runtime, &bridge, args, target, protect)?;
     let server = server.start()?;
     access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`; clients of HTTP+SSE (2024-11-05) use `{SSE_PATH}`");
+    tracing::info!("the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`");
     let abort = connecting.abort_handle();
     let attempts = {
         let runtime = runtime.clone();
-        // When the bridge drains, `abort` cancels the task `connecting`.
+        // At shutdown, `abort` cancels the task `connecting`.
         thread::spawn(move || drop(runtime.block_on(connecting)))
     };
     signals.wait();
@@ -95,18 +95,18 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     abort.abort();
     let _ = attempts.join();
     if let Some(bridge) = bridge.bridge() {
-        // The workers must still run here, because the workers close the connections to the servers behind
-        // the bridge.
-        let within = Timeouts::default().drain.saturating_sub(SEEING_OUT);
+        // This happens before the workers end, because the workers close the connections to the servers
+        // behind the bridge.
+        let within = Timeouts::default().drain.saturating_sub(CLOSE_TIME);
         runtime.block_on(bridge.drain(within));
     }
     let is_clean = server.join().iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts a task that connects `bridge` to its server. Then waits for the end of the first attempt. For a
+/// Starts a task that connects `bridge` to its server, and waits for the end of the first attempt. For a
 /// server process, the task makes only one attempt, without a time limit. For a URL, the function waits at
-/// most [`FIRST_ATTEMPT`], and the task continues with further attempts.
+/// most [`FIRST_ATTEMPT_TIMEOUT`]. The task then continues with further attempts in the background.
 ///
 /// # Errors
 /// Returns an error if the first attempt failed and another attempt would not help.
@@ -131,7 +131,7 @@ fn connect_first(
     let connecting = runtime.spawn(bridge.clone().connect(connect, may_repeat, protect, attempt_sender));
     let outcome = runtime.block_on(async {
         let over = attempt.wait_for(|attempt| *attempt != FirstAttempt::Running);
-        let limit = if may_repeat { FIRST_ATTEMPT } else { Duration::MAX };
+        let limit = if may_repeat { FIRST_ATTEMPT_TIMEOUT } else { Duration::MAX };
         timeout(limit, over).await.ok().and_then(Result::ok).map(|attempt| attempt.clone())
     });
     match outcome {
@@ -214,11 +214,11 @@ fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// Maximum time to wait for the first attempt to connect to a URL. After this time, the listeners start, and
-/// the attempts continue.
-const FIRST_ATTEMPT: Duration = Duration::from_secs(5);
+/// the bridge continues its attempts.
+const FIRST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Part of the drain time that is reserved for closing the connections to the servers behind the bridge.
-const SEEING_OUT: Duration = Duration::from_secs(5);
+/// Part of the drain time in which the bridge closes the connections to its servers.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// Exit code after a second signal: 128 plus 15, the number of SIGTERM. Shells use the same exit code.
 const EXIT_AT_ONCE: i32 = 143;

@@ -1,5 +1,5 @@
-//! HTTP endpoints of a bridge to a server that may not be reachable yet. The endpoints respond with status
-//! 503 until the bridge has connected to the server.
+//! HTTP endpoints of a bridge that may not have connected to its server yet. Until then, the endpoints
+//! respond with status 503.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -22,15 +22,15 @@ pub(super) struct LateBridge {
 struct Connected {
     bridge: Bridge,
     endpoint: McpEndpoint,
-    stream: Box<dyn Handler>,
-    messages: Box<dyn Handler>,
+    sse_stream: Box<dyn Handler>,
+    sse_messages: Box<dyn Handler>,
 }
 
-/// HTTP endpoint that forwards requests to a handler of the bridge, or responds with status 503 before the
-/// bridge has connected.
+/// HTTP endpoint that forwards requests to a handler of the bridge. Until the bridge has connected, the
+/// endpoint responds with status 503.
 struct LateEndpoint {
     bridge: LateBridge,
-    of: fn(&Connected) -> &dyn Handler,
+    handler: fn(&Connected) -> &dyn Handler,
 }
 
 /// Progress of the first attempt to connect to the server behind the bridge.
@@ -48,12 +48,12 @@ impl LateBridge {
     pub(super) fn mount(&self, router: Router) -> Router {
         router
             .any(PATH, self.endpoint(|connected| &connected.endpoint))
-            .get(SSE_PATH, self.endpoint(|connected| &*connected.stream))
-            .post(MESSAGE_PATH, self.endpoint(|connected| &*connected.messages))
+            .get(SSE_PATH, self.endpoint(|connected| &*connected.sse_stream))
+            .post(MESSAGE_PATH, self.endpoint(|connected| &*connected.sse_messages))
     }
 
-    fn endpoint(&self, of: fn(&Connected) -> &dyn Handler) -> LateEndpoint {
-        LateEndpoint { bridge: self.clone(), of }
+    fn endpoint(&self, handler: fn(&Connected) -> &dyn Handler) -> LateEndpoint {
+        LateEndpoint { bridge: self.clone(), handler }
     }
 
     /// Returns the bridge, or `None` if the bridge has not connected yet.
@@ -61,10 +61,10 @@ impl LateBridge {
         self.connected.get().map(|connected| &connected.bridge)
     }
 
-    /// Repeats `connect` until a call succeeds, with growing pauses between the calls. Then applies `protect`
-    /// to the endpoint of the bridge and serves the endpoint. After a failed first attempt, the function
-    /// continues only if `may_repeat` is `true` and the error is temporary. After later errors, the function
-    /// always continues, because the server may still be starting.
+    /// Calls `connect` until a call succeeds, with growing pauses between the calls. Then applies `protect`
+    /// to the endpoint of the bridge and serves the endpoint. If the first call fails, the function makes a
+    /// second call only if `may_repeat` is `true` and the error is temporary. After later errors, the
+    /// function always tries again, because the server may still be starting.
     pub(super) async fn connect<F: Future<Output = Result<Bridge, McpClientError>>>(
         self,
         connect: impl Fn() -> F,
@@ -107,22 +107,22 @@ impl LateBridge {
     fn put(&self, bridge: Bridge, protect: impl Fn(McpEndpoint) -> McpEndpoint) {
         let endpoint = protect(bridge.endpoint());
         let sse = endpoint.sse_endpoints(MESSAGE_PATH);
-        let (stream, messages) = (Box::new(sse.stream()), Box::new(sse.messages()));
-        self.connected.get_or_init(|| Connected { bridge, endpoint, stream, messages });
+        let (sse_stream, sse_messages) = (Box::new(sse.stream()), Box::new(sse.messages()));
+        self.connected.get_or_init(|| Connected { bridge, endpoint, sse_stream, sse_messages });
     }
 }
 
 impl Handler for LateEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match self.bridge.connected.get() {
-            Some(connected) => (self.of)(connected).handle(request),
+            Some(connected) => (self.handler)(connected).handle(request),
             None => Answer::Now(unavailable(request)),
         }
     }
 }
 
-/// Returns the response to a request that arrives before the bridge has connected. If the JSON-RPC request
-/// has arrived completely, the response contains the id of the request.
+/// Returns the response to a request that arrives before the bridge has connected. The response contains the
+/// id of the JSON-RPC request, if the request has arrived completely.
 fn unavailable(request: &Request<'_>) -> Response {
     let content = if request.has_whole_content() { request.content() } else { &[] };
     let id = match json_rpc::parse(content) {

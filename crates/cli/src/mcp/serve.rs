@@ -33,13 +33,13 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     }
     let server = server.start()?;
     access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`; clients of HTTP+SSE (2024-11-05) use `{SSE_PATH}`");
+    tracing::info!("the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`");
     let loads = server.run_until(signals);
     let is_clean = loads.iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns server options that contain `limits`. All other options have default values.
+/// Returns server options with the limits in `limits` and with defaults for all other options.
 pub(super) fn server_options(limits: &McpServerLimits) -> McpServerOptions {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     McpServerOptions {

@@ -210,7 +210,7 @@ fn impossible_mcp_loads_are_errors_with_a_hint() {
         ),
         (vec![&url, "-H", "Accept: text/html"], "the load generator sets the header", ""),
         (vec![&url, "-H", "Broken"], "`-H` number 1 is not a header", "`Name: value`"),
-        (vec!["--", "/none/such"], "it cannot be started", "spelled correctly"),
+        (vec!["--", "/none/such"], "it cannot be started", "check the name of the command"),
         (
             vec!["--", "true"],
             "it ended before it responded",

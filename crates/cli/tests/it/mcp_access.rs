@@ -131,7 +131,7 @@ fn token_file_readable_by_others_logs_a_warning() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o644)).unwrap();
     let args = ["mcp", "serve", "--listen", "127.0.0.1:0", "--token-file", &tokens];
     let mut server = Thruway::start_in(directory.path(), &args);
-    let line = server.wait_for_log("other users may read the token file");
+    let line = server.wait_for_log("other users may be able to read the token file");
     assert!(line.contains("mode 0644") && line.contains("chmod 600"), "{line}");
 }
 

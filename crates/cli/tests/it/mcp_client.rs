@@ -80,8 +80,8 @@ fn exit_codes_separate_server_refusals_from_other_errors() {
     let (code, stderr) = refused(&child(&["call", "add", "a=one", "b=2"]));
     assert!(code == Some(2) && stderr.contains("the tool expects number"), "{code:?} {stderr}");
     for (args, expected) in [
-        (vec!["tools"], "no server is named"),
-        (vec!["tools", "nonsense"], "no server is named"),
+        (vec!["tools"], "no server is given"),
+        (vec!["tools", "nonsense"], "no server is given"),
         (vec!["tools", "127.0.0.1:8080/mcp"], "such as `http://127.0.0.1:8080/mcp`"),
         (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),
         (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "expected nothing else"),
@@ -278,7 +278,8 @@ fn error_for_one_task_does_not_hide_other_tasks() {
     let output = thruway(&["tasks", "t1", "t2", "--era", "modern", "--", "sh", "-c", &script]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(1) && stderr.contains("`t1`: the server refused: no such task"),
+        output.status.code() == Some(1)
+            && stderr.contains("`t1`: the server refused the request: no such task"),
         "{stderr}"
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t2  working\n");

@@ -5,22 +5,25 @@ use thruway_bench::{McpOperations, OperationKind, Revision, SessionUse};
 
 use crate::bench::args::{LoadArgs, ReportArgs, verbatim};
 
-/// Send requests to an MCP server under load, and measure the responses; uses Streamable HTTP, or the
-/// standard input and output of a child process
+/// Send MCP requests as fast as possible or at a fixed rate, and measure the response times
+///
+/// The command connects to the server over Streamable HTTP, or over the standard input and output of a child
+/// process.
 #[derive(clap::Args)]
 #[command(after_help = verbatim(AFTER), override_usage = USAGE)]
 pub(crate) struct McpArgs {
     /// URL of the MCP endpoint: `http://HOST:PORT/PATH`, `https://HOST/PATH`, or `http://unix:SOCKET:/PATH`
     #[arg(value_name = "URL", required_unless_present_any = ["schema", "command"], conflicts_with = "command")]
     pub(crate) target: Option<String>,
-    /// Command that starts an MCP server. The server reads requests from its standard input
+    /// Command that starts an MCP server, which reads requests from its standard input
     #[arg(value_name = "COMMAND", last = true, conflicts_with_all = OF_CONNECTIONS)]
     pub(crate) command: Vec<String>,
 
     /// MCP operation that every request performs
     #[arg(short, long, value_name = "NAME", value_enum, default_value_t = OperationName::Call, conflicts_with = "mix")]
     pub(crate) operation: OperationName,
-    /// Several operations with weights, such as `call=8,list=1,ping=1`; each request uses a random operation
+    /// Several operations with weights, such as `call=8,list=1,ping=1`; each request performs one of these
+    /// operations at random
     #[arg(long, value_name = "MIX", value_delimiter = ',', value_parser = parse_weighted)]
     pub(crate) mix: Vec<(OperationName, u32)>,
     /// Tool to call [default: `echo`, or the first tool without required arguments]
@@ -32,9 +35,9 @@ pub(crate) struct McpArgs {
     /// URI of the resource to read or to subscribe to
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// Number of clients that subscribe to `--uri`. Each request calls `--tool`, and this tool must change
-    /// the resource. The response time of a request ends when the last subscriber has received the
-    /// notification about the change
+    /// Number of clients that subscribe to the resource `--uri`. Each request calls `--tool`, which must
+    /// change this resource. The response time of a request ends when the last subscriber has received the
+    /// notification of the change
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
         conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
@@ -43,10 +46,11 @@ pub(crate) struct McpArgs {
     /// the server supports 2026-07-28, otherwise legacy]
     #[arg(long, value_name = "ERA", value_parser = parse_era)]
     pub(crate) era: Option<Revision>,
-    /// Scope of an MCP session, for revisions up to 2025-11-25 over HTTP [default: per-connection]
+    /// Use of MCP sessions, for MCP revision 2025-11-25 and earlier over HTTP [default: per-connection]
     #[arg(long, value_name = "USE", value_enum)]
     pub(crate) session: Option<SessionName>,
-    /// Number of requests in flight to the child process; each response starts the next request
+    /// Number of requests in flight to the child process. When a response arrives, the command sends the next
+    /// request
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) window: Option<u16>,
 
@@ -75,7 +79,7 @@ pub(crate) enum OperationName {
     Prompts,
 }
 
-/// Scope of the MCP sessions of a load.
+/// Use of MCP sessions in a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum SessionName {
     /// One session for each connection
@@ -160,7 +164,7 @@ fn parse_era(text: &str) -> Result<Revision, String> {
     }
 }
 
-/// Names of the arguments that cannot be used with a server in a child process.
+/// Names of the options that have no effect on a server in a child process.
 const OF_CONNECTIONS: [&str; 11] = [
     "connections",
     "workers",
@@ -183,7 +187,7 @@ const AFTER: &str = r#"Placeholders in the strings of `--arguments`:
 
 Examples:
   thruway bench mcp http://127.0.0.1:8080/mcp --tool add --arguments '{"a": 1, "b": 2}'
-  thruway bench mcp http://127.0.0.1:8080/mcp --era legacy --session per-call --mix call=8,list=1,ping=1
+  thruway bench mcp http://127.0.0.1:8080/mcp --era legacy --session per-call --mix call=8,list=1
   thruway bench mcp http://127.0.0.1:8080/mcp --subscribers 100 --tool count --uri example://counter
   thruway bench mcp --window 16 -d 3s -- thruway mcp serve --stdio
 
@@ -191,4 +195,4 @@ Exit codes:
   0    All responses were as expected
   1    Some requests failed
   2    The arguments are invalid, the server cannot be reached, or the server is not an MCP server
-  130  Interrupted; the report contains the measurements so far. A second signal exits at once"#;
+  130  Interrupted. The report contains the measurements so far. A second signal exits at once"#;

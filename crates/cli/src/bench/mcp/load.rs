@@ -1,5 +1,5 @@
-//! Measures MCP servers under load. Measures response times. With `--subscribers`, measures the time until
-//! all subscribers have received a notification.
+//! Measures MCP servers under load. By default, measures response times. With `--subscribers`, measures the
+//! time until all subscribers have received a notification.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,13 +63,13 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
 fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result<Report, Failure> {
     if args.session.is_some() {
         return Err(Failure::new("a child process has at most one session")
-            .with_hint("`--session` is for servers over HTTP"));
+            .with_hint("remove `--session`, which applies only to servers over HTTP"));
     }
     args.load.options().check_duration().map_err(not_planned)?;
     let target = args.command.join(" ");
     let not_started = |error| {
         Failure::new(format!("cannot load `{}`: {error}", target.escape_debug()))
-            .with_hint("check that the command is spelled correctly and is in the `PATH`")
+            .with_hint("check the name of the command, and that it is in the `PATH`")
     };
     let child = ChildServer::start(&args.command).map_err(not_started)?;
     groups.add(child.id());
@@ -93,11 +93,11 @@ fn revisions(args: &McpArgs) -> Vec<Revision> {
     args.era.map_or_else(|| vec![Revision::LATEST, Revision::LATEST_LEGACY], |revision| vec![revision])
 }
 
-/// Returns the scope of MCP sessions over HTTP.
+/// Returns the use of MCP sessions over HTTP.
 fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failure> {
     let sessions = match (facts.revision.era(), args.session) {
         (Era::Modern, Some(_)) => {
-            return Err(Failure::new(format!("revision {} has no sessions", facts.revision))
+            return Err(Failure::new(format!("MCP revision {} has no sessions", facts.revision))
                 .with_hint("remove `--session`, or pass `--era legacy`"));
         }
         (Era::Modern, None) => SessionUse::None,
@@ -110,7 +110,7 @@ fn sessions(args: &McpArgs, facts: &McpServerFacts) -> Result<SessionUse, Failur
     Ok(sessions)
 }
 
-/// Returns the requests, and the name of the load for the report.
+/// Returns the requests, and the title of the report.
 fn prepare(
     target: &str,
     args: &McpArgs,
@@ -177,8 +177,8 @@ fn fan_out(
     Ok(Report::new(name, &load, &outcome))
 }
 
-/// Converts a probe error into a failure with a hint. Before the load, the probe asks the server for its MCP
-/// revision and its tools.
+/// Converts the error of a probe into a failure with a hint. The probe runs before the load. It asks the
+/// server for its MCP revision and its tools.
 fn not_understood(target: &str, error: &ProbeError) -> Failure {
     failure(format!("cannot load `{}`: {error}", target.escape_debug()), Some(error.hint()))
 }

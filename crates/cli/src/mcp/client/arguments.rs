@@ -27,7 +27,7 @@ pub(super) fn of_tool(pairs: &[String], tool: Option<&Tool>) -> Result<Map<Strin
 }
 
 /// Returns the parameters of a completion request: the prompt or template, the argument to complete, and the
-/// arguments whose values are known.
+/// values of other arguments in `known`.
 pub(super) fn of_completion(
     reference: &str,
     argument: &str,
@@ -58,14 +58,14 @@ fn split(pair: &str) -> Result<(&str, &str), Failure> {
     pair.split_once('=').ok_or_else(|| Failure::new(format!("invalid argument `{pair}`: write `key=value`")))
 }
 
-/// Converts `text` to a type that the schema allows. If `text` is JSON of an allowed type, such as a number,
-/// returns the JSON value. If the schema allows strings, returns any other text as a string. If the schema
-/// names no types, returns valid JSON as a JSON value, and returns all other text as a string.
+/// Converts `text` to a type in the schema. If `text` is valid JSON of such a type, such as a number, returns
+/// the JSON value. Otherwise, returns `text` as a string, if the schema allows strings. If the schema names
+/// no type, `text` may be JSON of any type or a string.
 fn typed(key: &str, text: &str, schema: Option<&Value>) -> Result<Value, Failure> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text);
     match (types.is_empty(), parsed) {
-        (_, Ok(value)) if types.iter().any(|name| is_of(&value, name)) => Ok(value),
+        (_, Ok(value)) if types.iter().any(|name| has_type(&value, name)) => Ok(value),
         (true, Ok(value)) => Ok(value),
         (true, Err(_)) => Ok(text.into()),
         (false, _) if types.contains(&"string") => Ok(text.into()),
@@ -85,7 +85,7 @@ fn types(schema: Option<&Value>) -> Vec<&str> {
     }
 }
 
-fn is_of(value: &Value, name: &str) -> bool {
+fn has_type(value: &Value, name: &str) -> bool {
     match name {
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),

@@ -16,26 +16,26 @@ use crate::config::Failure;
 /// Source of the tokens that a server requires.
 pub(crate) enum Login {
     /// Value of the `Authorization` header, made from the token of `--bearer`.
-    Known(String),
+    Bearer(String),
     /// An OAuth login, which starts when the server requires a token. All MCP clients of this process share
     /// the login.
-    CommandResult(Box<OAuth>),
+    OAuth(Box<OAuth>),
 }
 
 impl Login {
     pub(crate) fn of(args: &McpLoginArgs) -> Result<Self, Failure> {
         match &args.bearer {
-            Some(token) => Ok(Self::Known(format!("Bearer {}", secret(token)?))),
-            None => Ok(Self::CommandResult(Box::new(oauth(args)?))),
+            Some(token) => Ok(Self::Bearer(format!("Bearer {}", secret(token)?))),
+            None => Ok(Self::OAuth(Box::new(oauth(args)?))),
         }
     }
 
-    /// Adds the login to `builder`. The client then sends the known token, or logs in when the server
+    /// Adds the login to `builder`. The client then sends the token of `--bearer`, or logs in when the server
     /// requires a token.
     pub(crate) fn prepare(&self, builder: McpClientBuilder) -> McpClientBuilder {
         match self {
-            Self::Known(authorization) => builder.field("Authorization", authorization),
-            Self::CommandResult(oauth) => builder.oauth(OAuth::clone(oauth)),
+            Self::Bearer(authorization) => builder.field("Authorization", authorization),
+            Self::OAuth(oauth) => builder.oauth(OAuth::clone(oauth)),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Login {
 /// Returns the error for a login without a terminal.
 pub(crate) fn no_terminal() -> Failure {
     Failure::new("the server requires a token, but there is no terminal for a login")
-        .with_hint("pass `--login` to log in with a browser, or a token with `--bearer`")
+        .with_hint("pass `--login` to log in with a browser, or pass a token with `--bearer`")
 }
 
 fn oauth(args: &McpLoginArgs) -> Result<OAuth, Failure> {
@@ -66,7 +66,7 @@ fn login(args: &McpLoginArgs) -> OAuth {
     if args.login || stderr().is_terminal() { OAuth::login(redirect(args)) } else { OAuth::login(NoLogin) }
 }
 
-/// A user agent that refuses logins. The client can still use and renew stored tokens.
+/// A user agent that refuses every login. The client can still use and renew stored tokens.
 struct NoLogin;
 
 impl UserAgent for NoLogin {
@@ -80,12 +80,12 @@ impl UserAgent for NoLogin {
 }
 
 /// Returns the OAuth client that the operator registered at an authorization server. Returns `None` if
-/// `--client-id` is not set. Also returns `None` if `--client-id` is the `https` URL of a client id metadata
-/// document, and neither `--client-secret` nor `--issuer` is set.
+/// `--client-id` is not set. An `https` URL in `--client-id` is the URL of a client id metadata document,
+/// unless `--client-secret` or `--issuer` is set. In this case, also returns `None`.
 ///
 /// # Errors
 /// Returns an error if the file with the secret is unreadable, or if `--client-secret` is used without
-/// `--issuer`. Without an issuer, the MCP server could choose the receiver of the secret.
+/// `--issuer`. Without an issuer, the MCP server could choose the authorization server that gets the secret.
 fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
     let is_known = args.client_secret.is_some() || args.issuer.is_some();
     let is_registered = |id: &&String| is_known || !id.starts_with("https://");
@@ -103,16 +103,16 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
 
 fn issuer_is_missing() -> Failure {
     Failure::new(
-        "cannot use `--client-secret` without `--issuer`: the MCP server could choose the receiver of the secret",
+        "cannot use `--client-secret` without `--issuer`: the MCP server could choose the server that gets the secret",
     )
-    .with_hint("add `--issuer URL` with the authorization server that issued the secret")
+    .with_hint("pass `--issuer URL`, the authorization server that issued the secret")
 }
 
 fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
-    let is_somebody_there = args.login || stderr().is_terminal();
+    let has_user = args.login || stderr().is_terminal();
     LoopbackRedirect::new(move |url| {
         print::to_stderr(&format!("to log in, open {url}"));
-        if is_somebody_there {
+        if has_user {
             open(url);
         }
     })
@@ -122,15 +122,15 @@ fn redirect(args: &McpLoginArgs) -> LoopbackRedirect {
 /// Opens `url` in a browser if the machine has a display. Without a display, the user can open the printed
 /// URL.
 fn open(url: &str) {
-    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
-    if has_screen {
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if has_display {
         let null = Stdio::null;
         // An error is ignored, because the user can open the printed URL.
         let _ = Command::new("xdg-open").arg(url).stdin(null()).stdout(null()).stderr(null()).spawn();
     }
 }
 
-/// Returns `text`, or the content of the file if `text` is `@FILE`. Prefer a file, because other users of
+/// Returns `text`, or the content of the file if `text` is `@FILE`. A file is safer, because other users of
 /// this machine can see the command line.
 fn secret(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };

@@ -5,7 +5,7 @@ mod target;
 pub(super) mod login;
 mod tokens;
 mod arguments;
-mod question;
+mod elicitation;
 mod trace;
 mod print;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<Exi
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
     let outcome = runtime.block_on(async {
         let Target { client, words } = Target::of(args)?;
-        let outcome = ask(command, &client, &words, args).await;
+        let outcome = execute(command, &client, &words, args).await;
         client.close().await;
         outcome
     });
@@ -38,10 +38,10 @@ pub(crate) fn run(command: McpClientCommand, args: &McpClientArgs) -> Result<Exi
     outcome
 }
 
-/// Outcome of a valid command: the exit code, or the error of the MCP client.
+/// Result of a command: the exit code, or the error of the MCP client.
 type CommandResult = Result<ExitCode, McpClientError>;
 
-async fn ask(
+async fn execute(
     command: McpClientCommand,
     client: &McpClient,
     words: &[String],
@@ -49,7 +49,7 @@ async fn ask(
 ) -> Result<ExitCode, Failure> {
     let directory = args.save.as_deref().map(SaveDirectory::new);
     let printer = Printer { output: args.output, save: directory.as_ref() };
-    let asked = match (command, words) {
+    let outcome = match (command, words) {
         (McpClientCommand::Discover, []) => discover(client, printer).await,
         (McpClientCommand::Ping, []) => client.ping().await.map(|()| ExitCode::SUCCESS),
         (McpClientCommand::Tools, []) => client.list_tools().await.map(|tools| printer.tools(&tools)),
@@ -78,13 +78,13 @@ async fn ask(
             match client.revision().await {
                 Ok(Revision::R20251125) => client.list_tasks().await.map(|tasks| printer.tasks(&tasks)),
                 // Only revision 2025-11-25 can list tasks.
-                Ok(_) => return Err(misunderstood(command)),
+                Ok(_) => return Err(wrong_arguments(command)),
                 Err(error) => Err(error),
             }
         }
-        _ => return Err(misunderstood(command)),
+        _ => return Err(wrong_arguments(command)),
     };
-    asked.or_else(|error| refused(&error))
+    outcome.or_else(|error| refused(&error))
 }
 
 async fn discover(client: &McpClient, printer: Printer<'_>) -> CommandResult {
@@ -111,15 +111,15 @@ async fn call(
 ) -> Result<ExitCode, Failure> {
     let arguments = match &args.json {
         Some(json) => arguments::of_json(json)?,
-        // If there are no arguments, the schema of the tool is not needed.
+        // Without arguments, the schema of the tool is not needed.
         None if pairs.is_empty() => serde_json::Map::new(),
         None => match client.list_tools().await {
             Ok(tools) => arguments::of_tool(pairs, tools.iter().find(|one| one.name == tool))?,
             Err(error) => return refused(&error),
         },
     };
-    // The client always has this callback, because a client without a callback gets no progress reports. Each
-    // progress report restarts the timeout of the call. The callback prints the reports only on a terminal.
+    // The server sends progress reports only if the client has this callback. Each progress report restarts
+    // the timeout of the call, so the callback is set even if the reports are not printed.
     let is_shown = io::stderr().is_terminal();
     let client = client.clone().with_progress(move |progress| {
         if is_shown {
@@ -144,14 +144,16 @@ fn print_progress(progress: &ProgressNotificationParams) {
     print::to_stderr(&format!("{}{total} {message}", progress.progress));
 }
 
-/// Returns the message for a request that the server refused. Returns `None` if the request failed for
+/// Returns an error message if the server refused the request. Returns `None` if the request failed for
 /// another reason, such as a failed connection.
 fn refusal(error: &McpClientError) -> Option<String> {
     match error {
-        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => Some(
-            format!("the server refused: {error}: the server must ask the user, but there is no terminal"),
-        ),
-        McpClientError::Server(error) => Some(format!("the server refused: {error}")),
+        McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+            Some(format!(
+                "the server refused the request: {error}: it must ask the user, but there is no terminal"
+            ))
+        }
+        McpClientError::Server(error) => Some(format!("the server refused the request: {error}")),
         McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => Some(error.to_string()),
         _ => None,
     }
@@ -176,17 +178,17 @@ fn refused(error: &McpClientError) -> Result<ExitCode, Failure> {
     }
 }
 
-fn misunderstood(command: McpClientCommand) -> Failure {
+fn wrong_arguments(command: McpClientCommand) -> Failure {
     let words = match command {
         McpClientCommand::Call => "a tool, and `key=value` for each argument",
         McpClientCommand::Get => "a prompt, and `key=value` for each argument",
         McpClientCommand::Read => "the URI of a resource",
         McpClientCommand::Complete => "a prompt or a resource template, and `key=value`",
         McpClientCommand::Tasks => "the id of a task",
-        _ => "nothing else",
+        _ => "no arguments",
     };
     Failure::new(format!("expected {words} after the server"))
-        .with_hint("name the server by a URL as the first argument, or by a command after `--`")
+        .with_hint("pass the server as a URL in the first argument, or as a command after `--`")
 }
 
 /// Prints up to `--count` changes. Stops early if the server ends the subscription.
@@ -218,7 +220,8 @@ async fn listen(
     }
 }
 
-/// Shows tasks, waits for tasks, or cancels tasks. After an error of one task, continues with the next task.
+/// Shows tasks, waits for tasks, or cancels tasks. If the server refuses the request for one task, continues
+/// with the next task.
 async fn tasks(
     client: &McpClient,
     ids: &[String],

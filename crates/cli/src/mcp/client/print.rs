@@ -160,9 +160,9 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns a description of binary content. If `--save` names a directory, also writes the content to a
-    /// file. Four characters of Base64 encode three bytes of content.
+    /// Returns a description of binary content. With `--save`, also writes the content to a file.
     fn binary(self, kind: &str, name: &str, mime_type: &str, base64: &str) -> String {
+        // Four characters of Base64 encode three bytes.
         let padding = base64.len() - base64.trim_end_matches('=').len();
         let size = (base64.len() / 4 * 3).saturating_sub(padding);
         let path = self.save.and_then(|directory| directory.save(kind, mime_type, base64));
@@ -182,12 +182,11 @@ impl Printer<'_> {
         if self.save.is_some_and(SaveDirectory::has_failed) { ExitCode::FAILURE } else { written }
     }
 
-    /// Saves binary content in JSON mode. Prints the names of the files to the standard error, because the
-    /// standard output contains JSON.
+    /// Saves binary content when the output is JSON. Prints the paths of the files to the standard error,
+    /// because the standard output must contain only JSON.
     fn save_all(self, text: impl FnOnce() -> String) {
         if let Some(directory) = self.save {
-            // The function `text` saves the files, and returns the text for the text mode. JSON mode ignores
-            // the returned text.
+            // `text` saves the files, and returns the text output, which is not needed here.
             let _ = text();
             directory.paths().iter().for_each(|path| to_stderr(&format!("saved {}", path.display())));
         }
@@ -260,12 +259,11 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Maximum width of a column in characters. A longer cell is printed in full, and moves the rest of its line
-/// to the right.
+/// Maximum width of a column in characters. A longer cell is printed in full, so the next cells of its row
+/// are not aligned.
 const WIDTH_MAX: usize = 200;
 
-/// Directory for binary content. Also records the paths of the saved files. A flag records that a file could
-/// not be saved.
+/// Directory for binary content, the paths of the files that were saved, and a flag for failures.
 pub(super) struct SaveDirectory<'a> {
     directory: &'a Path,
     paths: RefCell<Vec<PathBuf>>,
@@ -277,8 +275,8 @@ impl<'a> SaveDirectory<'a> {
         Self { directory, paths: RefCell::new(Vec::new()), has_failed: Cell::new(false) }
     }
 
-    /// Decodes `base64` into a new file and returns the path of the file. After a failure, prints the error
-    /// and returns `None`.
+    /// Decodes `base64` into a new file and returns the path of the file. If this fails, prints the error and
+    /// returns `None`.
     pub(super) fn save(&self, kind: &str, mime_type: &str, base64: &str) -> Option<PathBuf> {
         let saved = save(self.directory, kind, mime_type, base64);
         let saved = saved.inspect_err(|error| {
@@ -321,8 +319,8 @@ fn save(directory: &Path, kind: &str, mime_type: &str, base64: &str) -> io::Resu
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Returns the file extension for a media type. Returns `bin` if the subtype is not a short alphanumeric
-/// word, so that a server cannot choose a path outside the directory.
+/// Returns the file extension for a media type, such as `png` for `image/png`. Returns `bin` if the subtype
+/// is not a short alphanumeric word. Otherwise, a server could choose a path outside the directory.
 fn extension(mime_type: &str) -> String {
     let subtype = mime_type.split('/').nth(1).unwrap_or_default();
     let subtype = subtype.split([';', '+']).next().unwrap_or_default().trim();
@@ -338,7 +336,7 @@ fn extension(mime_type: &str) -> String {
     if is_plain { known.to_owned() } else { "bin".to_owned() }
 }
 
-/// Maximum number of files with the same kind and extension. Each file name contains a number from 1 to this
+/// Maximum number of files with the same kind and extension. File names contain a number from 1 to this
 /// maximum.
 const FILES_MAX: u32 = 10_000;
 

@@ -6,11 +6,11 @@ use thruway_mcp_sdk::schema::{ClientCapabilities, Implementation};
 use thruway_mcp_sdk::{McpClient, McpClientOptions};
 
 use super::login::Login;
-use super::{question, trace};
+use super::{elicitation, trace};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
-/// The MCP client for the server on the command line, and the arguments that follow the server.
+/// The MCP client for the server on the command line, and the remaining arguments.
 pub(super) struct Target {
     pub(super) client: McpClient,
     pub(super) words: Vec<String>,
@@ -30,7 +30,7 @@ impl Target {
         }
         // If the server runs a tool call as a task, the client waits for the result of the task, unless
         // `--no-wait` is set.
-        let builder = question::answering(builder, ClientCapabilities::default().with_tasks());
+        let builder = elicitation::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
             ([program, command_args @ ..], words) => {
                 let mut command = Command::new(program);
@@ -51,12 +51,12 @@ impl Target {
 
 /// Returns the error for a command line without a server.
 fn unknown_target(first: &str) -> Failure {
-    let failure = Failure::new("no server is named");
+    let failure = Failure::new("no server is given");
     if first.contains([':', '/', '.']) {
         let first = first.escape_debug();
         return failure.with_hint(format!(
             "write a URL with its scheme, such as `http://{first}`, or a command after `--`"
         ));
     }
-    failure.with_hint("name the server by a URL as the first argument, or by a command after `--`")
+    failure.with_hint("pass the server as a URL in the first argument, or as a command after `--`")
 }

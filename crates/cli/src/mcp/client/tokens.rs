@@ -17,8 +17,8 @@ use super::print;
 /// Path of a file with tokens. Each token has a key, which consists of the server URL and the OAuth grant.
 pub(super) struct TokenFile(PathBuf);
 
-/// Map from keys to tokens. The tokens are unparsed JSON, because a newer version of Thruway may have written
-/// some tokens in another format.
+/// Map from keys to tokens. The tokens remain unparsed JSON, because a newer version of Thruway may have
+/// written some tokens in another format.
 type Tokens = BTreeMap<String, Box<RawValue>>;
 
 impl TokenFile {
@@ -30,8 +30,8 @@ impl TokenFile {
         Some(Self(state.join("thruway/mcp_tokens.json")))
     }
 
-    /// Reads all tokens. Returns an error if the file cannot be read. Callers must not replace an unreadable
-    /// file, because a new file would lack the tokens of all other servers.
+    /// Reads all tokens. Returns an error if the file cannot be read. In this case, callers must not replace
+    /// the file, because they would lose the tokens of all other servers.
     fn read(&self) -> io::Result<Tokens> {
         match fs::read(&self.0) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
@@ -45,9 +45,9 @@ impl TokenFile {
         Ok(token.map(|token| serde_json::from_str(token.get())).transpose()?)
     }
 
-    /// Stores a token. Locks the file, because other processes may store tokens of other servers at the same
+    /// Stores a token. Uses a lock, because another process may store the token of another server at the same
     /// time.
-    fn keep(&self, key: &str, token: &StoredToken) -> io::Result<()> {
+    fn store(&self, key: &str, token: &StoredToken) -> io::Result<()> {
         let _lock = self.lock_file("")?.wait()?;
         let mut tokens = self.read()?;
         tokens.insert(key.to_owned(), serde_json::value::to_raw_value(token)?);
@@ -55,7 +55,7 @@ impl TokenFile {
     }
 
     /// Replaces the token file atomically, so that no process reads an incomplete file. The new file has mode
-    /// 0600 when it is created, so other users can never read the file.
+    /// 0600 from its creation, so other users can never read the file.
     fn write(&self, tokens: &Tokens) -> io::Result<()> {
         let new = self.0.with_extension(format!("{}.new", std::process::id()));
         // An earlier process with the same process id may have left a file at the path `new`.
@@ -66,9 +66,9 @@ impl TokenFile {
         fs::rename(&new, &self.0)
     }
 
-    /// Opens the lock file whose file name contains `name`. The token file cannot be the lock file, because
-    /// each write replaces the token file. No process removes a lock file, because after a removal, two
-    /// processes could hold locks on different files.
+    /// Opens a lock file; `name` is a part of its file name. The token file itself cannot be the lock file,
+    /// because each write replaces the token file. No process removes a lock file. Otherwise, one process
+    /// could lock the removed file, and another process could lock the new file.
     fn lock_file(&self, name: &str) -> io::Result<LockFile> {
         let path = self.0.with_extension(format!("{name}lock"));
         DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(Path::new("/")))?;
@@ -77,32 +77,31 @@ impl TokenFile {
     }
 
     fn warn(&self, what: &str, error: &io::Error) {
-        print::to_stderr(&format!("warning: {what}: `{}`: {error}", self.0.display()));
+        print::to_stderr(&format!("warning: {what} `{}`: {error}", self.0.display()));
     }
 }
 
 impl TokenStore for TokenFile {
     fn load(&self, key: &str) -> Option<StoredToken> {
         self.find(key).unwrap_or_else(|error| {
-            self.warn("cannot read tokens", &error);
+            self.warn("cannot read the token file", &error);
             None
         })
     }
 
     fn save(&self, key: &str, token: &StoredToken) {
-        if let Err(error) = self.keep(key, token) {
-            self.warn("cannot store the token", &error);
+        if let Err(error) = self.store(key, token) {
+            self.warn("cannot store the token in", &error);
         }
     }
 
     fn lock<'a>(&'a self, key: &'a str) -> Locking<'a> {
         Box::pin(async move {
-            let locked = match self.lock_file(&format!("{:016x}.", digest(key))) {
-                Ok(file) => file.turn().await,
+            let locked = match self.lock_file(&format!("{:016x}.", hash(key))) {
+                Ok(file) => file.wait_async().await,
                 Err(error) => Err(error),
             };
-            // An error is ignored here, because `save` also opens a lock file, and prints a warning if the
-            // lock fails.
+            // An error is ignored here, because `save` also locks a file, and prints a warning if this fails.
             locked.map_or_else(|_| Box::new(()) as TokenLock, |file| Box::new(file) as TokenLock)
         })
     }
@@ -112,9 +111,9 @@ impl TokenStore for TokenFile {
 struct LockFile(File);
 
 impl LockFile {
-    /// Waits for the lock by polling, because a blocking wait could not be canceled.
-    async fn turn(self) -> io::Result<File> {
-        while !self.is_locked()? {
+    /// Waits for the lock by polling, because a caller could not cancel a blocking wait.
+    async fn wait_async(self) -> io::Result<File> {
+        while !self.try_lock()? {
             tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }
         Ok(self.0)
@@ -124,7 +123,7 @@ impl LockFile {
     /// probably suspended.
     fn wait(self) -> io::Result<File> {
         for _ in 0..LOCK_POLLS_MAX {
-            if self.is_locked()? {
+            if self.try_lock()? {
                 return Ok(self.0);
             }
             thread::sleep(LOCK_POLL_INTERVAL);
@@ -133,7 +132,7 @@ impl LockFile {
     }
 
     /// Tries to lock the file. Returns `false` if another process holds the lock.
-    fn is_locked(&self) -> io::Result<bool> {
+    fn try_lock(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
@@ -142,10 +141,11 @@ impl LockFile {
     }
 }
 
-/// Returns a hash of a key (FNV-1a) for the name of a lock file. All versions of Thruway must use this hash,
-/// so that all versions lock the same file for a key. Keys with equal hashes share a lock, which is harmless.
-fn digest(text: &str) -> u64 {
-    let step = |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+/// Hashes a key with FNV-1a. The name of the lock file contains the hash. All versions of Thruway must use
+/// the same hash function, so that all versions lock the same file for a key. Keys with equal hashes share a
+/// lock, which is harmless.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 

@@ -1,4 +1,4 @@
-//! Elicitation: the user answers questions of an MCP server at the terminal.
+//! Elicitation: asks the user at the terminal for information that an MCP server requests.
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
@@ -13,15 +13,15 @@ use tokio::task::spawn_blocking;
 
 use super::print::shown;
 
-/// Offers elicitation to the server if the command runs in a terminal. Without a terminal, the server cannot
-/// ask the user.
+/// If the command runs in a terminal, declares the elicitation capability, so that the server can ask the
+/// user.
 pub(super) fn answering(builder: McpClientBuilder, capabilities: ClientCapabilities) -> McpClientBuilder {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return builder.answers(capabilities, |_| async { Err(cannot_answer()) });
     }
     let capabilities = capabilities.with_elicitation().with_url_elicitation();
-    builder.answers(capabilities, |question| async {
-        let answering = spawn_blocking(|| answer(question, &mut stdin().lock(), &mut stderr()));
+    builder.answers(capabilities, |request| async {
+        let answering = spawn_blocking(|| answer(request, &mut stdin().lock(), &mut stderr()));
         answering.await.map_err(|_| Error::internal("the terminal was closed"))?
     })
 }
@@ -31,12 +31,12 @@ fn cannot_answer() -> Error {
 }
 
 fn answer(
-    question: InputRequest,
+    request: InputRequest,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> Result<InputResponse, Error> {
-    let InputRequest::Elicit(question) = question else { return Err(cannot_answer()) };
-    let result = match question.params {
+    let InputRequest::Elicit(request) = request else { return Err(cannot_answer()) };
+    let result = match request.params {
         ElicitRequestParams::Form(form) => fill(&form, input, output),
         ElicitRequestParams::Url(page) => visit(&page.message, &page.url, input, output),
     };
@@ -44,23 +44,28 @@ fn answer(
     Ok(InputResponse::Elicit(result))
 }
 
-/// Asks the user to open a URL. The program itself does not open the URL, because the server may not be
-/// trustworthy.
+/// Asks the user to open a URL. The program does not open the URL automatically, because the server may be
+/// malicious.
 fn visit(
     message: &str,
     url: &str,
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> std::io::Result<ElicitResult> {
-    writeln!(output, "The server asks: {}\nPlease visit {}", shown(message), shown(url).replace('\n', " "))?;
-    let Some(line) = prompt("Open it? [y/N] ", input, output)? else {
+    writeln!(
+        output,
+        "The server asks: {}\nThe server asks you to open {}",
+        shown(message),
+        shown(url).replace('\n', " ")
+    )?;
+    let Some(line) = prompt("Will you open it in a browser? [y/N] ", input, output)? else {
         return Ok(result_of(ElicitAction::Cancel, None));
     };
     let action = if is_yes(&line) { ElicitAction::Accept } else { ElicitAction::Decline };
     Ok(result_of(action, None))
 }
 
-/// Asks the user for the value of each form field. Repeats each question until the answer is valid.
+/// Asks the user for the value of each form field. Asks again after an invalid value.
 fn fill(
     form: &ElicitRequestFormParams,
     input: &mut impl BufRead,
@@ -70,7 +75,7 @@ fn fill(
     if form.requested_schema.properties.is_empty() {
         return confirm(input, output);
     }
-    writeln!(output, "(type `-` to decline, or end the input to cancel)")?;
+    writeln!(output, "(type `-` to decline, or press Ctrl-D to cancel)")?;
     let mut content = Map::new();
     for (name, field) in &form.requested_schema.properties {
         let field: PrimitiveSchemaDefinition = serde_json::from_value(field.clone()).unwrap_or_default();
@@ -163,7 +168,7 @@ fn read(line: &str, field: &PrimitiveSchemaDefinition, is_required: bool) -> Res
     Ok(Some(value))
 }
 
-/// Returns the values from which the user can choose, or an empty list if the field has no list of values.
+/// Returns the values that the field allows, or an empty list if the field allows any value.
 fn options(field: &PrimitiveSchemaDefinition) -> Vec<String> {
     let items = field.items.iter().flat_map(|items| {
         let titled = items.any_of.iter().map(|option| &option.value);
@@ -202,10 +207,10 @@ mod tests {
     /// Answers the form with the keyboard input `typed`. Returns the response and the text printed.
     fn fill_form(typed: &str) -> (ElicitResult, String) {
         let mut output = Vec::new();
-        let question = serde_json::to_value(form()).unwrap();
-        let question = json!({"method": "elicitation/create", "params": question});
-        let question = serde_json::from_value(question).unwrap();
-        match answer(question, &mut typed.as_bytes(), &mut output).unwrap() {
+        let request = serde_json::to_value(form()).unwrap();
+        let request = json!({"method": "elicitation/create", "params": request});
+        let request = serde_json::from_value(request).unwrap();
+        match answer(request, &mut typed.as_bytes(), &mut output).unwrap() {
             InputResponse::Elicit(result) => (result, String::from_utf8(output).unwrap()),
             other => panic!("{other:?}"),
         }
@@ -240,16 +245,16 @@ mod tests {
 
     #[test]
     fn url_elicitation_needs_confirmation_and_roots_list_is_an_error() {
-        let question = serde_json::from_value(json!({"method": "roots/list", "params": {}})).unwrap();
-        assert!(answer(question, &mut &b""[..], &mut Vec::new()).is_err());
+        let request = serde_json::from_value(json!({"method": "roots/list", "params": {}})).unwrap();
+        assert!(answer(request, &mut &b""[..], &mut Vec::new()).is_err());
         let page =
             json!({"mode": "url", "message": "Sign in", "url": "https://a.example", "elicitationId": "1"});
-        let question = json!({"method": "elicitation/create", "params": page});
+        let request = json!({"method": "elicitation/create", "params": page});
         for (typed, action) in
             [("y\n", ElicitAction::Accept), ("\n", ElicitAction::Decline), ("", ElicitAction::Cancel)]
         {
-            let question = serde_json::from_value(question.clone()).unwrap();
-            let answered = answer(question, &mut typed.as_bytes(), &mut Vec::new()).unwrap();
+            let request = serde_json::from_value(request.clone()).unwrap();
+            let answered = answer(request, &mut typed.as_bytes(), &mut Vec::new()).unwrap();
             assert!(matches!(answered, InputResponse::Elicit(result) if result.action == action), "{typed}");
         }
     }
