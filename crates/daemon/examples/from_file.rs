@@ -1,4 +1,5 @@
-//! Serves a config file, as `thruway serve` does. `SIGHUP` reloads the file. `SIGTERM` drains the service.
+//! Serves a config file, as `thruway serve` does. `SIGHUP` reloads the file. `SIGTERM` shuts the service down
+//! gracefully.
 //!
 //! ```sh
 //! cargo run --release --example from_file -- crates/daemon/examples/serve.toml

@@ -17,50 +17,51 @@ pub(crate) struct LiveLog(Arc<Mutex<Option<CurrentAccessLog>>>);
 /// An open access log, with its line settings and its target.
 pub(crate) struct CurrentAccessLog {
     log: AccessLog,
-    what: (AccessLogLines, AccessLogTarget),
+    settings: (AccessLogLines, AccessLogTarget),
 }
 
 /// Difference between the access log of a new config and the current access log. If the target differs, the
 /// new target is already open.
-pub(crate) enum Wanted {
-    Nothing,
+pub(crate) enum LogChange {
+    /// The new config has no access log.
+    Disabled,
     /// The new config has the same access log.
     Same,
-    Other((AccessLogLines, AccessLogTarget), OpenTarget),
+    Replaced((AccessLogLines, AccessLogTarget), OpenTarget),
     First(CurrentAccessLog),
 }
 
 impl LiveLog {
-    /// Opens the access log of `config`, but writes no lines yet.
-    pub(crate) fn open(&self, config: &Config) -> Result<Wanted, Failure> {
-        let Some(wanted) = &config.access_log else { return Ok(Wanted::Nothing) };
-        let what = (wanted.lines.clone(), wanted.target.clone());
+    /// Opens the access log of `config`. Lines are written only after [`replace`](Self::replace).
+    pub(crate) fn open(&self, config: &Config) -> Result<LogChange, Failure> {
+        let Some(wanted) = &config.access_log else { return Ok(LogChange::Disabled) };
+        let settings = (wanted.lines.clone(), wanted.target.clone());
         let opened = match &*self.lock() {
-            Some(current) if current.what == what => return Ok(Wanted::Same),
-            Some(_) => wanted.target.open().map(|target| Wanted::Other(what, target)),
+            Some(current) if current.settings == settings => return Ok(LogChange::Same),
+            Some(_) => wanted.target.open().map(|target| LogChange::Replaced(settings, target)),
             None => AccessLog::start(wanted.lines.clone(), &wanted.target)
-                .map(|log| Wanted::First(CurrentAccessLog { log, what })),
+                .map(|log| LogChange::First(CurrentAccessLog { log, settings })),
         };
         opened.map_err(|error| failure(config, wanted, &error))
     }
 
     /// Applies `wanted`. Returns the access log, or `None` if the config disables it.
-    pub(crate) fn replace(&self, wanted: Wanted) -> Option<AccessLog> {
+    pub(crate) fn replace(&self, wanted: LogChange) -> Option<AccessLog> {
         let mut log = self.lock();
         match (wanted, &mut *log) {
-            (Wanted::Nothing, _) => return None,
-            (Wanted::First(first), log) => *log = Some(first),
-            (Wanted::Other(what, target), Some(current)) => {
-                current.log.replace(what.0.clone(), target);
-                current.what = what;
+            (LogChange::Disabled, _) => return None,
+            (LogChange::First(first), log) => *log = Some(first),
+            (LogChange::Replaced(settings, target), Some(current)) => {
+                current.log.replace(settings.0.clone(), target);
+                current.settings = settings;
             }
-            (Wanted::Same | Wanted::Other(..), _) => {}
+            (LogChange::Same | LogChange::Replaced(..), _) => {}
         }
         log.as_ref().map(|current| current.log.clone())
     }
 
-    /// Opens the log file again whenever `signal` arrives. Waits for the signal even if the config has no
-    /// access log, because the signal would otherwise end the process.
+    /// Opens the log file again whenever `signal` arrives. The process handles the signal even if the config
+    /// has no access log. Otherwise, the signal would end the process.
     pub(crate) fn reopen_at(self, mut signal: ReopenSignal) {
         thread::spawn(move || {
             loop {
@@ -82,7 +83,7 @@ impl LiveLog {
     }
 }
 
-/// Checks that the directory of the access log is readable. Creates no file.
+/// Checks that the directory of the access log is readable. Does not create the log file.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let Some(log) = &config.access_log else { return Ok(()) };
     let AccessLogTarget::File(path) = &log.target else { return Ok(()) };

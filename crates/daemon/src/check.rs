@@ -24,8 +24,8 @@ pub struct Checked {
     pub warnings: Option<Failure>,
 }
 
-/// Checks the config file at `path` without serving it. Looks up the names of upstream servers, unless
-/// `offline` is `true`.
+/// Checks the config file at `path` without serving it. If `offline` is `false`, looks up the names of
+/// upstream servers.
 ///
 /// # Errors
 /// Returns an error if the config is invalid or cannot be served.
@@ -80,8 +80,8 @@ fn look_up_names(config: &Config) -> Result<Vec<(String, ServerLookup)>, Failure
     Ok(found.into_iter().flat_map(each).collect())
 }
 
-/// Returns a warning for each server name without an address. This is not an error, because the name may
-/// have an address on another machine or at a later time.
+/// Returns a warning for each server name that cannot be resolved. This is not an error, because the name may
+/// be resolvable on another machine or at a later time.
 fn unresolved_names(config: &Config, lookups: &[(String, ServerLookup)]) -> Vec<Failure> {
     let unresolved = lookups.iter().filter(|(_, lookup)| lookup.addresses.is_empty());
     let warnings = unresolved.map(|(name, ServerLookup { server, error, .. })| {

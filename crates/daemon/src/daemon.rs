@@ -31,7 +31,8 @@ pub struct Daemon {
     has_file: bool,
 }
 
-/// Reloads, drains and inspects a [`Daemon`] from any thread. Clones control the same daemon.
+/// Handle with which any thread can reload, shut down (drain) and inspect a [`Daemon`]. Clones control the
+/// same daemon.
 #[derive(Clone)]
 pub struct DaemonHandle(Arc<ServiceState>);
 
@@ -45,7 +46,7 @@ pub struct RunningListener {
     pub protocol: &'static str,
 }
 
-/// The outcome of draining a [`Daemon`].
+/// The outcome of the graceful shutdown (drain) of a [`Daemon`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// All connections ended before the drain timeout.
@@ -54,9 +55,9 @@ pub enum Ended {
     CutOff,
 }
 
-/// The signals that control a daemon: `SIGTERM` and `SIGINT` drain it, `SIGHUP` reloads its file, `SIGUSR1`
-/// reopens its access log. Call [`take_over`](Self::take_over) before the daemon starts. Before this call,
-/// the signals have their default effect.
+/// The signals that control a daemon: `SIGTERM` and `SIGINT` shut it down gracefully, `SIGHUP` reloads its
+/// config file, and `SIGUSR1` reopens its access log. Call [`take_over`](Self::take_over) before the daemon
+/// starts. Until then, the signals have their default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,
@@ -81,13 +82,13 @@ impl Daemon {
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid, or if an address is in use. Each
-    /// [finding](Failure::findings) contains the file, the line and a hint, as far as these are known.
+    /// [finding](Failure::findings) contains the file, the line and a hint, if they are known.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Failure> {
         Self::from_source(ConfigSource::file(path))
     }
 
-    /// Starts a service with a config that the program built. [`reload`](Self::reload) fails, because there
-    /// is no config file; use [`reload_with`](Self::reload_with) instead.
+    /// Starts a service with a config that the program built. To replace the config later, use
+    /// [`reload_with`](Self::reload_with). [`reload`](Self::reload) fails, because there is no config file.
     ///
     /// # Errors
     /// Returns an error if the config lacks a listener or a route, repeats an address, names an unknown
@@ -178,13 +179,13 @@ impl Daemon {
         self.handle.reload_with(config)
     }
 
-    /// Begins to drain the daemon. See [`DaemonHandle::drain`].
+    /// Begins the graceful shutdown. See [`DaemonHandle::drain`].
     pub fn drain(&self) {
         self.handle.drain();
     }
 
-    /// Serves requests until a [signal](Signals) or [`drain`](Self::drain) drains the daemon. Returns when
-    /// the last connection has ended.
+    /// Serves requests until a [signal](Signals) or a call of [`drain`](Self::drain) begins the graceful
+    /// shutdown. Returns when the last connection has ended.
     ///
     /// # Errors
     /// Returns an error if the system refuses a signal handler.
@@ -193,8 +194,8 @@ impl Daemon {
         Ok(self.run_until(signals))
     }
 
-    /// Serves requests until one of `signals` drains the daemon. Returns when the last connection has
-    /// ended.
+    /// Serves requests until one of `signals` or a call of [`drain`](Self::drain) begins the graceful
+    /// shutdown. Returns when the last connection has ended.
     pub fn run_until(self, signals: Signals) -> Ended {
         self.log.clone().reopen_at(signals.reopen);
         if let Some(reload) = signals.reload {
@@ -204,7 +205,7 @@ impl Daemon {
         end(&loads, self.admin_server, &self.log)
     }
 
-    /// Waits until the daemon drains and its last connection has ended.
+    /// Waits until another thread has called [`DaemonHandle::drain`] and the last connection has ended.
     pub fn join(self) -> Ended {
         let loads = self.server.join();
         end(&loads, self.admin_server, &self.log)
@@ -212,8 +213,8 @@ impl Daemon {
 }
 
 impl DaemonHandle {
-    /// Reads the config file again and replaces the running config. A failed reload changes nothing. Waits
-    /// for the lookups of server names in new upstreams.
+    /// Reads the config file again and replaces the running config. If this fails, the running config is
+    /// unchanged. Waits until the server names in new upstreams have been looked up.
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid, if an address is in use, or if the
@@ -238,7 +239,8 @@ impl DaemonHandle {
         listeners.map(|(address, protocol)| RunningListener { address, protocol }).collect()
     }
 
-    /// Begins to drain the daemon: it accepts no more connections, and completes the accepted requests.
+    /// Begins the graceful shutdown: the daemon accepts no new connections, and completes the accepted
+    /// requests.
     pub fn drain(&self) {
         self.0.drain();
     }

@@ -1,4 +1,4 @@
-//! Implements `thruway check --explain`, which explains the selection of a route for a request.
+//! Implements `thruway check --explain`, which shows the route that handles a request.
 
 use std::fmt::Write as _;
 
@@ -61,10 +61,11 @@ fn unusable(reason: &str) -> Failure {
 
 fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> String {
     let candidates = routes.candidates(head);
-    let taker = routes.find(head).and_then(|taker| candidates.iter().position(|other| other.route == taker));
+    let selected =
+        routes.find(head).and_then(|selected| candidates.iter().position(|other| other.route == selected));
     let mut text = format!("{} {}: ", head.method, head.target);
     // Writing to a string cannot fail.
-    let _ = match taker {
+    let _ = match selected {
         Some(place) => writeln!(text, "{}", config.routes[candidates[place].route].action),
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
@@ -72,16 +73,16 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
     if let Some(unclear) = routes.unclear(head) {
         let _ = writeln!(text, "\n{unclear}");
     }
-    if let Some(place) = taker {
+    if let Some(place) = selected {
         push_policies(&mut text, config, candidates[place].route);
     }
     if !candidates.is_empty() {
         text.push_str("\nroutes for the host and path of the request, in the order of their evaluation:\n");
     }
     for (place, candidate) in candidates.iter().enumerate() {
-        let fate = match (candidate.unfulfilled, taker) {
+        let fate = match (candidate.unfulfilled, selected) {
             (Some(reason), _) => format!("skipped, because {reason}"),
-            (None, Some(taker)) if taker == place => "takes the request".to_owned(),
+            (None, Some(selected)) if selected == place => "takes the request".to_owned(),
             (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
             (None, _) => "would match, but an earlier route takes the request".to_owned(),
         };
@@ -90,8 +91,8 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
     text
 }
 
-/// If the normalized path differs from the path of the request, adds the normalized path to `text`. Thruway
-/// compares routes with the normalized path.
+/// Thruway compares routes with the normalized path. If this path differs from the path of the request, adds
+/// it to `text`.
 fn push_path(text: &mut String, path: &str) {
     if let Ok(normal) = normalized_path(path)
         && normal != path
@@ -103,8 +104,7 @@ fn push_path(text: &mut String, path: &str) {
     }
 }
 
-/// Adds the policies of the route to `text`. The decisions of the policies are unknown, because they depend
-/// on the client.
+/// Adds the policies of the route to `text`, but not their decisions, because these depend on the client.
 fn push_policies(text: &mut String, config: &Config, route: usize) {
     let policies = &config.routes[route].policies;
     if !policies.is_empty() {
@@ -121,8 +121,7 @@ fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>,
     let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
 }
 
-/// Describes the properties of a route that decide its rank among all routes: host, path and number of
-/// conditions.
+/// Describes why a route comes before or after other routes: its host, its path and its number of conditions.
 fn rank(matching: &RouteMatch) -> String {
     let host = match &matching.host {
         HostMatch::Any => "any host".to_owned(),

@@ -1,5 +1,4 @@
-//! Runs a gateway as a service: reads a config file, listens, reloads, drains, and reports status and
-//! metrics.
+//! Runs a gateway as a service with a config file, reloads, graceful shutdown, status and metrics.
 //!
 //! [`Daemon`] is the service that `thruway serve` runs. A program can also embed the service, with a config
 //! file or with a [`Config`] that the program builds:
@@ -16,7 +15,7 @@
 //!     .route(Route::handler(everything, || Response::text("hello\n")));
 //! let daemon = Daemon::from_config(config)?;
 //! println!("listening on {}", daemon.listeners()[0].address);
-//! daemon.drain(); // A service calls `daemon.run()` instead, and drains at SIGTERM.
+//! daemon.drain(); // A service calls `daemon.run()` instead, which runs until SIGTERM.
 //! daemon.join();
 //! # Ok(())
 //! # }

@@ -5,7 +5,7 @@ use std::thread;
 
 use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
-use crate::access_log::{LiveLog, Wanted};
+use crate::access_log::{LiveLog, LogChange};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
 use crate::routes::{self, Parts};
@@ -15,10 +15,10 @@ use crate::tls::TlsManager;
 
 /// The running config, and the components that a reload changes.
 pub(crate) struct Reloader {
-    /// The source from which a reload reads the config. `None` if the embedding program built the config.
+    /// Source of the config at a reload. `None` if the embedding program built the config.
     pub(crate) source: Option<ConfigSource>,
-    /// The config with which the server started. A reload cannot change some keys of this config, such as
-    /// `workers`.
+    /// The config with which the server started. For some keys, such as `workers`, the values in this config
+    /// stay in effect after a reload.
     pub(crate) started: Config,
     pub(crate) server: LiveServer,
     pub(crate) log: LiveLog,
@@ -55,8 +55,8 @@ impl SharedReloader {
         });
     }
 
-    /// Reads the config again, replaces the running config, and logs the outcome. Waits for the lookups of
-    /// server names in new upstreams.
+    /// Reads the config again, replaces the running config, and logs the outcome. Waits until the server
+    /// names in new upstreams have been looked up.
     pub(crate) fn reload(&self) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             let config = reloader.source()?.load()?;
@@ -64,8 +64,8 @@ impl SharedReloader {
         })
     }
 
-    /// Replaces the running config with `config`, and logs the outcome. Waits for lookups of server names,
-    /// as [`reload`](Self::reload) does.
+    /// Replaces the running config with `config`, and logs the outcome. Waits as [`reload`](Self::reload)
+    /// does.
     pub(crate) fn reload_with(&self, config: Config) -> Result<(), Failure> {
         self.log_outcome(|reloader| {
             check_references(&config)?;
@@ -97,7 +97,7 @@ impl Reloader {
     }
 
     fn replace(&mut self, mut config: Config) -> Result<(), Failure> {
-        self.tls_manager.kept_in(&mut config);
+        self.tls_manager.reuse_acceptors(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);
         let log = self.log.open(&config)?;
@@ -107,9 +107,9 @@ impl Reloader {
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
-        // Replaces the listeners before the routes. A listener responds 421 to a request for a host of
-        // another listener with different rules for client certificates. The new listeners must check this
-        // before a new route can answer such a request.
+        // Replaces the listeners before the routes, because listeners enforce the rules for client
+        // certificates: a listener responds 421 to a request for a host of another listener with different
+        // rules. In the other order, a new route could respond to such a request.
         self.server.replace(config.server.clone(), listeners);
         self.server.replace_handler(routes);
         self.server.set_connections_max(config.connections_max);
@@ -121,8 +121,9 @@ impl Reloader {
         }
         Ok(())
     }
-    /// Starts, replaces or stops the access log. Informs the workers only if logging starts or stops.
-    fn write_to(&mut self, log: Wanted) {
+    /// Starts, replaces or stops the access log. The workers need a new recorder only if logging starts or
+    /// stops.
+    fn write_to(&mut self, log: LogChange) {
         let log = self.log.replace(log);
         if log.is_some() != self.is_logged {
             self.is_logged = log.is_some();

@@ -15,8 +15,8 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 
-/// Components of handlers, with their connections, sessions and counters. A reload keeps a component if its
-/// config has not changed.
+/// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
+/// its connections and sessions if its config has not changed.
 #[derive(Default)]
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
@@ -32,7 +32,7 @@ pub(crate) struct Parts {
     meters: BTreeMap<String, Arc<RouteMeter>>,
     /// Mirrors, by route.
     mirrors: BTreeMap<String, Arc<Mirror>>,
-    /// New upstreams that are not started yet. Each has the upstream that it replaces, or `None`.
+    /// New upstreams that are not started yet, each with the upstream that it replaces, if any.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
 
@@ -57,9 +57,10 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
 }
 
-/// Returns the guards of `route`. Each policy of the route is a guard. A route that does not forward
-/// requests is also a guard, because it may hide a path of an upstream from clients. Requests with a
-/// different spelling of this path must not reach the upstream.
+/// Returns the guards of `route`, which requests with ambiguous paths must not bypass. Each policy of the
+/// route is a guard. A route that does not forward requests is also a guard: the operator may use the route
+/// to block a path of an upstream, so a request with another encoding of this path must not reach the
+/// upstream.
 fn guards_of(route: &Route) -> Vec<String> {
     let is_terminal = match route.action {
         Action::Forward(_) => false,
@@ -128,8 +129,8 @@ impl Parts {
         self.upstreams.values().map(|(_, upstream)| upstream)
     }
 
-    /// Copies the admin state of each server from the server with the same address in `before`. Otherwise,
-    /// a reload would enable disabled servers.
+    /// Copies the admin state of each server from the server with the same address in `before`. Without this
+    /// copy, a reload would enable disabled servers.
     pub(crate) fn keep_admin_states_of(&self, before: &Self) {
         for (name, (_, upstream)) in &self.upstreams {
             if let Some((_, before)) = before.upstreams.get(name) {
@@ -153,8 +154,8 @@ impl Parts {
         self.mirrors.get(&route.matching.to_string())
     }
 
-    /// Returns the policies of `route` in their order. Each policy has the number of requests to this route
-    /// that the policy refused.
+    /// Returns the policies of `route` in their order. The number next to a policy is the number of requests
+    /// to this route that the policy refused.
     pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
         let name = route.matching.to_string();
         let count = |policy: &String| {
@@ -173,7 +174,10 @@ impl Parts {
     }
 
     /// Builds the handler of `route`. `meter` counts the requests of the route. If `is_recorded` is `true`,
-    /// the handler adds data for the access log. The error is a message for the operator.
+    /// the handler adds data for the access log.
+    ///
+    /// # Errors
+    /// Returns a message for the operator.
     fn handler(
         &mut self,
         config: &Config,
@@ -250,7 +254,7 @@ impl Parts {
     fn mirror(&self, config: &Config, action: &ForwardAction, mirror: &MirrorAction) -> Mirror {
         let mut forward = forward_config(config, &mirror.upstream, action);
         for name in &mirror.removed {
-            // `withhold` cannot fail, because the check of the config included the names.
+            // `withhold` cannot fail, because the check of the config has validated the names.
             let _ = forward.rewrite.request.withhold(name);
         }
         Mirror::new(self.upstreams[&mirror.upstream].1.clone(), forward, mirror.config)
@@ -325,8 +329,9 @@ fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> Forwar
 
 /// Returns `true` if the compression of `route` depends on the listener.
 fn depends_on_listener(config: &Config, route: &Route) -> bool {
-    let is_said = |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
-    !route.is_compression_own && config.listeners.iter().any(is_said)
+    let sets_compression =
+        |listener: &ListenerConfig| listener.compression != ListenerCompression::AsElsewhere;
+    !route.is_compression_own && config.listeners.iter().any(sets_compression)
 }
 
 /// Returns `true` if responses of `route` may be compressed on at least one listener.
@@ -355,8 +360,8 @@ fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dy
     }
 }
 
-/// Returns the hosts for which the MCP endpoint of a route accepts requests. The operator trusts a host by
-/// naming it in the route.
+/// Returns the hosts for which the MCP endpoint of a route accepts requests. The endpoint trusts a host if
+/// the route names exactly this host.
 fn hosts(matching: &RouteMatch) -> Vec<String> {
     match &matching.host {
         HostMatch::Exact(host) => vec![host.clone()],

@@ -25,7 +25,7 @@ pub(crate) struct TlsManager {
 }
 
 /// A certificate that a listener sends to its clients.
-pub(crate) struct Shown {
+pub(crate) struct ListenerCertificate {
     pub(crate) listener: ListenAddr,
     pub(crate) certificate: ServedCertificate,
 }
@@ -47,9 +47,9 @@ struct CurrentTls {
 }
 
 impl TlsManager {
-    /// For each listener of `config` with the same TLS settings as before, reuses the current TLS acceptor,
-    /// so that clients can resume sessions.
-    pub(crate) fn kept_in(&self, config: &mut Config) {
+    /// Puts the current TLS acceptor into each listener of `config` whose TLS settings have not changed, so
+    /// that clients can resume sessions.
+    pub(crate) fn reuse_acceptors(&self, config: &mut Config) {
         let current = self.lock();
         for listener in &mut config.listeners {
             let Some(tls) = &mut listener.tls else { continue };
@@ -62,8 +62,8 @@ impl TlsManager {
         }
     }
 
-    /// From now on, watches the certificate files of `config` and `parts`, orders the ACME certificates of
-    /// `config`, and fetches its OCSP responses.
+    /// Switches to `config` and `parts`: watches their certificate files, orders their ACME certificates, and
+    /// fetches their OCSP responses.
     pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
         let acceptors = config
             .listeners
@@ -87,20 +87,20 @@ impl TlsManager {
     }
 
     /// Returns the certificates that listeners send to clients.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub(crate) fn listener_certificates(&self) -> Vec<ListenerCertificate> {
         let current = self.lock();
         let of_listener = |(address, acceptor): &(ListenAddr, Arc<TlsAcceptor>)| {
             let listener = address.clone();
             acceptor
                 .served()
                 .into_iter()
-                .map(move |certificate| Shown { listener: listener.clone(), certificate })
+                .map(move |certificate| ListenerCertificate { listener: listener.clone(), certificate })
         };
         current.acceptors.iter().flat_map(of_listener).collect()
     }
 
     /// Returns the state of the ACME certificates.
-    pub(crate) fn ordered(&self) -> Vec<CertificateStatus> {
+    pub(crate) fn acme_statuses(&self) -> Vec<CertificateStatus> {
         self.acme.statuses()
     }
 
@@ -118,7 +118,7 @@ impl TlsManager {
     }
 
     /// Returns the state of the fetched OCSP responses.
-    pub(crate) fn stapled(&self) -> Vec<StapleStatus> {
+    pub(crate) fn ocsp_statuses(&self) -> Vec<StapleStatus> {
         self.stapler.statuses()
     }
 
@@ -128,7 +128,7 @@ impl TlsManager {
 }
 
 impl CurrentTls {
-    /// Reads changed certificate files again. If a file is unusable, the previous certificates stay in use.
+    /// Reads changed certificate files again. If a file cannot be used, keeps the previous certificates.
     fn refresh(&mut self) {
         let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
         let outcomes = of_acceptors.chain(self.connectors.iter().map(|connector| connector.refresh()));
@@ -194,7 +194,7 @@ fn rejected(acceptor: &TlsAcceptor) -> Vec<RejectedStaple> {
     served.filter_map(rejected).collect()
 }
 
-/// Stops the acceptor from sending invalid OCSP responses, and returns their errors.
+/// Makes the acceptor send no OCSP responses that are invalid, and returns their errors.
 fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     let rejected = rejected(acceptor);
     let (responses, errors): (Vec<_>, Vec<_>) =

@@ -9,7 +9,7 @@ use thruway_server::{Request, Response, StatusCode, Version};
 use super::exposition::{Exposition, Kind, MetricFamily};
 use super::state::ServiceState;
 use crate::running_state::RunningConfig;
-use crate::tls::{Shown, TlsManager};
+use crate::tls::{ListenerCertificate, TlsManager};
 
 pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
@@ -36,17 +36,23 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let uptime = Clock::system().now_exact().saturating_sub(admin.started);
     let loads = admin.server.loads();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
-    exposition.family("thruway_build_info", Kind::Gauge, "Always 1.").sample(&version, 1);
     exposition
-        .family("process_uptime_seconds", Kind::Gauge, "Time since the start.")
+        .family("thruway_build_info", Kind::Gauge, "Version of Thruway, in the label. The value is always 1.")
+        .sample(&version, 1);
+    exposition
+        .family("process_uptime_seconds", Kind::Gauge, "Time since the process started.")
         .sample(&[], uptime.as_secs_f64());
     exposition
         .family("thruway_client_connections", Kind::Gauge, "Open client connections.")
         .sample(&[], loads.iter().map(|load| load.connections).sum::<usize>());
     exposition
-        .family("thruway_client_connections_total", Kind::Counter, "Client connections since the start.")
+        .family(
+            "thruway_client_connections_total",
+            Kind::Counter,
+            "Accepted client connections since the process started.",
+        )
         .sample(&[], loads.iter().map(|load| load.connections_total).sum::<u64>());
-    let help = "Client errors since the start: request bodies that were incomplete, malformed or too \
+    let help = "Client errors since the process started: request bodies that were incomplete, malformed or too \
                 slow, and connections without a valid PROXY header.";
     exposition
         .family("thruway_client_errors_total", Kind::Counter, help)
@@ -83,8 +89,8 @@ fn protocol_version(version: Version) -> &'static str {
     }
 }
 
-/// Label of the sample that counts all further requests if a route or server has too many different
-/// attributes.
+/// Label of an additional sample of a route or server. The sample counts requests with further attributes,
+/// after the number of samples has reached its maximum.
 const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
 
 /// The labels for a response status.
@@ -193,12 +199,12 @@ fn write_upstreams(exposition: &mut Exposition, running: &RunningConfig) {
     }
     write_waiting_times(exposition, running);
     write_response_times(exposition, running);
-    let help = "Idle connections.";
+    let help = "Idle connections to servers.";
     let mut idle = exposition.family("thruway_upstream_idle_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
         idle.sample(&[("upstream", upstream.name())], upstream.idle_connections());
     }
-    let help = "Open connections, except connections for health checks.";
+    let help = "Open connections to servers, except connections for health checks.";
     let mut open = exposition.family("thruway_upstream_connections", Kind::Gauge, help);
     for upstream in &running.upstreams {
         open.sample(&[("upstream", upstream.name())], upstream.open_connections());
@@ -279,14 +285,19 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
             );
         },
     );
-    write("thruway_server_requests_in_flight", Kind::Gauge, "Requests in progress.", &|server, family| {
-        family.sample(&server.labels(), server.status.in_flight);
-    });
-    let help = "Requests on a new connection.";
+    write(
+        "thruway_server_requests_in_flight",
+        Kind::Gauge,
+        "Requests in progress on the server.",
+        &|server, family| {
+            family.sample(&server.labels(), server.status.in_flight);
+        },
+    );
+    let help = "Requests that opened a new connection to the server.";
     write("thruway_server_connections_opened_total", Kind::Counter, help, &|server, family| {
         family.sample(&server.labels(), server.status.connections_opened);
     });
-    let help = "Requests on a reused connection.";
+    let help = "Requests that reused a connection to the server.";
     write("thruway_server_connections_reused_total", Kind::Counter, help, &|server, family| {
         family.sample(&server.labels(), server.status.connections_reused);
     });
@@ -331,12 +342,12 @@ fn write_server_durations(exposition: &mut Exposition, servers: &[Server<'_>]) {
 fn write_certificates(exposition: &mut Exposition, tls_manager: &TlsManager) {
     let help = "Expiry of a certificate, in seconds since 1970.";
     let mut ends = exposition.family("thruway_certificate_not_after_timestamp_seconds", Kind::Gauge, help);
-    for Shown { listener, certificate } in tls_manager.shown() {
+    for ListenerCertificate { listener, certificate } in tls_manager.listener_certificates() {
         let (listener, file) = (listener.to_string(), certificate.path.to_string_lossy());
         let labels = [("listener", &*listener), ("file", &*file)];
         ends.sample(&labels, since_epoch(certificate.contents.validity.not_after));
     }
-    let orders = tls_manager.ordered();
+    let orders = tls_manager.acme_statuses();
     let help = "Number of consecutive failed orders for a certificate.";
     let mut failures = exposition.family("thruway_acme_consecutive_failures", Kind::Gauge, help);
     for order in &orders {
@@ -350,7 +361,7 @@ fn write_certificates(exposition: &mut Exposition, tls_manager: &TlsManager) {
 }
 
 fn write_staples(exposition: &mut Exposition, tls_manager: &TlsManager) {
-    let staples = tls_manager.stapled();
+    let staples = tls_manager.ocsp_statuses();
     let help = "Expiry of the stapled OCSP response, in seconds since 1970.";
     let mut ends = exposition.family("thruway_ocsp_next_update_timestamp_seconds", Kind::Gauge, help);
     for staple in &staples {

@@ -1,8 +1,8 @@
 //! The admin listener. Operators use it to request health, status and metrics, to reload the config, and to
 //! set the admin state of servers.
 //!
-//! The admin listener is a separate server with one worker, so that it responds even while the workers of
-//! the main server are busy or drain.
+//! The admin listener is a separate server with one worker, so that it responds even while the main server is
+//! busy or shuts down.
 
 mod state;
 mod guard;
@@ -80,6 +80,6 @@ async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
 /// file descriptors for clients of the main server.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Drain timeout of the admin listener. The timeout can be short, because all requests except reloads
-/// complete immediately.
+/// Maximum duration of the graceful shutdown of the admin listener. A short time is enough, because all
+/// requests except reloads complete immediately.
 const DRAIN: Duration = Duration::from_secs(1);

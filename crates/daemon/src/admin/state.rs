@@ -38,7 +38,7 @@ impl ServiceState {
         }
     }
 
-    /// Returns the reloader, with which other threads reload the config.
+    /// Returns the reloader, which other threads use to reload the config.
     pub(crate) const fn reloader(&self) -> &SharedReloader {
         &self.reloader
     }
@@ -49,12 +49,12 @@ impl ServiceState {
         self.live.addresses().into_iter().zip(protocols).collect()
     }
 
-    /// Begins to drain the server.
+    /// Begins the graceful shutdown of the server.
     pub(crate) fn drain(&self) {
         self.server.drain(self.live.config().timeouts.drain);
     }
 
-    /// Returns each listener that forwards TCP connections, with its address.
+    /// Returns the address and the forwarder of each listener that forwards TCP connections.
     pub(super) fn tcp_listeners<'r>(
         &self,
         running: &'r RunningConfig,

@@ -13,7 +13,7 @@ use thruway_server::{Request, Response, StatusCode};
 use super::state::ServiceState;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
-use crate::tls::Shown;
+use crate::tls::ListenerCertificate;
 
 #[derive(Serialize)]
 struct Status<'a> {
@@ -28,7 +28,7 @@ struct Status<'a> {
     upstreams: Vec<UpstreamStatus<'a>>,
     /// Absent if no listener has TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    certificates: Vec<ShownJson>,
+    certificates: Vec<CertificateJson>,
     /// Absent if the config has no ACME certificates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     orders: Vec<OrderJson>,
@@ -73,7 +73,7 @@ struct ServerJson {
 
 /// A certificate of a listener.
 #[derive(Serialize)]
-struct ShownJson {
+struct CertificateJson {
     listener: String,
     file: PathBuf,
     names: Vec<String>,
@@ -130,14 +130,19 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         routes: running.routes.iter().map(RouteStatus::of).collect(),
         streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
-        certificates: admin.tls_manager.shown().into_iter().map(ShownJson::from).collect(),
-        orders: admin.tls_manager.ordered().into_iter().map(OrderJson::from).collect(),
-        staples: admin.tls_manager.stapled().into_iter().map(StapleJson::from).collect(),
+        certificates: admin
+            .tls_manager
+            .listener_certificates()
+            .into_iter()
+            .map(CertificateJson::from)
+            .collect(),
+        orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
+        staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
     })
 }
 
-impl From<Shown> for ShownJson {
-    fn from(Shown { listener, certificate }: Shown) -> Self {
+impl From<ListenerCertificate> for CertificateJson {
+    fn from(ListenerCertificate { listener, certificate }: ListenerCertificate) -> Self {
         Self {
             listener: listener.to_string(),
             file: certificate.path,

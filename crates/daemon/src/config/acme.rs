@@ -125,7 +125,8 @@ fn resolve_external_account(resolver: &mut Resolver<'_>, raw: RawExternalAccount
     ExternalAccount { key_id: raw.key_id, key: key.unwrap_or_default() }
 }
 
-/// Adds a certificate for `names` to the ACME orders. Returns the paths of the certificate's files.
+/// Adds a certificate for `names` to the ACME orders. Returns the paths of the files in which the certificate
+/// is stored.
 pub(super) fn resolve_ordered(
     resolver: &mut Resolver<'_>,
     names: &Spanned<Vec<Spanned<String>>>,
@@ -159,7 +160,7 @@ pub(super) fn resolve_ordered(
     Some(files)
 }
 
-/// If the config has ACME certificates with `http-01`, checks that a listener can respond to the
+/// If the config has ACME certificates and uses `http-01`, checks that a listener can respond to the
 /// challenges.
 pub(super) fn check_challenge(
     resolver: &mut Resolver<'_>,
@@ -181,8 +182,8 @@ pub(super) fn validates_by(resolver: &Resolver<'_>, challenge: ChallengeKind) ->
     resolver.acme.as_ref().is_some_and(|wanted| wanted.config.challenge == challenge)
 }
 
-/// Refuses a listener that requires client certificates and must also respond to `tls-alpn-01` challenges.
-/// The challenges would fail, because an ACME server has no client certificate.
+/// Refuses a listener that requires client certificates if it must respond to `tls-alpn-01` challenges. An
+/// ACME server has no client certificate, so the challenges would fail.
 pub(super) fn check_validation(
     resolver: &mut Resolver<'_>,
     clients: &ClientAuthentication,

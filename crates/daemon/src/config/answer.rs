@@ -69,7 +69,7 @@ fn resolve_status(resolver: &mut Resolver<'_>, raw: &Spanned<u16>) -> StatusCode
     }
 }
 
-/// Returns the header line with its line break. If the value is invalid, refuses the value and returns an
+/// Returns the header line with its line break. If the value is invalid, records an error and returns an
 /// empty string.
 pub(in crate::config) fn resolve_field_line(
     resolver: &mut Resolver<'_>,
@@ -85,8 +85,8 @@ pub(in crate::config) fn resolve_field_line(
     }
 }
 
-/// Returns `true` if the header name is valid and the server does not set this header. Otherwise, refuses
-/// the name.
+/// Returns `true` if the header name is valid and the server does not set this header. Otherwise, records an
+/// error.
 fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     let text = name.get_ref();
     if let Err(error) = FieldName::new(text.as_bytes()) {
@@ -101,8 +101,8 @@ fn may_be_set(resolver: &mut Resolver<'_>, name: &Spanned<String>) -> bool {
     false
 }
 
-/// Returns a copy of `text` that stays in memory until the process ends. Stores equal texts only once, so
-/// that reloads of the same config do not use additional memory.
+/// Returns a copy of `text` that stays in memory until the process ends. Stores each text only once, so that
+/// reloads of the same config need no additional memory.
 fn kept(text: String) -> &'static str {
     static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Replaces `${NAME}` in strings of a config by the value of the environment variable. A key for a number
-//! or boolean may also have such a string as its value.
+//! Replaces `${NAME}` in strings of a config by the value of an environment variable. If a key needs a number
+//! or a boolean, its value may also be such a string.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -30,11 +30,11 @@ enum SubstitutionError {
 /// Replaces the variables in all strings of `table`.
 ///
 /// # Errors
-/// Returns an error for each variable that cannot be replaced.
+/// Returns one error for each variable that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
     table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
-    // Sorts the errors by their position in the file, because `table` is sorted by keys.
+    // `table` is sorted by keys, so this function sorts the errors by their position in the file.
     failures.sort_by_key(|(start, _)| *start);
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
 }
@@ -57,7 +57,7 @@ fn fill_in_value(
             }
             Err(error) => {
                 let failure = match &error {
-                    // Shows the name of the variable even if the value of this key is a secret, because the
+                    // The message shows the name of the variable even if the key is for a secret, because the
                     // name is not secret.
                     SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
                         source.failure_without_values(&span, &error)

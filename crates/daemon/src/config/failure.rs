@@ -32,7 +32,7 @@ pub struct Finding {
 pub enum Severity {
     /// The config cannot be used.
     Error,
-    /// The config can be used, but probably does not do what its author wants.
+    /// The config can be used, but probably has an unwanted effect.
     Warning,
 }
 
@@ -43,8 +43,7 @@ pub(super) struct Source {
     hide: fn(&str) -> String,
     /// The text with stars in place of secrets, computed for the first excerpt.
     shown: OnceLock<String>,
-    /// The values from environment variables. Messages show the names of the variables instead of these
-    /// values.
+    /// Values from environment variables. Messages show the names of the variables instead.
     filled: OnceLock<Filled>,
 }
 
@@ -162,8 +161,8 @@ impl Source {
         self.report(Severity::Error, &message, &span, [])
     }
 
-    /// Returns an error with exactly this `message`. The caller must ensure that `message` contains no
-    /// value of the config.
+    /// Returns an error with exactly this `message`, without masking. The caller must ensure that `message`
+    /// contains no value of the config.
     pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
         self.report(Severity::Error, &message.to_string(), span, [])
     }
@@ -182,9 +181,8 @@ impl Source {
         self.report(Severity::Error, &message, span, [other])
     }
 
-    /// Replaces private values in `message`: values from environment variables, and secrets at the
-    /// positions `spans`. A value from an environment variable becomes the text of the file, such as
-    /// `${NAME}`. Stars replace secrets.
+    /// Replaces private values in `message`. A value from an environment variable becomes the text of the
+    /// file, such as `${NAME}`. A secret at one of the positions `spans` becomes stars.
     fn without_private_values(&self, message: String, spans: &[&Span]) -> String {
         let is_meant = |at: &Span| spans.contains(&at);
         let filled = self.filled.get().into_iter().flat_map(Filled::texts);
@@ -250,11 +248,11 @@ impl Source {
     }
 }
 
-/// Returns `message` with `stand_in` in place of `value`, because the reader must not see `value`.
+/// Returns `message` with `stand_in` in place of `value`, because `value` is private.
 ///
-/// A short value may be a part of any word, so this function replaces a short value only in backquotes.
-/// `is_meant` is `true` if the message is about this value. If such a message quotes only parts of the
-/// value in backquotes, this function also replaces these parts.
+/// A short value may occur in any word by chance, so this function replaces a short value only between
+/// backquotes. `is_meant` is `true` if the message is about `value`. Such a message may also quote parts of
+/// `value` between backquotes. If `value` itself does not occur, this function replaces these parts.
 pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_meant: bool) -> String {
     let value = value.trim();
     if value.is_empty() || value == stand_in {
@@ -276,8 +274,8 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Minimum length of a value that is replaced even without backquotes. A shorter value may be a part of a
-/// word by chance, and is too short to be a secret.
+/// Minimum length of a value that is replaced even without backquotes. A shorter value may occur in a word by
+/// chance, and is too short to be a secret.
 const VALUE_CHARS_MIN: usize = 4;
 
 /// Returns the first line of a TOML string without its quotes.

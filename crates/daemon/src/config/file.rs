@@ -6,7 +6,7 @@ use super::failure::Source;
 use super::own_listeners::refuse_loops;
 use super::{Config, Failure, parse, secrets, whole_file};
 
-/// The config file of a daemon, and settings that replace parts of the file.
+/// The config file of a daemon, and settings that override the file.
 #[derive(Clone, Default, Debug)]
 pub struct ConfigSource {
     file: Option<PathBuf>,

@@ -221,8 +221,8 @@ pub(in crate::config) fn resolve_listeners(
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
-            // With TLS, clients list the protocols that they support, so the server can offer both
-            // versions.
+            // With TLS, each client lists the protocols that it supports (ALPN), so the listener can accept
+            // both versions.
             None if tls.is_some() && !is_without_http2 => Http2::Too,
             None => Http2::No,
         };
@@ -275,7 +275,7 @@ pub(in crate::config) fn resolve_listeners(
     listeners
 }
 
-/// Refuses redirects to `https` if no listener serves the routes, or if every listener only redirects.
+/// Refuses redirects to `https` if no listener serves the routes, or if all listeners redirect.
 pub(in crate::config) fn check_redirects(
     resolver: &mut Resolver<'_>,
     listeners: &[ListenerConfig],
@@ -341,8 +341,8 @@ fn resolve_tcp_name(
     (name, raw.into_inner())
 }
 
-/// Refuses an upstream for TCP connections if the upstream has settings for HTTP requests: hash keys of
-/// requests, TLS or sticky cookies.
+/// Refuses an upstream for TCP connections if it has settings that apply only to HTTP requests: a hash of a
+/// request property, TLS or sticky cookies.
 fn check_tcp(resolver: &mut Resolver<'_>, upstream: &UpstreamConfig, span: &Span) {
     let name = &upstream.name;
     let by_address = [None, Some(&HashBy::ClientAddress)];

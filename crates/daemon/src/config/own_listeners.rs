@@ -1,5 +1,5 @@
-//! Finds upstreams that lead back to a listener of the same config. With such an upstream, requests could
-//! loop forever.
+//! Finds upstreams whose servers are listeners of the same config. With such an upstream, requests could loop
+//! forever.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use super::forward::{ForwardAction, ForwardTo};
 use super::usage::{forwards_to, goes_to, uses};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
-/// Refuses upstreams that would send every request or TCP stream back to the same route or listener. The
+/// Refuses an upstream if every request or TCP stream for it would return to the same route or listener. The
 /// result depends only on the config, because this function looks up no names.
 pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
@@ -55,8 +55,8 @@ pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]
     warnings
 }
 
-/// Returns `true` if `listener` would forward requests or TCP connections for `upstream` to `upstream`
-/// again.
+/// Returns `true` if `listener` would forward requests or TCP connections that come from `upstream` to
+/// `upstream` again.
 fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);
@@ -86,12 +86,12 @@ fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
         && rewrite.request.is_empty()
 }
 
-/// Returns `true` if a connection to `server` always reaches `listener`, whichever machine runs the config.
+/// Returns `true` if a connection to `server` reaches `listener` on every machine that may run the config.
 fn is_same(server: &ServerAddr, listener: &ListenAddr) -> bool {
     leads_to(server, listener, |ip| ip.is_loopback() || ip.is_unspecified())
 }
 
-/// Returns `true` if a connection to `server` reaches `listener` when this machine runs the config.
+/// Returns `true` if a connection to `server` reaches `listener` when this config runs on this machine.
 fn is_here(server: &ServerAddr, listener: &ListenAddr) -> bool {
     leads_to(server, listener, is_of_this_machine)
 }

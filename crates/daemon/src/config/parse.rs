@@ -19,7 +19,7 @@ pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
 }
 
 /// Parses a table. Values from environment variables are strings. If a key needs a number or boolean, this
-/// function converts the value and parses the table again.
+/// function converts the string and parses the table again.
 fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Raw, Failure> {
     loop {
         let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
@@ -64,8 +64,8 @@ fn hint_about_type(message: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the message without the wrong value. The value may be a secret if it is hidden, or if it is a
-/// string in the wrong place. The excerpt shows the line of the value.
+/// Returns the message without the wrong value. The value may be a secret if it is masked in the excerpt, or
+/// if it is a string at a key for another type. The excerpt shows the line of the value.
 fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     if is_hidden
         && let Some((found, expected)) = message.split_once(", expected ")
@@ -83,7 +83,7 @@ fn without_value(message: &str, is_hidden: bool) -> Cow<'_, str> {
     }
 }
 
-/// Replaces the names of Rust types in `message` by names of TOML types, which authors of configs know.
+/// Replaces the names of Rust types in `message` by the names of TOML types.
 fn without_types(message: &str) -> Cow<'_, str> {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.into() };
     let found = found.replace("invalid type: map", "invalid type: table");
@@ -91,7 +91,7 @@ fn without_types(message: &str) -> Cow<'_, str> {
     format!("{found}, expected {}", in_words_of_toml(expected)).into()
 }
 
-/// Returns a description of the type that serde expected, for authors of configs.
+/// Returns a description of the type that serde expected, in terms of TOML.
 fn in_words_of_toml(expected: &str) -> &str {
     let is_struct = ["struct ", "a map", "map"].iter().any(|start| expected.starts_with(start));
     match expected {
@@ -177,6 +177,6 @@ const RENAMED_KEYS: [(&str, &str); 19] = [
 /// Hint for an environment variable with a value of the wrong type.
 const FILLED_HINT: &str = "the value comes from an environment variable: set the variable to a number without a unit, `true` or `false`";
 
-/// Minimum similarity of a suggested name. The minimum allows one missing, additional or wrong letter in a
+/// Minimum similarity of a suggested name. This value accepts one missing, additional or wrong letter in a
 /// short name.
 const LIKENESS_MIN: f64 = 0.8;

@@ -68,7 +68,7 @@ impl<'s> Reference<'s> {
         }
     }
 
-    /// Returns the schema to which the `$ref` of `schema` refers, if `schema` has a `$ref`.
+    /// If `schema` has a `$ref`, returns the schema to which it refers.
     fn target(&self, schema: &Value) -> Option<&'s Value> {
         self.root.pointer(schema["$ref"].as_str()?.strip_prefix('#')?)
     }

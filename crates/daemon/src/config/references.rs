@@ -1,5 +1,4 @@
-//! Checks the names and addresses in a config that was built in code. Another function checks the names in
-//! a config file.
+//! Checks the names and addresses in a config that was built in code. Other modules check config files.
 
 use std::collections::BTreeSet;
 

@@ -12,8 +12,8 @@ use super::failure::Source;
 use super::values::{Period, Spanned};
 use super::{Failure, Span};
 
-/// Resolves the sections of a config file. Replaces invalid values by placeholders, so that the checks
-/// continue and find all errors.
+/// Converts the sections of a config file to settings. After an invalid value, continues with a placeholder,
+/// so that the checks find all errors.
 pub(super) struct Resolver<'s> {
     pub(super) source: &'s Source,
     pub(super) failures: Vec<Failure>,
@@ -44,7 +44,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses an empty list. An absent list is valid, because the key has a default.
+    /// Refuses an empty list. A missing list is valid, because the key has a default.
     pub(super) fn refuse_empty<T>(&mut self, list: &Spanned<Vec<T>>, message: &str, hint: &str) {
         if list.get_ref().is_empty() {
             self.refuse_with(list, message, hint);
@@ -104,7 +104,7 @@ pub(super) fn resolve_all_relative_to_config(
     paths.get_ref().iter().map(|path| resolver.relative_to_config(path)).collect()
 }
 
-/// Refuses the key `raw` in a route without `split` and `upstream`, because the key applies only to
+/// Refuses the key `raw` in a route with neither `split` nor `upstream`, because the key applies only to
 /// forwarded requests.
 pub(super) fn refuse_without_upstream<T>(resolver: &mut Resolver<'_>, raw: Option<&Spanned<T>>) {
     if let Some(raw) = raw {

@@ -230,8 +230,8 @@ fn resolve_route(
     })
 }
 
-/// Refuses changes to a request header that a policy of the same route sets. Otherwise, the upstream would
-/// not get the value that the policy sets.
+/// Refuses a rewrite of a request header that a policy of the same route sets. Otherwise, the rewrite would
+/// replace the value of the policy.
 fn check_policy_headers(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &ResolvedPolicies) {
     let Some(rewrite) = &raw.rewrite else { return };
     let fields = &rewrite.get_ref().request;
@@ -285,8 +285,8 @@ fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
     raw.into_inner()
 }
 
-/// Checks that `path` is normalized. Otherwise, no path of a request could match. `path` is `raw`, or a
-/// pattern with `_` in place of `{`, `}` and `*`.
+/// Checks that `path` is normalized. A path that is not normalized would match no request. `path` is `raw`,
+/// or a pattern with `_` in place of `{`, `}` and `*`.
 fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str) {
     match normalized_path(path) {
         Err(error) => resolver.refuse(raw, error),

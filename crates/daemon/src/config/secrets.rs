@@ -13,8 +13,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Span;
 
-/// Returns `text` with stars in place of secrets and of values that may be secret. All bytes keep their
-/// positions.
+/// Returns `text` with stars in place of secrets and of values that may be secrets. The positions of all
+/// other bytes stay the same.
 pub(super) fn hidden(text: &str) -> String {
     let root = SchemaNode { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
@@ -76,8 +76,8 @@ fn is_leaf(value: &Value<'_>) -> bool {
     !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
 }
 
-/// Finds the text to mask in a file that is not valid TOML. Section names, and lines that cannot contain a
-/// secret, stay visible.
+/// Finds the text to mask in a file that is not valid TOML. Does not mask section names and lines that cannot
+/// contain a secret.
 fn hide_in_lines(text: &str, root: SchemaNode<'_>, spans: &mut Vec<Span>) {
     let (mut section, mut start) = (Some(root), 0);
     for line in text.split_inclusive('\n') {
@@ -146,8 +146,8 @@ impl<'s> SchemaNode<'s> {
         !self.is_secret() && !self.takes_tables() && self.of_items().is_none_or(Self::is_harmless)
     }
 
-    /// Returns `true` if this table has keys for secrets. An unknown key of such a table may also hold a
-    /// secret.
+    /// Returns `true` if this table has keys for secrets. The value of an unknown key in such a table may
+    /// also be a secret.
     fn holds_secrets(self) -> bool {
         let is_secret = |schema| Self { schema, ..self }.is_secret();
         let properties = |place: &Self| {

@@ -139,8 +139,8 @@ pub(crate) type Upstreams = BTreeMap<String, UpstreamConfig>;
 /// Policies by their names.
 pub(crate) type Policies = BTreeMap<String, PolicyConfig>;
 
-/// A fixed response. Thruway never frees its memory, so that workers can share the response without copies
-/// and reference counts.
+/// A fixed response. Its memory is never freed, so workers can share the response without copies and
+/// reference counts.
 #[derive(Clone)]
 pub(crate) struct FixedAnswer {
     pub(crate) status: StatusCode,
@@ -191,9 +191,9 @@ impl Config {
     /// TLS, apply to each of `addresses`.
     ///
     /// # Errors
-    /// Returns an error if an address is invalid, or if the config has several listeners and one of them
-    /// has settings. In this case, it is unclear which address gets the settings. An address without the
-    /// settings could serve plain HTTP instead of HTTPS.
+    /// Returns an error if an address is invalid, or if the config has several listeners and one of them has
+    /// settings. In the second case, it is unclear which of `addresses` get the settings. An address without
+    /// the settings could serve plain HTTP instead of HTTPS.
     pub(crate) fn listen_at(&mut self, addresses: &[String]) -> Result<(), Failure> {
         let addresses = parse_listeners(addresses)?;
         let listener = match &self.listeners[..] {
@@ -212,7 +212,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the keys that differ between `self` and `other`, and that take effect only after a restart.
+    /// Returns the keys that take effect only after a restart, if their values differ between `self` and
+    /// `other`.
     pub(crate) fn fixed_changes(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers != other.workers),
@@ -278,8 +279,8 @@ impl Config {
     }
 }
 
-/// Returns `true` if one of `listeners` has this `address`. Addresses with port 0 never conflict, because
-/// the system chooses a different port for each listener.
+/// Returns `true` if one of `listeners` has this `address`. Addresses with port 0 never conflict, because the
+/// system chooses another port for each listener.
 pub(super) fn is_listed<'a>(
     listeners: impl IntoIterator<Item = &'a ListenAddr>,
     address: &ListenAddr,
@@ -361,8 +362,8 @@ impl ListenerConfig {
 }
 
 impl ListenerTlsConfig {
-    /// Returns the TLS acceptors of `all` with rules for client certificates that differ from the rules of
-    /// this listener.
+    /// Returns the TLS acceptors of those listeners in `all` that have other rules for client certificates
+    /// than this listener.
     fn others(&self, all: &[ListenerConfig]) -> Vec<Arc<TlsAcceptor>> {
         let demands = |acceptor: &TlsAcceptor| acceptor.config().client_authentication.clone();
         let own = demands(&self.acceptor);

@@ -263,8 +263,8 @@ fn resolve_client_authentication(
     }
 }
 
-/// Returns the files of a listener's certificate. If this is an ACME certificate, adds the path of the
-/// chain file to `awaited`, and the host names to `awaited_names`.
+/// Returns the files of a listener's certificate. For an ACME certificate, also adds the path of the chain
+/// file to `awaited`, and the host names to `awaited_names`.
 fn resolve_listener_certificate(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawListenerCertificate>,

@@ -13,8 +13,8 @@ use crate::config::values::{Span, Spanned};
 use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
 /// Returns warnings about unused upstreams and policies, redirects to ports without TLS, and shared sticky
-/// cookies. An unused upstream or policy is not an error, because the operator may need the upstream or
-/// policy later. The operator gets a warning, because a misspelled name may be the cause.
+/// cookies. An unused upstream or policy is not an error, because the operator may use it later. But a
+/// misspelled name may also be the cause.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     let has_upstream = |name: &str| {
         config.listeners.iter().any(|listener| forwards_to(listener, name))
@@ -35,8 +35,8 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
     warnings.chain(shared_sticky_cookies(config)).collect()
 }
 
-/// Returns warnings about upstreams for the same host that have sticky cookies with the same name. Each of
-/// these upstreams would replace the cookie of the other upstream.
+/// Returns a warning if two upstreams for the same host have sticky cookies with the same name. Each upstream
+/// would replace the cookie of the other upstream.
 fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
         let cookie = &upstream.sticky.as_ref()?.cookie;
@@ -153,8 +153,9 @@ impl AboutRequests {
     }
 }
 
-/// Refuses HTTP keys of upstreams that get only TCP connections. Call this only if the config has no other
-/// errors, because `routes` does not contain invalid routes.
+/// Refuses HTTP keys in upstreams that get only TCP connections. Call this function only if the config has no
+/// other errors: `routes` contains only valid routes, so an upstream might get HTTP requests from an invalid
+/// route.
 pub(in crate::config) fn check_usage(
     resolver: &mut Resolver<'_>,
     said: Vec<AboutRequests>,

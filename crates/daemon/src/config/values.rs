@@ -1,5 +1,5 @@
-//! Types for values of a config file: values with positions, durations, strings in place of tables, and
-//! strings from environment variables.
+//! Types for values of a config file: values with positions, durations, tables with a string as a short form,
+//! and strings from environment variables.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -160,7 +160,7 @@ impl JsonSchema for Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
-            // Prints full hours in hours, because `humantime` would print 24 hours as a day.
+            // Prints full hours in hours. `humantime` would print 24 hours as a day.
             seconds @ 3600.. if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
             _ => humantime::format_duration(self.0).fmt(f),
         }

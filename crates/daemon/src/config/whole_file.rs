@@ -214,8 +214,7 @@ fn leave_out_null(schema: &mut Schema) {
     }
 }
 
-/// Allows a string in place of a number or boolean, because the value may come from an environment
-/// variable.
+/// Allows a string in place of a number or boolean, because an environment variable may contain the value.
 fn allow_variables(schema: &mut Schema) {
     let Some(kind) = schema.get("type").and_then(|kind| kind.as_str()).map(str::to_owned) else { return };
     if matches!(kind.as_str(), "boolean" | "integer" | "number") && schema.get("const").is_none() {

@@ -129,8 +129,8 @@ fn resolve_each(
     }
 }
 
-/// If no listener asks for client certificates, refuses policies that require a client certificate. No
-/// client could pass such a policy.
+/// Refuses policies that require a client certificate if no listener asks for client certificates. No client
+/// could meet such a policy.
 pub(in crate::config) fn check_certificates(
     resolver: &mut Resolver<'_>,
     asking: Vec<(String, Span)>,

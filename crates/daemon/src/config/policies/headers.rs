@@ -1,4 +1,4 @@
-//! Checks header names, realms and file paths in the keys of several policies.
+//! Checks header names, realms and file paths, for the keys of several policies.
 
 use std::path::PathBuf;
 
@@ -61,6 +61,6 @@ fn is_framing(name: &str) -> bool {
     FRAMING.iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
-/// Headers that frame a message or select its destination. Policies cannot use these headers.
+/// Headers of the message framing or of the destination. Policies cannot use these headers.
 const FRAMING: [&str; 8] =
     ["Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"];

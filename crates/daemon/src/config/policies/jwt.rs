@@ -172,7 +172,7 @@ fn resolve_token_types(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<St
     );
     for name in raw.get_ref() {
         let text = name.get_ref();
-        // Media types consist of these characters (RFC 6838 §4.2).
+        // Only these characters are allowed in media types (RFC 6838 §4.2).
         let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&byte));
         if text.is_empty() || !is_name {
             resolver.refuse_with(name, "this is not a valid token type", "possible: `at+jwt`, `JWT`, …");

@@ -115,8 +115,8 @@ pub(in crate::config) fn resolve_api_keys(
     Some(ApiKeysConfig { place, keys, user_field })
 }
 
-/// Returns names with their password hashes or key digests, from the config and from a file. The hint of an
-/// error begins with `command`, a shell command that prints a valid hash or digest.
+/// Returns names with their password hashes or key digests, from the config and from a file. `command` is a
+/// shell command that prints a valid hash or digest. The hint of an error begins with it.
 fn resolve_names<T: FromStr<Err: fmt::Display>>(
     resolver: &mut Resolver<'_>,
     raw: BTreeMap<Spanned<String>, Spanned<String>>,

@@ -509,10 +509,11 @@ fn has_no_weight(raw: &Spanned<TextOrTable<RawServer>>) -> bool {
     raw.get_ref().0.weight.as_ref().is_some_and(|weight| *weight.get_ref() == 0)
 }
 
-/// Maximum of `replay_bytes_max`: 16 MiB. A gateway may have to keep this much of each upload in memory.
+/// Maximum of `replay_bytes_max`: 16 MiB. The gateway may keep this number of bytes in memory for each
+/// request in flight.
 const REPLAY_BYTES_MAX: usize = 16 << 20;
 
-/// Returns the limits and timeouts for requests to the servers. Takes the values out of `raw`.
+/// Takes the limits and timeouts for requests to the servers out of `raw`, and returns them.
 pub(in crate::config) fn resolve_exchange(
     resolver: &mut Resolver<'_>,
     raw: &mut RawUpstream,
