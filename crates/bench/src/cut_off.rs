@@ -1,6 +1,6 @@
-//! Evaluates the requests that are still in progress when a closed loop ends: the loop cuts these requests
-//! off. If a server stalls one second before the end, the completed requests do not show the stall, because
-//! the server answered these requests earlier. Only the few requests without a response show the stall.
+//! Evaluates the requests that are still in progress when a closed loop ends. The load generator cuts these
+//! requests off. If a server stalls one second before the end, the completed requests do not show the stall,
+//! because the server answered them before the stall. Only the few requests without a response show it.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(crate) struct CutOff {
 }
 
 impl CutOff {
-    /// Evaluates the requests that were cut off. Returns `None` if these requests increase neither the 99th
-    /// percentile nor the longest time by more than 5 %.
+    /// Evaluates the requests that were cut off. Returns `None` if these requests change the 99th percentile
+    /// and the longest time by at most 5 %.
     pub(crate) fn of(record: &Record) -> Option<Self> {
         let answered = &record.service;
         let usual = answered.percentile(99.0);

@@ -70,8 +70,8 @@ kinds! {
     Surplus "bytes after a response"
     /// The response was not complete within the request timeout.
     TimedOut "timed out"
-    /// The request waited behind a request that failed, and the connection was closed because of that
-    /// failure.
+    /// An earlier request on the same connection failed, so the connection was closed before this request was
+    /// complete.
     Abandoned "abandoned after a failed request"
     /// The response is complete, but has an unexpected status.
     WrongStatus "wrong status"

@@ -1,6 +1,6 @@
-//! Detects a server that falls behind in an open loop: later requests wait longer than earlier requests.
-//! Only the growth of response times counts, not their length. A server that always takes one second keeps
-//! up as well as a server that always takes a microsecond.
+//! Detects a server that falls behind in an open loop: later requests wait longer than earlier requests. Only
+//! the growth of response times counts, not their length. A slow server keeps up if its response time stays
+//! the same.
 
 use std::time::Duration;
 

@@ -20,9 +20,9 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// Reads the counters of the server's network namespace. If the process of the server is unknown, reads
-    /// the counters of this process's namespace, but only if the server has a loopback address. Returns
-    /// `None` in all other cases, and for servers without a TCP address.
+    /// Reads the counters of the server's network namespace. If the process of the server is unknown but its
+    /// address is a loopback address, reads the counters of this process's namespace. Returns `None` in all
+    /// other cases, and for servers without a TCP address.
     pub(crate) fn look(server: Option<u32>, addresses: &[UpstreamAddr]) -> Option<Self> {
         let ips: Vec<_> = addresses.iter().filter_map(|address| Some(address.tcp()?.ip())).collect();
         let network = match server {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::record::Interval;
 
-/// Adds up the intervals of all workers in parts of equal length. If there are too many parts, each pair of
-/// neighboring parts is merged.
+/// Adds up the intervals of all workers in parts of equal length. If there are too many parts, merges each
+/// pair of neighboring parts.
 #[derive(Debug)]
 pub struct OverTime {
     length: Duration,

@@ -1,4 +1,4 @@
-//! Searches for the highest request rate that a server can hold. Chooses each rate from the results of the
+//! Searches for the highest request rate that a server can sustain. Chooses each rate from the results of the
 //! previous rates. Other modules generate the load.
 
 use std::fmt::Write as _;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, rate, time};
 use crate::schedule::Pace;
 
-/// A search for the highest request rate that a server holds. The search doubles the rate until the server
-/// fails to hold a rate. Then the search tries the geometric mean of the highest held rate and the lowest
-/// failed rate, until these two rates differ by at most 5 %.
+/// A search for the highest request rate that a server sustains. The search doubles the rate until the server
+/// fails to sustain a rate. Then the search tries the geometric mean of the highest sustained rate and the
+/// lowest failed rate, until these two rates differ by at most 5 %.
 ///
 /// ```
 /// use thruway_bench::ramp::{Search, StepOutcome};
 ///
 /// let mut search = Search::new(100.0);
 /// while let Some(rate) = search.next() {
-///     // A real server is loaded at this rate here. This one holds 1,000 requests per second.
+///     // A real server is loaded at this rate here. This one sustains 1,000 requests per second.
 ///     search.note(if rate <= 1000.0 { StepOutcome::Holds } else { StepOutcome::Fails });
 /// }
 /// assert!(search.highest().is_some_and(|rate| (950.0..=1000.0).contains(&rate)));
@@ -28,8 +28,8 @@ pub struct Search {
     next: f64,
     holds: Option<f64>,
     fails: Option<f64>,
-    /// The result of the first try of the current rate, if that try failed. A rate counts as failed only
-    /// after two failed tries, because any machine may be slow for a moment.
+    /// The result of the first try of the current rate, if that try failed. A rate fails only after two
+    /// failed tries, because any machine may be slow for a moment.
     first_try: Option<StepOutcome>,
     /// `true` if the load generator, not the server, was the bottleneck in at least one of the two tries at
     /// the lowest failed rate.
@@ -39,12 +39,12 @@ pub struct Search {
 /// The outcome of a step, which is a load at one rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepOutcome {
-    /// The server held the rate.
+    /// The server sustained the rate.
     Holds,
     /// The server did not hold the rate.
     Fails,
-    /// The rate was not held, and the load generator was late or was the bottleneck. The step shows nothing
-    /// about the server.
+    /// The rate was not sustained, and the load generator was late or was the bottleneck. The step shows
+    /// nothing about the server.
     GeneratorLimit,
 }
 
@@ -62,11 +62,11 @@ pub struct Ramp {
     pub seed: Option<u64>,
     /// All steps in the order of their execution.
     pub steps: Vec<Step>,
-    /// The highest rate that the server held. Absent if the server held no rate. If `is_generator_limit` is
-    /// `true`, the server may hold a higher rate.
+    /// The highest rate that the server sustained. Absent if the server sustained no rate. If
+    /// `is_generator_limit` is `true`, the server may sustain a higher rate.
     pub highest_requests_per_second: Option<f64>,
     /// `true` if the load generator was the bottleneck at rates above `highest_requests_per_second`. In
-    /// this case, the server may hold a higher rate.
+    /// this case, the server may sustain a higher rate.
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Reasons why the result is less reliable than it seems, as text for the user.
@@ -79,7 +79,7 @@ pub struct Ramp {
 pub struct Step {
     /// Scheduled number of requests per second.
     pub offered_requests_per_second: f64,
-    /// Number of requests per second that were actually due: see [`Report::due_requests_per_second`].
+    /// Number of requests per second in the actual schedule: see [`Report::due_requests_per_second`].
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
     /// Rate of requests with the expected response: see [`Report::achieved_requests_per_second`].
@@ -88,10 +88,10 @@ pub struct Step {
     pub failed: u64,
     /// 99th percentile of the response times in microseconds.
     pub response_p99_us: f64,
-    /// `true` if the server held the rate.
+    /// `true` if the server sustained the rate.
     pub holds: bool,
-    /// `true` if the rate was not held and the load generator was late or was the bottleneck. In this case,
-    /// the step shows nothing about the server.
+    /// `true` if the rate was not sustained and the load generator was late or was the bottleneck. In this
+    /// case, the step shows nothing about the server.
     #[serde(default)]
     pub is_generator_limit: bool,
     /// Share of the measured time in which a thread of the load generator was ready to run but had no CPU
@@ -138,7 +138,7 @@ impl Search {
         };
     }
 
-    /// Returns the highest rate that the server has held so far.
+    /// Returns the highest rate that the server has sustained so far.
     pub const fn highest(&self) -> Option<f64> {
         self.holds
     }
@@ -151,9 +151,9 @@ impl Search {
 }
 
 impl Step {
-    /// Evaluates the report of a load. The server held the rate if it answered at least 99 % of the due
-    /// requests, the report is [clean](Report::is_clean), and the p99 is at most `p99_limit_us`
-    /// microseconds.
+    /// Evaluates the report of a load. The server sustained the rate if it answered at least 99 % of the
+    /// scheduled requests, if the report is [clean](Report::is_clean), and if the p99 is at most
+    /// `p99_limit_us` microseconds.
     pub fn of(report: &Report, p99_limit_us: f64) -> Self {
         let offered_requests_per_second = report.offered_requests_per_second.unwrap_or_default();
         let is_achieved = report.achieved_share().is_some_and(|share| share >= ACHIEVED);
@@ -303,13 +303,13 @@ impl Ramp {
                 "highest rate with a p99 within {limit}: at least {highest} requests/s, where the load \
                  generator was the limit"
             ),
-            (None, false) => format!("no rate was held with a p99 within {limit}"),
+            (None, false) => format!("no rate was sustained with a p99 within {limit}"),
             (None, true) => "no result: the load generator was the limit at each rate".to_owned(),
         }
     }
 }
 
-/// Returns a warning that the server may hold a rate above `highest`, because the load generator was the
+/// Returns a warning that the server may sustain a rate above `highest`, because the load generator was the
 /// bottleneck.
 fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let limited = || steps.iter().filter(|step| step.is_generator_limit);
@@ -318,15 +318,15 @@ fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
     format!(
         "the load generator was the limit, not the server{above}: its threads used up to {busiest:.0} % of \
-         a CPU core, and waited for a core for up to {waiting:.0} % of the time. The server may hold a \
+         a CPU core, and waited for a core for up to {waiting:.0} % of the time. The server may sustain a \
          higher rate. Pin the load generator to separate cores, and use one worker for each core"
     )
 }
 
-/// Maximum ratio of the lowest failed rate to the highest held rate at the end of the search.
+/// Maximum ratio of the lowest failed rate to the highest sustained rate at the end of the search.
 const PRECISION: f64 = 1.05;
 
-/// Minimum share of the due requests that the server must answer to hold a rate.
+/// Minimum share of the scheduled requests that a server must answer to sustain a rate.
 const ACHIEVED: f64 = 0.99;
 
 const RATE_MIN: f64 = 1.0;

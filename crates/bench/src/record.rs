@@ -132,10 +132,10 @@ impl Record {
         })
     }
 
-    /// Returns the rate of requests with the expected response, in requests per second. `window` is the
-    /// time in which requests were scheduled. In an open loop, late responses count too, because their
-    /// requests were due within `window`. If the server falls behind, the result is at most the rate that
-    /// the server can sustain.
+    /// Returns the rate of requests with the expected response, in requests per second. `window` is the time
+    /// in which requests were scheduled. In an open loop, late responses count too, because their requests
+    /// were scheduled within `window`. If the server falls behind, the result is at most the rate that the
+    /// server can sustain.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn achieved_requests_per_second(&self, window: Duration) -> f64 {
         let share_done = self.lateness.as_ref().map_or(1.0, Lateness::share_done);

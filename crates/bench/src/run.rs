@@ -63,7 +63,7 @@ pub struct Outcome {
     /// Time from the last expected response to the end of the load.
     pub silence: Duration,
     /// Duration by which counts are divided to compute rates. In an open loop, this is the time in which
-    /// requests were due, although responses may arrive later.
+    /// requests were scheduled. Responses may arrive later.
     pub window: Duration,
     /// Resource use of each thread of the load generator.
     pub workers: Vec<WorkerUse>,
@@ -157,8 +157,8 @@ impl Load {
         self.run_threads(plans, &intervals, watch)
     }
 
-    /// Loads a server that is a child process. One thread generates the load. MCP messages are lines on the standard input and
-    /// output of the child. Ignores the settings `addresses`, `connections` and `workers`.
+    /// Loads a server that is a child process. One thread generates the load. MCP messages are lines on the
+    /// standard input and output of the child. Ignores the settings `addresses`, `connections` and `workers`.
     /// `connection_options.pipeline` is the number of concurrent requests. In a closed loop, each response
     /// starts the next request.
     ///
@@ -316,8 +316,8 @@ impl Watcher {
             clock: Clock::system(),
             measured_from: begin + load.warm_up,
             over_time: OverTime::new(load.interval()),
-            // A short load may end before the first regular measurement. So the first measurement is made
-            // just before the start.
+            // The first measurement happens just before the start, because a short load may end before the
+            // first regular measurement.
             before: server.as_mut().filter(|_| load.warm_up.is_zero()).and_then(Meter::look),
             server,
             after: None,

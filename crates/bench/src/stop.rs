@@ -47,8 +47,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Returns the budget of the worker with the number `worker`, one of `workers` workers. The measured
-    /// time of the load begins at `measured_from`.
+    /// Returns the budget of one of `workers` workers: the worker with the number `worker`. The measured time
+    /// of the load begins at `measured_from`.
     pub(crate) fn new(limit: Limit, measured_from: Duration, worker: usize, workers: usize) -> Self {
         let (end, requests_left) = match limit {
             Limit::Duration(duration) => (Some(measured_from + duration), u64::MAX),

@@ -43,7 +43,7 @@ impl Comparison {
     /// settings.
     ///
     /// # Errors
-    /// Returns the reason why this baseline cannot show a regression.
+    /// Returns the reason if this baseline cannot show a regression.
     pub fn check_baseline<'a>(
         &self,
         names: impl Iterator<Item = &'a str>,
@@ -67,10 +67,10 @@ impl BaselineError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Failed(_) => "use a baseline without failed requests",
-            Self::OtherCandidates => "use the same URLs: they are the names of the candidates",
+            Self::OtherCandidates => "pass the URLs of the baseline, because a URL identifies a server",
             Self::OtherLoad(_) => "use the settings of the baseline, or another baseline",
             Self::Rounds { .. } => {
-                "use at least four rounds in the baseline and in the new comparison. To detect a smaller regression, use more rounds, such as `--rounds 10`. Each time part of a `bench http` report counts as a round: use a longer duration"
+                "use at least four rounds in the baseline and in the new comparison. To detect a smaller regression, use more rounds, such as `--rounds 10`. A report of `bench http` has one round for each part of its measured time: use a longer duration"
             }
         }
     }
@@ -82,13 +82,13 @@ impl fmt::Display for BaselineError {
             Self::Failed(name) => {
                 write!(f, "requests to `{}` failed in the baseline", name.escape_debug())
             }
-            Self::OtherCandidates => f.write_str("the baseline has no candidate with these names"),
+            Self::OtherCandidates => f.write_str("the baseline has no server with one of these URLs"),
             Self::OtherLoad(differences) => {
                 write!(f, "the baseline has other settings: {}", differences.join(", ").escape_debug())
             }
             Self::Rounds { rounds, known, name } => write!(
                 f,
-                "{rounds} rounds and {known} of `{}` in the baseline are too few to detect a regression",
+                "{rounds} new rounds and {known} rounds of `{}` in the baseline are too few to detect a regression",
                 name.escape_debug()
             ),
         }

@@ -1,4 +1,4 @@
-//! Compares pairs of candidates in every metric and adds warnings about the reliability of the result.
+//! Compares pairs of candidates in every metric, and adds warnings if the result is not reliable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,8 @@ impl Comparison {
     /// Checks that `rounds` new rounds and the rounds of `baseline` are enough to detect a regression.
     ///
     /// # Errors
-    /// Returns the first baseline candidate for which there are too few rounds: its name, and the number of
-    /// its rounds.
+    /// Returns the name and the number of rounds of the first candidate in the baseline that has too few
+    /// rounds.
     pub fn check_round_counts(rounds: usize, baseline: &Self) -> Result<(), (&str, usize)> {
         let counts = baseline.candidates.iter().map(|known| (known.name.as_str(), known.rounds.len()));
         let mut too_few = counts.filter(|(_, known)| !is_enough(rounds, *known));
@@ -183,8 +183,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// Returns `true` if both runs have enough rounds for a verdict. With enough rounds, chance makes one run
-/// better than the other run in all rounds with a probability of at most 5 %.
+/// Returns `true` if both runs have enough rounds for a verdict. With fewer rounds, all values of one run may
+/// be better by pure chance with a probability above 5 %.
 fn is_enough(ours: usize, theirs: usize) -> bool {
     coverage_of_unpaired(ours, theirs) >= CERTAINTY
 }
@@ -203,7 +203,7 @@ fn late_generator(candidate: &Candidate) -> Option<String> {
     let waiting =
         candidate.rounds.iter().filter_map(|sample| sample.generator_waiting_share).fold(0.0, f64::max);
     Some(format!(
-        "the load generator was late or was the bottleneck in {late} of {} rounds of `{}`, which distorts the results: for up to {:.0} % of the time, it was ready to run but had no CPU core. Pin it to separate cores",
+        "the load generator was late or was the bottleneck in {late} of {} rounds of `{}`, so the results are distorted. For up to {:.0} % of the time, it was ready to run but had no CPU core: pin it to separate cores",
         candidate.rounds.len(),
         candidate.name,
         waiting * 100.0

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use thruway_net::Clock;
 
 /// Returns the order of the candidates in each round. The first of every two rounds has a random order, and
-/// the second round has the reverse order (ABBA). With this order, a steady drift affects all candidates
-/// equally.
+/// the second round has the reverse order (ABBA). With this order, a steady change of the machine affects all
+/// candidates equally.
 pub fn order(candidates: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut order: Vec<Vec<usize>> = Vec::new();

@@ -135,7 +135,7 @@ fn late_generator_gives_a_warning_and_no_regression() {
     let paired = Comparison::new(vec![candidate("a", &[100.0; 6]), late("b", 50.0, 2)]);
     for form in [paired.to_text(), paired.to_markdown(), paired.to_html(&[]), paired.to_json()] {
         assert!(form.contains("late or was the bottleneck in 2 of 6 rounds of `b`"), "{form}");
-        assert!(form.contains("for up to 40 % of the time"), "{form}");
+        assert!(form.contains("For up to 40 % of the time"), "{form}");
     }
     assert!(paired.to_json().contains("\"is_generator_late\": true"));
     let quiet = Comparison::new(vec![candidate("a", &[100.0; 6])]);

@@ -33,11 +33,13 @@ pub enum Verdict {
     Faster,
     /// The whole confidence interval shows a deterioration, at a confidence level of at least 95 %.
     Slower,
-    /// The whole interval is better than the baseline, even with an allowance for drift. The verdict is not
-    /// certain: the reason may be a change of the machine, not a change of the server.
+    /// The whole interval is better than the baseline, even with an allowance for drift, which is a change of
+    /// the machine between the two runs. The verdict is not certain, because the drift may be larger than
+    /// this allowance.
     LikelyFaster,
-    /// The whole interval is worse than the baseline, even with an allowance for drift. The verdict is not
-    /// certain: the reason may be a change of the machine, not a change of the server.
+    /// The whole interval is worse than the baseline, even with an allowance for drift, which is a change of
+    /// the machine between the two runs. The verdict is not certain, because the drift may be larger than
+    /// this allowance.
     LikelySlower,
     /// The interval contains the ratio 1, or there were too few rounds for a verdict.
     NoDifferenceShown,
@@ -105,7 +107,7 @@ pub struct Pair {
 }
 
 impl Metric {
-    /// All metrics, the most important one first.
+    /// All metrics, in the order of their importance.
     pub const ALL: [Self; 4] = [Self::AchievedRate, Self::ResponseP50, Self::ResponseP99, Self::ServerCpu];
 
     /// Returns the name of the metric for reports.

@@ -5,7 +5,7 @@
 
 mod error;
 mod exchange;
-mod questions;
+mod facts;
 
 pub use error::ProbeError;
-pub use questions::{FoundTool, McpServerFacts, probe_child, probe_http};
+pub use facts::{FoundTool, McpServerFacts, probe_child, probe_http};

@@ -35,13 +35,13 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// Scheduled number of requests per second. Absent in a closed loop.
     pub offered_requests_per_second: Option<f64>,
-    /// Number of requests per second that were actually due. In a Poisson process, this number is random.
+    /// Number of requests per second in the actual schedule. In a Poisson process, this number is random.
     /// Absent in a closed loop.
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Rate of requests with the expected response, in requests per second. In an open loop, a request
-    /// counts if it was due in the measured time, even if its response came later. If the server falls
-    /// further and further behind, the rate is at most the rate that the server can sustain.
+    /// Rate of requests with the expected response, in requests per second. In an open loop, a request counts
+    /// if it was scheduled in the measured time, even if its response came later. If the server falls further
+    /// and further behind, the rate is at most the rate that the server can sustain.
     pub achieved_requests_per_second: f64,
     /// Numbers of requests by their outcome.
     pub requests: RequestCounts,
@@ -57,8 +57,8 @@ pub struct Report {
     #[serde(default)]
     pub handshakes: Option<Handshakes>,
     /// Times from the actual start of a request to the end of its response. For a request that timed out or
-    /// got no response, the value is its waiting time. If requests that a closed loop cut off at its end
-    /// change the result, their waiting times are included: see `at_least_from_us`.
+    /// got no response, the value is its waiting time. The end of a closed loop cuts off requests. If the
+    /// waiting times of these requests change the result, the times include them: see `at_least_from_us`.
     pub service_time: TimesReport,
     /// Times from the scheduled start of a request to the end of its response. For a request that timed
     /// out, got no response, or was never sent, the value is its waiting time. In a closed loop, these
@@ -261,7 +261,7 @@ impl Report {
     }
 
     /// Returns `true` if each request got the expected response and the server still responded at the end.
-    /// One unsent request per connection is allowed, because a request may become due just before the end.
+    /// One unsent request per connection is allowed, because a request may be scheduled just before the end.
     pub fn is_clean(&self) -> bool {
         let at_the_end = |error: &ErrorCount| {
             error.kind == FailureKind::Unsent && error.count <= self.settings.connections

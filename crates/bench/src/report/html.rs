@@ -48,7 +48,7 @@ type Series<'a> = (&'a str, fn(&Part) -> f64);
 /// Returns an HTML page with one or more reports, and with their comparison if there is one.
 pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparison>) -> String {
     let mut templates = Environment::new();
-    // A name without a value is an error. It would otherwise be missing from the page.
+    // With this setting, a missing value is an error. Otherwise, the page would be incomplete without notice.
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     let shown: Vec<LoadSummary> = reports.iter().map(shown).collect();
     let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());

@@ -210,12 +210,12 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         );
     }
     if report.is_given_up {
-        warnings.push("stopped early: no connection to the server could be opened any more".to_owned());
+        warnings.push("stopped early, because no connection to the server could be opened".to_owned());
     }
     if let Some(found) = report.listen_queue.filter(|found| found.drops.max(found.overflows) > 0) {
         let dropped = plural(found.drops.max(found.overflows), "connection");
         warnings.push(format!(
-            "the listen queues of this machine dropped {dropped}: clients retry after a second or more. Increase the queue of the server (`backlog`, `net.core.somaxconn`)"
+            "full listen queues on this machine dropped {dropped}, and clients retry only after a second or more. Increase the queue of the server (`backlog`, `net.core.somaxconn`)"
         ));
     }
     if let Some(because) = &report.connections.missing_because {
@@ -234,13 +234,13 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     }
     if report.is_stalled {
         warnings.push(format!(
-            "the server stopped responding: {} waited for up to {} at the end of the load. Only the times include these requests",
+            "the server stopped responding: {} had waited for up to {} when the load ended. The times include these requests, but the counts do not",
             plural(report.requests.cut_off, "request"),
             time(report.response_time.max_us)
         ));
     } else if report.response_time.at_least_from_us.is_some() {
         warnings.push(
-            "times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"
+            "times with ≥ are lower bounds, because the end of the load cut off requests that had waited this long"
                 .to_owned(),
         );
     }
@@ -259,7 +259,7 @@ fn of_generator(generator: &Generator) -> Option<String> {
     }
     generator.is_late().then(|| {
         format!(
-            "the load generator was late: for {:.0} % of the time, it was ready to run but had no CPU core, which distorts rates and times. Pin it to separate cores, or use fewer workers",
+            "the load generator was late: for {:.0} % of the time, it was ready to run but had no CPU core, so rates and times are distorted. Pin it to separate cores, or use fewer workers",
             waiting_worker_share * 100.0
         )
     })

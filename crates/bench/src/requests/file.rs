@@ -76,7 +76,7 @@ const TYPES: [(&str, &str); 7] = [
     ("expected a map", "expected an object"),
     ("expected u16", "expected a whole number up to 65535"),
     ("expected u32", "expected a whole number up to 4294967295"),
-    ("expected u64", "expected a whole number from 0 on"),
+    ("expected u64", "expected a whole number of at least 0"),
 ];
 
 impl std::error::Error for InvalidRequestsFile {}

@@ -76,8 +76,8 @@ impl HttpRequest {
         let field_lines = self.field_lines()?;
         let content = Template::new(&self.content);
         let mut head = Vec::new();
-        // RFC 9110 §8.6: a request without a body has `Content-Length: 0` if its method gives a meaning to
-        // a body.
+        // RFC 9110 §8.6: a request without a body has `Content-Length: 0` if requests with this method
+        // usually have a body.
         let needs_length = matches!(method, Method::Post | Method::Put | Method::Patch);
         // The check replaces each placeholder with `0`, because the values of placeholders are valid in any
         // target.

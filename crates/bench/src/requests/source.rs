@@ -9,8 +9,8 @@ use thruway_http1::ResponseTo;
 use super::expected::Expected;
 use super::mcp::Conversation;
 
-/// The requests of a load. The same number always gives the same request, so that a worker can send a
-/// request again.
+/// The requests of a load, each with a number. The same number always gives the same request, so that a
+/// worker can send a request again.
 pub trait Requests: Send + Sync {
     /// Appends the head and the body of request `number` to `output`.
     fn write(&self, number: u64, output: &mut Vec<u8>) -> ResponseTo;
@@ -23,8 +23,8 @@ pub trait Requests: Send + Sync {
     /// Returns the expected response to request `number`.
     fn expected(&self, number: u64) -> &Expected;
 
-    /// Returns the state machine for a new connection if its requests depend on each other. The worker then
-    /// uses the state machine to encode requests and to check responses. Returns `None` if the requests are
+    /// If the requests of a connection depend on each other, returns the state machine for a new connection.
+    /// The worker then uses it to encode requests and to check responses. Returns `None` if the requests are
     /// independent.
     fn conversation(&self) -> Option<Conversation> {
         None

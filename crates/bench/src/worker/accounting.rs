@@ -38,18 +38,18 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Returns `true` if a request that ends at `now` is counted. In a closed loop with a duration, a
-    /// request counts if it ends in the measured time. If the request also had to start in the measured
-    /// time, the count would lack the requests in progress at the start and at the end of this time. In all
-    /// other loads, a request counts if it was due in the measured time.
+    /// Returns `true` if a request that ends at `now` is counted. In a closed loop with a duration, a request
+    /// counts if it ends in the measured time, even if it started in the warm-up. These requests compensate
+    /// for the requests that are still in progress at the end. In all other loads, a request counts if it was
+    /// scheduled in the measured time.
     #[inline]
     fn is_measured(&self, ticket: StartedRequest, now: Duration) -> bool {
         let ends_by_clock = !self.is_open() && matches!(self.share.limit, Limit::Duration(_));
         self.has_time(ticket) || ends_by_clock && now >= self.measured_from
     }
 
-    /// Returns `true` if the request was due in the measured time, not in the warm-up. Only the times of
-    /// such requests are recorded.
+    /// Returns `true` if the request was scheduled in the measured time, not in the warm-up. Only the times
+    /// of such requests are recorded.
     #[inline]
     fn has_time(&self, ticket: StartedRequest) -> bool {
         ticket.intended >= self.measured_from

@@ -69,8 +69,8 @@ pub(super) async fn drive_lines<T: Transport>(worker: Rc<Worker>, transport: T, 
 
 impl<T: Transport> Lines<'_, T> {
     fn deadline(&self) -> Option<Duration> {
-        // Responses arrive in any order, but the remaining requests keep their order, so the first request
-        // is the oldest.
+        // Responses may arrive in any order. The remaining requests keep their order, so the first request is
+        // the oldest.
         self.pending.front().map(|oldest| oldest.ticket.started + self.worker.connection_options.timeout)
     }
 

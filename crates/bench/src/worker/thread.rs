@@ -246,8 +246,8 @@ async fn drive(
     let worker = Worker::new(clock.clone(), requests, plan.connection_options, plan.share.clone(), begin, to);
     tokio::time::sleep(begin.saturating_sub(clock.now_exact())).await;
     let slots = start_slots(&plan, &worker, first)?;
-    // A short load may end before the first regular measurement. So the first measurement is made at the
-    // start.
+    // The first measurement happens at the start, because a short load may end before the first regular
+    // measurement.
     let before = Cell::new(plan.share.warm_up.is_zero().then(thread_use));
     let wakes = std::future::poll_fn(|cx| {
         let outcome = timer.poll_worker(&worker, cx);

@@ -32,8 +32,8 @@ pub(super) struct Wire<T> {
     /// State machine of the connection if its requests depend on each other.
     conversation: Option<Conversation>,
     requests: u64,
-    /// Time until which the client waits for the server to close the connection, after all responses have
-    /// arrived. The side that closes first cannot reuse its port for a minute.
+    /// After all responses have arrived, the client waits until this time for the server to close the
+    /// connection. The side that closes first cannot reuse its port for a minute.
     closes_until: Option<Duration>,
 }
 
@@ -179,8 +179,8 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Parses the input before the offset `filled`. The bytes before the offset `kept` are not counted
-    /// again, because they were counted when they arrived. Returns the offset of the first unparsed byte.
+    /// Parses the input before the offset `filled`. Does not count the bytes before the offset `kept`,
+    /// because they were counted when they arrived. Returns the offset of the first unparsed byte.
     #[inline]
     fn parse(
         &mut self,

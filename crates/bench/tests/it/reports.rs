@@ -195,7 +195,7 @@ fn stall_at_the_end_of_a_closed_loop_is_in_every_report_format() {
     assert_valid(&Report::schema(), &stalled.to_json());
 
     let late = cut_off(&[Duration::from_millis(20)]);
-    assert!(late.is_clean() && late.warnings[0].starts_with("times with ≥ are lower bounds: the end of the load cut off requests that had waited this long"), "{late:?}");
+    assert!(late.is_clean() && late.warnings[0].starts_with("times with ≥ are lower bounds, because the end of the load cut off requests that had waited this long"), "{late:?}");
     let usual = cut_off(&[Duration::from_micros(300); 2]);
     assert!(usual.is_clean() && usual.warnings.is_empty() && !usual.to_text().contains('≥'));
 }

@@ -314,7 +314,7 @@ fn listen_queue_overflows_are_counted() {
     assert!(found.overflows > 0 && found.drops > 0, "{found:?}");
     let warnings = Report::new("full", &load, &outcome).warnings;
     assert!(
-        warnings.iter().any(|warning| warning.contains("the listen queues of this machine dropped")),
+        warnings.iter().any(|warning| warning.contains("full listen queues on this machine dropped")),
         "{warnings:?}"
     );
     // Unix sockets have a queue of another kind.

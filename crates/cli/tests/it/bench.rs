@@ -211,7 +211,8 @@ fn compare_accepts_urls_and_commands_and_detects_regressions() {
     let few = Thruway::start_in(directory.path(), &few).end();
     assert_eq!((few.code, &*few.stdout), (Some(2), ""));
     assert!(
-        few.stderr.contains("3 rounds and 4 of `") && few.stderr.contains("hint: use at least four"),
+        few.stderr.contains("3 new rounds and 4 rounds of `")
+            && few.stderr.contains("hint: use at least four"),
         "{}",
         few.stderr
     );
@@ -310,8 +311,8 @@ fn baseline_with_other_servers_or_other_settings_is_an_error() {
     for (name, message, hint) in [
         (
             "others.json",
-            "the baseline has no candidate with these names",
-            "use the same URLs: they are the names of the candidates",
+            "the baseline has no server with one of these URLs",
+            "pass the URLs of the baseline, because a URL identifies a server",
         ),
         (
             "gentle.json",

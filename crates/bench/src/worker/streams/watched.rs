@@ -17,7 +17,7 @@ pub(super) struct Watched<T> {
     ahead: Option<ReadAhead>,
 }
 
-/// Bytes that were read before the `h2` library needs them. The library reads only a few KiB at a time, but
+/// Bytes that were read in advance for the `h2` library. The library reads only a few KiB at a time, but
 /// dozens of responses may have arrived.
 struct ReadAhead {
     bytes: Box<[u8]>,
@@ -130,8 +130,8 @@ impl<T: Transport> Watched<T> {
             return Poll::Ready(Ok(ahead));
         }
         if self.observations.is_poll_over() {
-            // No waker is necessary, because a connection wakes its task itself after a poll that has
-            // reached its limit.
+            // No waker is necessary: after a poll that has reached its limit, the connection wakes its own
+            // task.
             return Poll::Pending;
         }
         let mut bytes = self.spare.take();
