@@ -27,7 +27,7 @@ pub(crate) struct Drivers {
     serving: Arc<Serving>,
     http: ConnectionDriver,
     /// Drivers for listeners with pre-handlers.
-    pre_handler_drivers: Vec<(PreHandlers, ConnectionDriver)>,
+    by_pre_handlers: Vec<(PreHandlers, ConnectionDriver)>,
     stream_records: Option<StreamRecords>,
 }
 
@@ -36,7 +36,7 @@ impl Drivers {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
         let http = ConnectionDriver::live(handler.clone(), serving.config.clone(), worker.clone(), record);
         let stream_records = stream_records(&serving);
-        Self { handler, worker, serving, http, pre_handler_drivers: Vec::new(), stream_records }
+        Self { handler, worker, serving, http, by_pre_handlers: Vec::new(), stream_records }
     }
 
     /// Drives a connection in a separate task, with the current settings from `live`.
@@ -58,9 +58,9 @@ impl Drivers {
 
     /// Creates a driver with the pre-handlers of `listener`, unless such a driver exists.
     fn make_driver(&mut self, pre_handlers: PreHandlers, listener: &Listener) {
-        if self.pre_handler_drivers.iter().all(|(of, _)| !of.is_of(listener)) {
+        if self.by_pre_handlers.iter().all(|(of, _)| !of.is_of(listener)) {
             let http = self.http.with_pre_handlers(pre_handlers.clone());
-            self.pre_handler_drivers.push((pre_handlers, http));
+            self.by_pre_handlers.push((pre_handlers, http));
         }
     }
 
@@ -70,10 +70,7 @@ impl Drivers {
         if listener.redirect_to_https.is_none() && listener.first.is_none() {
             return &self.http;
         }
-        self.pre_handler_drivers
-            .iter()
-            .find(|(of, _)| of.is_of(listener))
-            .map_or(&self.http, |(_, http)| http)
+        self.by_pre_handlers.iter().find(|(of, _)| of.is_of(listener)).map_or(&self.http, |(_, http)| http)
     }
 
     /// Applies the settings `now` to new connections. Open connections keep their previous settings and
@@ -91,7 +88,7 @@ impl Drivers {
         }
         if !Arc::ptr_eq(&before.config, &now.config) {
             self.http = self.http.with_config(now.config.clone());
-            self.pre_handler_drivers.clear();
+            self.by_pre_handlers.clear();
         }
         if self.stream_records.is_none() {
             self.stream_records = stream_records(&now);

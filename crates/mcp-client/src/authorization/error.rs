@@ -175,8 +175,7 @@ impl fmt::Display for OAuthError {
             Self::UrlTooNear(url) => write!(
                 f,
                 "cannot use `{url}`, which the server or its authorization server has named: it is on this \
-                 machine or in a private network, and the server is not; the client does not send requests \
-                 there"
+                 machine or in a private network, and the server is not"
             ),
         }
     }

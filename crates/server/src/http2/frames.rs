@@ -6,7 +6,7 @@
 pub(super) struct FrameScan {
     /// Number of remaining bytes before the first frame.
     preface_left: usize,
-    /// The received part of the next frame header. For an RST_STREAM frame, also contains the error code
+    /// The received part of the next frame header. For an `RST_STREAM` frame, also contains the error code
     /// after the header.
     head: [u8; HEAD_AND_CODE_BYTES],
     head_filled: usize,
@@ -28,7 +28,7 @@ pub(super) enum FrameKind {
     Data,
     Headers,
     Priority,
-    /// An RST_STREAM frame with its error code.
+    /// An `RST_STREAM` frame with its error code.
     ResetStream(u32),
     Settings,
     PushPromise,
@@ -92,7 +92,7 @@ impl FrameScan {
     }
 
     /// Returns the number of bytes to collect in `head`. This is the length of the frame header. For an
-    /// RST_STREAM frame that is long enough, it includes the error code.
+    /// `RST_STREAM` frame that is long enough, it includes the error code.
     const fn head_bytes(&self) -> usize {
         let is_reset = self.head_filled >= HEAD_BYTES && self.head[3] == RESET_STREAM && self.length() >= 4;
         if is_reset { HEAD_AND_CODE_BYTES } else { HEAD_BYTES }

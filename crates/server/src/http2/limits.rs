@@ -33,7 +33,7 @@ pub struct Http2Limits {
     /// this number of points. Frames that cause useless work remove points. When no points are left, the
     /// connection ends with the error `ENHANCE_YOUR_CALM`. A reset that the client sends or causes removes 10
     /// points. A SETTINGS frame, or a useless empty frame, removes 5 points. A CONTINUATION, PING, PRIORITY,
-    /// WINDOW_UPDATE or unknown frame removes 1 point. An acknowledgement of SETTINGS also removes 1 point. A
+    /// `WINDOW_UPDATE` or unknown frame removes 1 point. An acknowledgement of SETTINGS also removes 1 point. A
     /// received DATA frame adds 1 point, a sent DATA frame adds 2 points, and a complete response adds 5
     /// points. After ten seconds, the connection has all points again.
     pub flood_guard: u32,
