@@ -205,17 +205,17 @@ async fn listen(
         resource_subscriptions: uris.to_vec(),
     };
     let mut subscription = client.listen(filter).await?;
-    let mut printed = 0;
-    while count.is_none_or(|count| printed < count) {
+    let mut written = 0;
+    while count.is_none_or(|count| written < count) {
         let Some(change) = subscription.next().await else { break };
-        printed += 1;
+        written += 1;
         let code = printer.change(&change);
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }
     }
     match subscription.end() {
-        Some(error) if count.is_none_or(|count| printed < count) => Err(error),
+        Some(error) if count.is_none_or(|count| written < count) => Err(error),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

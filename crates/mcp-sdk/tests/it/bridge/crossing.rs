@@ -155,7 +155,7 @@ async fn change_notifications_cross_bridge() {
                     match subscription.next().await.expect("the subscription should not end") {
                         ServerNotification::ToolsListChanged => changed = true,
                         ServerNotification::ResourceUpdated(resource) => {
-                            updated = resource.uri == "test://text"
+                            updated = resource.uri == "test://text";
                         }
                         other => panic!("{way}: {other:?}"),
                     }
