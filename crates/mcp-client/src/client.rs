@@ -187,7 +187,7 @@ impl McpClient {
     pub(crate) fn call<P>(&self, method: &'static str, params: P) -> Call<'_, P> {
         Call {
             meta: self.options.meta.as_deref(),
-            progress: self.options.on_progress.clone().map(|told| Arc::new(Progress::new(told))),
+            progress: self.options.on_progress.clone().map(|callback| Arc::new(Progress::new(callback))),
             ..Call::new(method, params, self.options.request_timeouts)
         }
     }

@@ -352,19 +352,22 @@ impl Incoming {
 
     /// Passes any other notification to the subscriptions and to the `notify` callback.
     fn handle_change(&self, notification: &Notification<'_>, cache: &Cache) {
-        let Some(told) = handlers::notification(notification) else { return };
-        cache.forget(&told);
+        let Some(server_notification) = handlers::notification(notification) else { return };
+        cache.forget(&server_notification);
         match subscription_id(notification) {
             Some(id) => {
                 let queue = self.table().in_flight.get(&id).and_then(|waiting| waiting.queue.clone());
                 if let Some(queue) = queue {
-                    queue.handle(&notification.method, &told);
+                    queue.handle(&notification.method, &server_notification);
                 }
             }
-            None => self.queues().iter().for_each(|queue| queue.handle(&notification.method, &told)),
+            None => self
+                .queues()
+                .iter()
+                .for_each(|queue| queue.handle(&notification.method, &server_notification)),
         }
         if notification.method != methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
-            self.handlers.notify(told);
+            self.handlers.notify(server_notification);
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Queue {
 
 #[derive(Default, Debug)]
 pub(super) struct State {
-    pub(super) told: VecDeque<ServerNotification>,
+    pub(super) notifications: VecDeque<ServerNotification>,
     /// `true` if the server has acknowledged the current stream of the subscription.
     pub(super) is_acknowledged: bool,
     /// `true` if the server has acknowledged any stream of the subscription.
@@ -38,12 +38,12 @@ impl Queue {
 
     /// Adds a notification if it matches the filter of the subscription. Also handles the acknowledgment of
     /// the subscription.
-    pub(super) fn handle(&self, method: &str, told: &ServerNotification) {
+    pub(super) fn handle(&self, method: &str, notification: &ServerNotification) {
         if method == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED {
             return self.acknowledge();
         }
-        if admits(&self.filter, told) {
-            self.push(told.clone());
+        if admits(&self.filter, notification) {
+            self.push(notification.clone());
         }
     }
 
@@ -55,11 +55,11 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn push(&self, told: ServerNotification) {
+    pub(super) fn push(&self, notification: ServerNotification) {
         let mut state = self.state();
-        match state.told.iter_mut().find(|noted| is_same(noted, &told)) {
-            Some(noted) => *noted = told,
-            None => state.told.push_back(told),
+        match state.notifications.iter_mut().find(|noted| is_same(noted, &notification)) {
+            Some(noted) => *noted = notification,
+            None => state.notifications.push_back(notification),
         }
         drop(state);
         self.changed.notify_waiters();
@@ -73,7 +73,10 @@ impl Queue {
             (filter.prompts_list_changed, ServerNotification::PromptsListChanged),
             (filter.resources_list_changed, ServerNotification::ResourcesListChanged),
         ];
-        let lists = lists.into_iter().filter(|(wanted, _)| *wanted == Some(true)).map(|(_, told)| told);
+        let lists = lists
+            .into_iter()
+            .filter(|(wanted, _)| *wanted == Some(true))
+            .map(|(_, notification)| notification);
         lists.chain(filter.resource_subscriptions.iter().map(|uri| {
             let params = ResourceUpdatedNotificationParams { uri: uri.clone(), meta: None };
             ServerNotification::ResourceUpdated(params)
@@ -124,8 +127,8 @@ fn is_same(one: &ServerNotification, other: &ServerNotification) -> bool {
     }
 }
 
-fn admits(filter: &SubscriptionFilter, told: &ServerNotification) -> bool {
-    match told {
+fn admits(filter: &SubscriptionFilter, notification: &ServerNotification) -> bool {
+    match notification {
         ServerNotification::ToolsListChanged => filter.tools_list_changed == Some(true),
         ServerNotification::PromptsListChanged => filter.prompts_list_changed == Some(true),
         ServerNotification::ResourcesListChanged => filter.resources_list_changed == Some(true),
@@ -187,7 +190,7 @@ mod tests {
             let changed = ServerNotification::ToolsListChanged;
             queue.handle(methods::NOTIFICATIONS_TOOLS_LIST_CHANGED, &changed);
         }
-        let queued = &queue.state().told;
+        let queued = &queue.state().notifications;
         assert_eq!(queued.len(), 3);
         let ServerNotification::ResourceUpdated(updated) = &queued[0] else { panic!("{queued:?}") };
         assert_eq!(updated.meta.as_ref().unwrap()["n"], 999, "the queue should keep the latest update");

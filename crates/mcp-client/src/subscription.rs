@@ -124,8 +124,8 @@ impl Subscription {
     /// # Cancel safety
     /// Dropping the future loses no change.
     pub async fn next(&mut self) -> Option<ServerNotification> {
-        let next = self.queue.wait_for(|state| match state.told.pop_front() {
-            Some(told) => Some(Some(told)),
+        let next = self.queue.wait_for(|state| match state.notifications.pop_front() {
+            Some(notification) => Some(Some(notification)),
             None => state.end.as_ref().map(|_| None),
         });
         next.await
@@ -198,10 +198,10 @@ impl Conversation {
     /// Reports every list and resource in the filter of `queue` as changed, because the client may have
     /// missed changes.
     pub(super) fn report_everything_changed(&self, queue: &Queue) {
-        for told in queue.everything() {
-            self.cache.forget(&told);
-            queue.push(told.clone());
-            self.incoming.handlers.notify(told);
+        for notification in queue.everything() {
+            self.cache.forget(&notification);
+            queue.push(notification.clone());
+            self.incoming.handlers.notify(notification);
         }
     }
 

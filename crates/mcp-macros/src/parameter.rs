@@ -51,12 +51,12 @@ impl Parameter {
         let (lints, attributes) = std::mem::take(attrs).into_iter().partition(is_lint);
         *attrs = lints;
         let is_input = is_input(&attributes)?;
-        let told = if is_input { None } else { told(ty)? };
-        if is_input || told.is_some() {
+        let context_parameter = if is_input { None } else { context_parameter_of(ty)? };
+        if is_input || context_parameter.is_some() {
             check_is_no_member(&attributes)?;
         }
-        if let Some(told) = told {
-            return Ok(Self::ContextParameter(told));
+        if let Some(context_parameter) = context_parameter {
+            return Ok(Self::ContextParameter(context_parameter));
         }
         let name = name(pat)?;
         let kind = kind(ty)?;
@@ -108,7 +108,7 @@ fn name(pattern: &Pat) -> syn::Result<Ident> {
 
 /// Returns the request context type if `kind` is one. Compares only the name of the type, because a macro
 /// cannot resolve types.
-fn told(kind: &Type) -> syn::Result<Option<ContextParameter>> {
+fn context_parameter_of(kind: &Type) -> syn::Result<Option<ContextParameter>> {
     let (is_lent, named) = match plain(kind) {
         Type::Reference(reference) => (true, plain(&reference.elem)),
         other => (false, other),

@@ -21,7 +21,7 @@ use super::{OcspError, Staple, Subject};
 #[derive(Clone, Default)]
 pub struct Stapler {
     pace: StaplerPace,
-    told: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
+    statuses: Arc<(Mutex<Vec<StapleStatus>>, Condvar)>,
     /// Channel to the thread. `None` before the thread starts.
     thread: Arc<Mutex<Option<UnboundedSender<StaplerMessage>>>>,
 }
@@ -110,28 +110,29 @@ impl Stapler {
 
     /// Returns the OCSP status of each certificate that names a responder.
     pub fn statuses(&self) -> Vec<StapleStatus> {
-        self.told().clone()
+        self.lock_statuses().clone()
     }
 
     /// Waits until `is_so` returns `true` for the statuses, but no longer than `within`. Returns the last
     /// result of `is_so`.
     pub fn wait_until(&self, within: Duration, is_so: impl Fn(&[StapleStatus]) -> bool) -> bool {
-        let waited = self.told.1.wait_timeout_while(self.told(), within, |statuses| !is_so(statuses));
+        let waited =
+            self.statuses.1.wait_timeout_while(self.lock_statuses(), within, |statuses| !is_so(statuses));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    fn told(&self) -> MutexGuard<'_, Vec<StapleStatus>> {
-        self.told.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_statuses(&self) -> MutexGuard<'_, Vec<StapleStatus>> {
+        self.statuses.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self) -> UnboundedSender<StaplerMessage> {
         let (sender, receiver) = unbounded_channel();
         // The closure must not contain a sender, because the thread ends when the last sender is dropped.
-        let (pace, told) = (self.pace, self.told.clone());
+        let (pace, statuses) = (self.pace, self.statuses.clone());
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(run(receiver, pace, &told)),
+                Ok(runtime) => runtime.block_on(run(receiver, pace, &statuses)),
                 Err(error) => tracing::error!(%error, "cannot start the runtime for OCSP requests"),
             }
         });
@@ -142,7 +143,7 @@ impl Stapler {
 async fn run(
     mut wanted: UnboundedReceiver<StaplerMessage>,
     pace: StaplerPace,
-    told: &(Mutex<Vec<StapleStatus>>, Condvar),
+    statuses: &(Mutex<Vec<StapleStatus>>, Condvar),
 ) {
     let (client, fetches) = (client(pace.answer), JoinSet::new());
     let mut looking =
@@ -160,8 +161,8 @@ async fn run(
             () = sleep(pace.look) => {}
         }
         looking.look();
-        *told.0.lock().unwrap_or_else(PoisonError::into_inner) = looking.statuses();
-        told.1.notify_all();
+        *statuses.0.lock().unwrap_or_else(PoisonError::into_inner) = looking.statuses();
+        statuses.1.notify_all();
     }
 }
 

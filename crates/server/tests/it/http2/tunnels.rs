@@ -18,7 +18,7 @@ use super::frames::{self, PROTOCOL_ERROR, connect_http2, received, reset_code};
 use super::library::{H2Client, get, send_some};
 use crate::gate::Gates;
 
-/// Echoes its input. At the end of the input, it sends `farewell` and closes.
+/// Echoes its input. At the end of the input, it sends `last_bytes` and closes.
 async fn echo(mut tunnel: Tunnel) {
     let mut bytes = [0; 1000];
     while let Ok(read @ 1..) = tunnel.read(&mut bytes).await {
