@@ -84,7 +84,7 @@ fn exit_codes_separate_server_refusals_from_other_errors() {
         (vec!["tools", "nonsense"], "no server is given"),
         (vec!["tools", "127.0.0.1:8080/mcp"], "such as `http://127.0.0.1:8080/mcp`"),
         (vec!["tools", "http://127.0.0.1:1/mcp"], "error: "),
-        (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "expected nothing else"),
+        (vec!["tools", "http://127.0.0.1:1/mcp", "more"], "expected no arguments"),
         (vec!["call", "http://127.0.0.1:1/mcp"], "a tool"),
         (vec!["ping", "--", "/nowhere/to/be/found"], "cannot be started"),
         (vec!["ping", "--", "false"], "the connection ended"),

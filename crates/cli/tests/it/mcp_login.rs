@@ -205,7 +205,7 @@ fn secret_without_issuer_is_an_error_before_any_request() {
             let output = command.output().unwrap();
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.code() == Some(2), "{args:?}: {error}");
-            assert!(error.contains("without `--issuer`") && error.contains("add `--issuer URL`"), "{error}");
+            assert!(error.contains("without `--issuer`") && error.contains("pass `--issuer URL`"), "{error}");
         }
     }
     assert_eq!(server.seen(""), 0);
