@@ -65,8 +65,8 @@ errors! {
     ContentLengthInvalid BAD_REQUEST "`Content-Length` must be decimal digits and nothing else"
     /// RFC 9110 §8.6: the value of `Content-Length` does not fit into 64 bits.
     ContentLengthOverflow BAD_REQUEST "`Content-Length` is too large"
-    /// RFC 9112 §6.3 rule 5: a message has several `Content-Length` lines, even if their values are
-    /// equal.
+    /// RFC 9112 §6.3 rule 5: a message has several `Content-Length` lines. Lines with equal values are an
+    /// error too.
     ContentLengthRepeated BAD_REQUEST "`Content-Length` must be given only once"
     /// The content exceeds the limit `content_bytes`.
     ContentTooLarge CONTENT_TOO_LARGE "content is larger than allowed"

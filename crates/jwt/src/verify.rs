@@ -178,10 +178,10 @@ impl JwtRules {
     }
 }
 
-/// Returns `true` if the claims belong to an ID token. The function recognizes an ID token by a hash of an
-/// authorization code or access token (OpenID Connect Core 1.0 §3.3.2.11), by a hash of `state` (FAPI 1.0
-/// part 2 §5.1), or by a claim with which the issuer marks ID tokens. The claim `nonce` does not identify
-/// ID tokens, because some issuers copy `nonce` into access tokens.
+/// Returns `true` if the claims belong to an ID token. The function recognizes an ID token by its claims: the
+/// hash of an authorization code or access token (OpenID Connect Core 1.0 §3.3.2.11), the hash of `state`
+/// (FAPI 1.0 part 2 §5.1), or the issuer's own mark for ID tokens. The claim `nonce` does not identify ID
+/// tokens, because some issuers copy `nonce` into access tokens.
 fn is_id_token(claims: &Map<String, Value>) -> bool {
     let says = |name: &str, value: &str| claims.get(name).is_some_and(|claim| claim == value);
     // Amazon Cognito marks ID tokens with the claim `token_use`, and Keycloak with the claim `typ`.

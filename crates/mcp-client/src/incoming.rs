@@ -296,8 +296,8 @@ impl Incoming {
         }
     }
 
-    /// Returns `true` if no call is in flight, and the server is probably not working on a canceled call any
-    /// more. A message that arrives outside of any answer then belongs to no call.
+    /// Returns `true` if both are true: no call is in flight, and the server has probably stopped working on
+    /// canceled calls. A message that arrives outside of any answer then belongs to no call.
     fn is_outside_of_calls(&self) -> bool {
         let is_call = |one: &Waiting| one.is_forwarded && one.queue.is_none() && !one.is_answered;
         let mut table = self.table();

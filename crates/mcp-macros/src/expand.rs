@@ -96,8 +96,8 @@ fn arguments(library: Library, input: &Input, title: &Ident) -> Option<TokenStre
     })
 }
 
-/// Returns the code that requires scopes. This code runs before the tool is added, so clients can never
-/// call the tool without the scopes.
+/// Returns the code that makes the tool require OAuth scopes from its callers. This code runs before the tool
+/// is added, so clients can never call the tool without the scopes.
 fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
     let scopes = attribute.scopes.as_ref()?;
     Some(quote! {

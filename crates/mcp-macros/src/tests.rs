@@ -78,7 +78,10 @@ fn call_and_context_parameters_must_follow_the_rules() {
 #[test]
 fn input_type_can_have_the_name_of_an_sdk_type() {
     let written = expanded("", "fn f(#[tool(input)] context: Context, call: &Call<'_>) {}");
-    assert!(written.contains("__input : Context") && written.contains("f (__input , __told)"), "{written}");
+    assert!(
+        written.contains("__input : Context") && written.contains("f (__input , __context)"),
+        "{written}"
+    );
 }
 
 #[test]

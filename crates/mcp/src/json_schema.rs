@@ -62,8 +62,8 @@ impl CompiledSchema {
 const VIOLATIONS_MAX: usize = 5;
 const VIOLATION_BYTES_MAX: usize = 300;
 
-/// Maximum size in bytes of a compiled regular expression from another program. The cache for matching
-/// may use the same amount of memory again.
+/// Maximum size in bytes of a compiled regular expression from another program. The cache for matching may
+/// need as much memory in addition.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

@@ -221,7 +221,7 @@ impl From<ResponseHead<'_>> for OwnedResponseHead {
     }
 }
 
-/// Returns the number of bytes of the method and the target that a copy of the head contains.
+/// Returns the number of bytes that the method and the target occupy in a copy of the head.
 fn start_line_bytes(head: &RequestHead<'_>) -> usize {
     let method = if head.method.registered().is_some() { 0 } else { head.method.as_str().len() };
     let target = match head.target {

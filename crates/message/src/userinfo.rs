@@ -8,10 +8,10 @@ use core::ops::Range;
 /// (RFC 3986 §7.5).
 ///
 /// The URLs need not be valid. If the authority contains an `@`, or is not a host with an optional port, the
-/// function masks everything up to the last `@` of the URL. The reason is that a password may contain an
-/// unescaped `/` or `@`. If the authority is valid and has no userinfo, a later `@` belongs to the path, so
-/// the function does not mask the URL. A URL ends at whitespace, a double quote or a backquote. Each byte of
-/// the userinfo becomes one star, so positions in the text stay valid.
+/// function masks everything from the start of the authority to the last `@` of the URL. The reason is that a
+/// password may contain an unescaped `/` or `@`. If the authority is valid and has no userinfo, a later `@`
+/// belongs to the path, so the function does not mask the URL. A URL ends at whitespace, a double quote or a
+/// backquote. Each byte of the userinfo becomes one star, so positions in the text stay valid.
 ///
 /// ```
 /// use thruway_message::mask_userinfo;

@@ -86,7 +86,7 @@ impl Balance {
         Some(Assigned { worker, is_over_limit: open >= connections_max })
     }
 
-    /// Sets the number of connections of `worker` to the configured maximum.
+    /// Marks `worker` as full: sets its count of open connections to the configured maximum.
     pub(crate) fn fill(&self, worker: usize) {
         self.lock()[worker].connections = self.connections_max();
     }

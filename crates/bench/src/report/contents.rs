@@ -41,7 +41,7 @@ pub struct Report {
     pub due_requests_per_second: Option<f64>,
     /// Rate of requests with the expected response, in requests per second. In an open loop, a request counts
     /// if it was scheduled in the measured time, even if its response came later. If the server falls further
-    /// and further behind, the rate is at most the rate that the server can sustain.
+    /// and further behind the schedule, this rate does not exceed the rate that the server can sustain.
     pub achieved_requests_per_second: f64,
     /// Numbers of requests by their outcome.
     pub requests: RequestCounts,
@@ -105,7 +105,8 @@ pub struct Settings {
     pub pipeline: u64,
     /// `true` if a connection serves several requests (keep-alive).
     pub is_persistent: bool,
-    /// Planned measured time in seconds. Absent if the load was limited by a number of requests.
+    /// Planned duration of the measurement, in seconds. Absent if the load was limited by a number of
+    /// requests.
     pub duration_seconds: Option<f64>,
     /// Planned number of measured requests. Absent if the load was limited by a duration.
     pub requests: Option<u64>,
@@ -330,6 +331,6 @@ impl Generator {
 /// The version of the JSON format of reports.
 pub(crate) const FORMAT: &str = "thruway-bench/2";
 
-/// Maximum acceptable share of the time in which a thread waits for a CPU core. A thread on a separate core
-/// hardly waits, but a thread on a shared core waits while other threads run.
+/// Maximum acceptable share of the measured time that a thread spends waiting for a CPU core. A thread on a
+/// separate core hardly waits, but a thread on a shared core waits while other threads run.
 const LATE: f64 = 0.1;

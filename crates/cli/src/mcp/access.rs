@@ -77,9 +77,9 @@ impl Access {
         Ok(addresses.into_iter().map(listener).collect())
     }
 
-    /// Checks the options for `address`, which clients on other machines can reach. Returns an error if
-    /// `--allow-remote` or a credential is missing. Without TLS, logs a warning, because tokens would cross
-    /// the network unencrypted.
+    /// Checks the options for `address`. Clients on other machines can reach this address. Returns an error
+    /// if `--allow-remote` or a credential is missing. Without TLS, logs a warning, because tokens would
+    /// cross the network unencrypted.
     fn check_remote(&self, address: &ListenAddr) -> Result<(), Failure> {
         let refusal = format!("cannot listen on `{address}`: clients on other machines can connect to it");
         if !self.allows_remote {

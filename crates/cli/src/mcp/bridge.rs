@@ -34,7 +34,7 @@ pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     }
     if args.access.is_given() {
         return Err(Failure::new(
-            "the options for access need `--listen`: over the standard input and output, a bridge has one client",
+            "the options for access need `--listen`: without it, only the program that started the bridge can use it",
         )
         .with_hint("pass `--listen ADDR` to serve HTTP"));
     }

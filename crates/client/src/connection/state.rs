@@ -159,8 +159,8 @@ impl<T> State<T> {
     }
 
     /// Handles the head of the final response. If the status is not a success, stops sending, because the
-    /// upstream server does not want the unsent part of the request. After a success, the server may still
-    /// read the unsent part (RFC 9112 §9.5).
+    /// upstream server does not want the unsent part of the request. If the status is a success, the server
+    /// may still want the rest of the request (RFC 9112 §9.5).
     #[inline]
     pub(super) fn handle_final(&mut self, status: StatusCode, body_length: BodyLength) {
         self.timers.waiting_since = None;

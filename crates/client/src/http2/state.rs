@@ -16,7 +16,7 @@ pub(super) struct State {
     pub(super) given_up: Cell<u32>,
     /// Number of pings since the upstream server last answered a request.
     pub(super) unanswered_pings: Cell<u32>,
-    /// Number of bytes received before the most recent ping was sent or answered.
+    /// Number of bytes that had been received when the most recent ping was sent, or when its answer arrived.
     pub(super) ping_sent_at_bytes: Cell<u64>,
     /// `true` if an exchange has started since the last ping, or if other code has requested a ping since
     /// then.

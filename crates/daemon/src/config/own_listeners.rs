@@ -55,8 +55,8 @@ pub(crate) fn possible_loops(config: &Config, lookups: &[(String, ServerLookup)]
     warnings
 }
 
-/// Returns `true` if `listener` would forward requests or TCP connections that come from `upstream` to
-/// `upstream` again.
+/// Returns `true` if there is a loop: `listener` would forward requests or TCP connections from `upstream`
+/// back to `upstream`.
 fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> bool {
     if listener.tcp.is_some() {
         return forwards_to(listener, upstream);

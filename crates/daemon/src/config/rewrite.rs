@@ -190,7 +190,7 @@ pub(in crate::config) fn refuse_rewrite(
     }
 }
 
-const PATH_PLACES: &str = "possible: `{path}`; on routes with `path` also `{rest}`, on routes with `path_pattern` also the parameters of the pattern";
+const PATH_PLACES: &str = "possible placeholders: `{path}`; routes with `path` can also use `{rest}`; routes with `path_pattern` can also use its parameters";
 const VALUE_PLACES: &str = "possible: `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{tls_client_subject}`, `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, with `path` also `{rest}`, and with \
                             `path_pattern` also the parameters of the pattern; write a brace as `{{` or `}}`";
 const OWN_FIELD_HINT: &str = "use the keys of the upstream for these headers: `host`, `forwarded`, `via`";

@@ -23,8 +23,9 @@ trait Class {
     /// if the byte is in the class. Only the lowest bit with the value 1 is reliable: all higher bits may be
     /// wrong.
     fn in_block(block: &[u8; 16]) -> u32;
-    /// Returns a word in which the high bit of a byte is 1 if the byte of `word` is in the class. Only the
-    /// lowest bit with the value 1 is reliable: all higher bits may be wrong.
+    /// Returns a word that marks the bytes of `word` that are in the class: the high bit of each
+    /// corresponding byte is 1. Only the lowest bit with the value 1 is reliable: all higher bits may be
+    /// wrong.
     fn in_word(word: u64) -> u64;
     /// Returns `true` if `byte` is in the class.
     fn has(byte: u8) -> bool;

@@ -13,8 +13,8 @@ pub(super) struct TokenRecord {
     /// The key of the token in the store.
     key: String,
     /// The stored token at the last access. If the store failed to save a token of this client, the store
-    /// still contains an older token. The refresh token of the older token may be used up, so the older
-    /// token does not count as new.
+    /// still contains an older token. An older access token does not count as new, because its refresh token
+    /// may already be used up.
     seen: Mutex<Option<StoredToken>>,
 }
 

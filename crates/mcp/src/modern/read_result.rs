@@ -62,7 +62,7 @@ struct Complete {
     #[serde(default)]
     result_type: Option<IsComplete>,
     /// Only a task of MCP revision 2025-11-25 has this member.
-    #[expect(dead_code, reason = "deserialization fails for any value")]
+    #[expect(dead_code, reason = "deserialization fails for each value")]
     #[serde(default)]
     task: Option<Nothing>,
 }

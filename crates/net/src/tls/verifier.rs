@@ -13,7 +13,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     PROVIDER.get_or_init(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider())).clone()
 }
 
-/// Returns the TLS algorithms without post-quantum key exchanges: the key exchanges of RFC 8446.
+/// Returns TLS algorithms with only the key exchanges of RFC 8446, so without post-quantum key exchanges.
 pub(super) fn classical_provider() -> Arc<CryptoProvider> {
     let mut provider = CryptoProvider::clone(&provider());
     provider.kx_groups.retain(|group| group.name() != NamedGroup::X25519MLKEM768);

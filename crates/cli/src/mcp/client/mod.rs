@@ -150,7 +150,7 @@ fn refusal(error: &McpClientError) -> Option<String> {
     match error {
         McpClientError::Server(error) if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY => {
             Some(format!(
-                "the server refused the request: {error}: it must ask the user, but there is no terminal"
+                "the server refused the request: {error}; it needs input from the user, but this command has no terminal"
             ))
         }
         McpClientError::Server(error) => Some(format!("the server refused the request: {error}")),
