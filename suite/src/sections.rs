@@ -1,15 +1,44 @@
 //! The contents of a report in order: the summary, a section for each workload, the method.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
 use thruway_bench::report::{bytes, rate, three_digits};
 use thruway_bench::statistics::Ratio;
 
 use crate::case::Workload;
 use crate::figures::{Figures, Metric, as_f64};
 use crate::peers::RELAY;
-use crate::report::{LAYOUT, WorkloadLayout};
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
 use crate::targets::{CEILING, TargetResult, judge};
+
+/// The layout of all reports. The file is part of this program, and a test reads it.
+pub(crate) static LAYOUT: LazyLock<Layout> = LazyLock::new(|| {
+    toml::from_str(include_str!("../data/report.toml")).unwrap_or_else(|error| panic!("report.toml: {error}"))
+});
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Layout {
+    /// The paragraph about the method of measurement.
+    method: String,
+    pub(crate) workload: BTreeMap<Workload, WorkloadLayout>,
+}
+
+/// The section of a workload.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkloadLayout {
+    pub(crate) title: String,
+    /// A paragraph about its figures.
+    about: Option<String>,
+    /// The columns of its table.
+    metrics: Vec<Metric>,
+    /// Pairs of cases: the rate in the first is divided by the rate in the second.
+    #[serde(default)]
+    shares: Vec<[String; 2]>,
+}
 
 /// A part of a report.
 #[derive(Default, Serialize)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::case::{CASES, Case, ComparisonKind, LoadCondition, Peers};
 use crate::figures::{Figures, Metric};
-use crate::report::LAYOUT;
 use crate::results::{
     CandidateResult, CaseResult, Environment, Omission, ServerFacts, SuiteReport, SuiteSettings, Tool,
 };
+use crate::sections::LAYOUT;
 
 /// Returns possible figures of rounds that took so many microseconds each.
 fn rounds(times: &[f64]) -> Vec<Figures> {

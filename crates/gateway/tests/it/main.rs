@@ -10,7 +10,7 @@ mod checks;
 
 // Choice of the server
 mod names;
-mod succession;
+mod reload;
 mod sticky;
 mod speed;
 

@@ -33,7 +33,7 @@ fn authorization(issuer: &JwtIssuer) -> (Authorization, JwtVerifier) {
 }
 
 #[test]
-fn a_token_tells_who_calls() {
+fn valid_token_yields_caller_identity() {
     let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     for scheme in ["Bearer", "bearer"] {
@@ -45,7 +45,7 @@ fn a_token_tells_who_calls() {
 }
 
 #[test]
-fn those_without_a_token_are_told_where_to_get_one() {
+fn missing_token_gets_401_with_metadata_url() {
     let (authorization, _) = authorization(&JwtIssuer::new("one"));
     let metadata = "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/mcp\"";
     let expected = format!("401 Bearer {metadata}, scope=\"mcp:use\"");
@@ -55,7 +55,7 @@ fn those_without_a_token_are_told_where_to_get_one() {
 }
 
 #[test]
-fn tokens_that_are_not_for_this_server_are_refused() {
+fn tokens_with_wrong_claims_or_signature_are_rejected() {
     let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let changed = |name: &str, value: Value| {
@@ -90,7 +90,7 @@ fn tokens_that_are_not_for_this_server_are_refused() {
 }
 
 #[test]
-fn scopes_that_are_missing_are_named() {
+fn missing_scope_gets_403_that_names_the_scope() {
     let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let mut claims = claims();
@@ -103,7 +103,7 @@ fn scopes_that_are_missing_are_named() {
 }
 
 #[test]
-fn keys_can_be_replaced() {
+fn replace_keys_switches_to_the_new_keys() {
     let (old, new) = (JwtIssuer::new("one"), JwtIssuer::new("two"));
     let (authorization, verifier) = authorization(&old);
     let accepts = |issuer: &JwtIssuer| {
@@ -135,7 +135,7 @@ fn key_set_without_usable_keys_withdraws_all_keys() {
 /// Regression test: the verifier ignored `crit`, and accepted short RSA keys and keys that are not for
 /// signatures. The gateway's verifier rejected all of them.
 #[test]
-fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
+fn crit_header_and_unsuitable_keys_are_rejected() {
     let issuer = JwtIssuer::new("one");
     let (_, verifier) = authorization(&issuer);
     let header = Header { kid: Some("one".to_owned()), ..Header::new(Algorithm::EdDSA) };
@@ -159,7 +159,7 @@ fn tokens_and_keys_are_judged_as_strictly_as_in_the_gateway() {
 /// Regression test: the verifier ignored the type of a token and the key that it is bound to. So it accepted
 /// ID tokens, logout tokens, and stolen tokens without their keys.
 #[test]
-fn only_access_tokens_that_bearers_may_use_are_accepted() {
+fn verifier_accepts_only_bearer_access_tokens() {
     let issuer = JwtIssuer::new("one");
     let (_, verifier) = authorization(&issuer);
     let strict = verifier.clone().at_jwt_only();
@@ -194,7 +194,7 @@ fn only_access_tokens_that_bearers_may_use_are_accepted() {
 }
 
 #[test]
-fn two_authorizations_are_refused() {
+fn duplicate_authorization_header_is_rejected() {
     let issuer = JwtIssuer::new("one");
     let (authorization, _) = authorization(&issuer);
     let value = format!("Bearer {}", issuer.token(&claims()));
