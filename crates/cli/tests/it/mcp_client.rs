@@ -154,7 +154,7 @@ fn elicitation_without_a_terminal_fails() {
     for era in ERAS {
         let (code, stderr) = refused(&child(&["call", "ask", "--era", era]));
         let is_modern = matches!(era, "auto" | "modern");
-        let reason = if is_modern { "there is no terminal" } else { "lacks a required capability" };
+        let reason = if is_modern { "this command has no terminal" } else { "lacks a required capability" };
         let is_reported = stderr.contains(reason) || (stderr.is_empty() && !is_modern);
         assert!(code == Some(1) && is_reported, "{era}: {code:?} {stderr}");
     }
