@@ -28,6 +28,14 @@ impl UpstreamStream {
         }
     }
 
+    /// Returns the socket of a connection without TLS, or `None` if the connection uses TLS.
+    pub const fn as_plain(&self) -> Option<&Stream> {
+        match self {
+            Self::Plain(stream) => Some(stream),
+            Self::Tls(_) => None,
+        }
+    }
+
     /// Returns the protocol that ALPN negotiated, or `None` if no protocol was negotiated.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {

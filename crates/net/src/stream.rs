@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use nix::sys::socket::setsockopt;
+use nix::{libc, setsockopt_impl, sockopt_impl};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{
@@ -23,6 +25,15 @@ use crate::splice::Pipe;
 use crate::thread_state::ThreadState;
 use crate::transport::Transport;
 use tokio::io::DuplexStream;
+
+sockopt_impl!(
+    /// The option `SO_RCVLOWAT`. The crates `rustix` and `socket2` do not support this option.
+    ReceiveLowWater,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_RCVLOWAT,
+    i32
+);
 
 /// A byte stream over a connected TCP or Unix socket.
 ///
@@ -49,6 +60,20 @@ impl Stream {
     /// the client has connected. Returns `None` for Unix sockets.
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.0.is_tcp().then(|| getsockname(&*self.0).ok()?.try_into().ok()).flatten()
+    }
+
+    /// Sets the low-water mark of a TCP socket (`SO_RCVLOWAT`): the kernel reports the socket as readable only
+    /// if at least `bytes` bytes have arrived, or if the connection has ended. The default is 1. Reads still
+    /// return fewer bytes if the reactor has already reported data. Does nothing for Unix sockets.
+    ///
+    /// # Errors
+    /// Returns the error of the system call.
+    pub fn set_receive_low_water(&self, bytes: u32) -> io::Result<()> {
+        if !self.0.is_tcp() {
+            return Ok(());
+        }
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        Ok(setsockopt(&self.0.as_fd(), ReceiveLowWater, &bytes)?)
     }
 
     /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket. Must

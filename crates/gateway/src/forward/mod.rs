@@ -21,6 +21,7 @@ mod retry;
 mod attempt;
 mod outcome;
 mod relay;
+mod low_water;
 mod timeouts;
 mod timeline;
 

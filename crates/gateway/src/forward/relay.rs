@@ -10,6 +10,7 @@ use thruway_net::{Deadline, LargeBuffer, Pipe, PooledBuffer, Transport};
 use thruway_server::{BoxError, InterimSender, Piece, RequestPiece, StatusCode};
 
 use super::fields;
+use super::low_water::LowWater;
 use super::request_body::RequestBody;
 use super::response::{Begun, Body, response_of, switching};
 use crate::Failure;
@@ -36,10 +37,11 @@ pub(super) struct Relay {
     pub(super) until: Option<Duration>,
     /// `true` if the server may pause for a long time, as in an event stream.
     may_be_silent: bool,
+    low_water: LowWater,
 }
 
 impl Relay {
-    pub(super) const fn new(exchange: Exchange, slot: Box<ServerSlot>, until: Option<Duration>) -> Self {
+    pub(super) fn new(exchange: Exchange, slot: Box<ServerSlot>, until: Option<Duration>) -> Self {
         Self {
             exchange: Some(exchange),
             slot,
@@ -50,6 +52,7 @@ impl Relay {
             last_piece: Duration::ZERO,
             until,
             may_be_silent: false,
+            low_water: LowWater::default(),
         }
     }
 
@@ -209,10 +212,16 @@ impl Relay {
             return None;
         }
         let mut buffer = LargeBuffer::take()?;
+        let low_water = &mut self.low_water;
         let moved = exchange.poll_move_content(cx, now, |transport, bytes, cx| {
             let free = buffer.as_mut_slice();
             let length = usize::try_from(bytes).map_or(free.len(), |bytes| bytes.min(free.len()));
-            transport.poll_read(cx, &mut free[..length]).map_ok(|read| read as u64)
+            let read = match transport.plain() {
+                Some(stream) => low_water
+                    .poll_read(stream, bytes, now, |stream| stream.poll_read(cx, &mut free[..length])),
+                None => transport.poll_read(cx, &mut free[..length]),
+            };
+            read.map_ok(|read| read as u64)
         });
         Some(moved.map_ok(|moved| {
             buffer.truncate(usize::try_from(moved).unwrap_or(usize::MAX));
@@ -236,10 +245,13 @@ impl Relay {
             return None;
         }
         let mut pipe = Pipe::take()?;
+        let low_water = &mut self.low_water;
         let moved = exchange.poll_move_content(cx, now, |stream, bytes, cx| {
             let length = usize::try_from(bytes).unwrap_or(usize::MAX);
             let Some(stream) = stream.plain() else { return Poll::Ready(Ok(0)) };
-            stream.poll_fill(cx, &mut pipe, length).map_ok(|moved| moved as u64)
+            let filled =
+                low_water.poll_read(stream, bytes, now, |stream| stream.poll_fill(cx, &mut pipe, length));
+            filled.map_ok(|moved| moved as u64)
         });
         match moved {
             Poll::Pending => self.wait(cx),
@@ -270,6 +282,9 @@ impl Relay {
             return Poll::Ready(Ok(Some(piece)));
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
+        if let Some(stream) = exchange.plain() {
+            self.low_water.clear(stream);
+        }
         let mut poll = exchange.begin_poll(self.slot.read_buffers());
         poll.read_at_most(PIECE_BYTES_MAX);
         let piece = match poll.poll_event(cx, now)? {
@@ -331,10 +346,15 @@ impl Relay {
             self.deadline = Some(self.slot.worker.deadlines().register());
         }
         if let Some(deadline) = &self.deadline {
-            deadline.set(exchange.deadline());
+            deadline.set(earlier(exchange.deadline(), self.low_water.deadline()));
             deadline.set_waker(cx.waker());
         }
     }
+}
+
+/// Returns the earlier of two times.
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }
 
 /// Appends to `first` the part of a small body that has arrived. Stores the trailers in `kept`. `length` is

@@ -9,7 +9,7 @@ use thruway_client::{
     self as client, Connection, Error, ReadBuffers, ResponseEvent, Timeouts, Tunnel, UpstreamStream, http2,
 };
 use thruway_message::FieldLinesBuf;
-use thruway_net::Pipe;
+use thruway_net::{Pipe, Stream};
 
 /// A request and its response while they are in progress.
 pub(crate) enum Exchange {
@@ -144,6 +144,14 @@ impl Exchange {
         match self {
             Self::Http1(exchange) => exchange.transport().is_plain(),
             Self::Http2(_) => false,
+        }
+    }
+
+    /// Returns the socket of an HTTP/1.1 connection without TLS.
+    pub(crate) const fn plain(&self) -> Option<&Stream> {
+        match self {
+            Self::Http1(exchange) => exchange.transport().as_plain(),
+            Self::Http2(_) => None,
         }
     }
 

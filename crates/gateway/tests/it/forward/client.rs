@@ -111,9 +111,14 @@ impl Client {
 
     /// Reads exactly `length` bytes.
     pub(crate) fn take(&mut self, length: usize) -> String {
+        String::from_utf8(self.take_bytes(length)).unwrap()
+    }
+
+    /// Reads exactly `length` bytes.
+    pub(crate) fn take_bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.stream.read_exact(&mut bytes).unwrap();
-        String::from_utf8(bytes).unwrap()
+        bytes
     }
 
     fn line(&mut self) -> Option<String> {

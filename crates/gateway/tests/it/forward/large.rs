@@ -167,6 +167,37 @@ fn upstream_closing_mid_large_body_leaves_response_incomplete() {
     }
 }
 
+/// While the gateway waits for a large body, it raises the low-water mark of the connection. If the server
+/// pauses, the client must still get all bytes that the server has sent.
+#[test]
+fn client_gets_each_part_of_large_body_during_a_pause() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(get("/"));
+    let mut accepted = script.accept();
+    let content = numbered(1 << 20);
+    let pauses: [&[usize]; 4] =
+        [&[1_000], &[300_000, 310_000], &[700_000, 800_000, 1_000_000], &[(1 << 20) - 1]];
+    for (round, pauses) in pauses.into_iter().enumerate() {
+        if round > 0 {
+            client.send(get("/"));
+        }
+        accepted.head();
+        accepted.send(head(content.len()));
+        client.answer(true);
+        let mut sent = 0;
+        for end in pauses.iter().copied().chain([content.len()]) {
+            let part = &content[sent..end];
+            thread::scope(|scope| {
+                scope.spawn(|| accepted.send(part));
+                assert!(client.take_bytes(part.len()) == part, "{pauses:?}");
+            });
+            sent = end;
+        }
+    }
+}
+
 #[test]
 fn upstream_stalling_mid_large_body_leaves_response_incomplete() {
     let script = Script::start();
