@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds `thruway` and `thruway-suite`, and lets the suite build the peers and measure.
+//! `cargo xtask bench`: builds `thruway` and `thruway-suite`. The suite then builds the peers and measures
+//! all of them.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -11,26 +12,26 @@ use crate::stop::Stop;
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Arguments of `thruway-suite`, such as `gateway --rounds 6`; `all` if there are none.
+    /// Arguments of `thruway-suite`, such as `gateway --rounds 6`; default: `all`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }
 
-/// Builds what is needed and runs the suite, which leaves its reports in `target/suite`.
+/// Builds the programs and runs the suite, which writes its reports to `target/suite`.
 ///
 /// # Errors
-/// Something cannot be built, or the suite fails.
+/// A build or the suite fails.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(2 * BUILD_LIMIT)?;
-    let is_question = options.asks_only();
-    let profile = if is_question { Profile::Dev } else { Profile::Dist };
-    // One after the other: dependencies of both would get the features that either needs.
+    let is_help = options.only_prints_help();
+    let profile = if is_help { Profile::Dev } else { Profile::Dist };
+    // Two separate builds: in a common build, cargo would combine the features of shared dependencies.
     let build = |package: &str| anyhow::Ok(program::build(&[package], profile, &stop)?.join(package));
     let mut command = Command::new(build("thruway-suite")?);
     command.args(&options.arguments);
-    if !is_question {
-        command.args(options.others());
-        if !options.names("--program") {
+    if !is_help {
+        command.args(options.default_arguments());
+        if !options.has_option("--program") {
             command.arg("--program").arg(build("thruway")?);
         }
     }
@@ -40,28 +41,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 impl Options {
-    fn names(&self, option: &str) -> bool {
+    fn has_option(&self, option: &str) -> bool {
         self.arguments.iter().any(|argument| argument.split('=').next() == Some(option))
     }
 
-    /// Returns `true` if the arguments measure nothing.
-    fn asks_only(&self) -> bool {
-        ["--help", "-h", "--version"].iter().any(|option| self.names(option))
+    /// Returns `true` if the suite only prints help or its version.
+    fn only_prints_help(&self) -> bool {
+        ["--help", "-h", "--version"].iter().any(|option| self.has_option(option))
     }
 
-    /// Arguments that follow those of the command line.
-    fn others(&self) -> Vec<OsString> {
-        let mut others = Vec::new();
+    /// Returns the default arguments for options that the command line does not set.
+    fn default_arguments(&self) -> Vec<OsString> {
+        let mut default_arguments = Vec::new();
         if self.arguments.is_empty() {
-            others.push("all".into());
+            default_arguments.push("all".into());
         }
-        others.push("--build".into());
+        default_arguments.push("--build".into());
         for (option, folder) in [("--peers-from", "peers"), ("--report", "target/suite")] {
-            if !self.names(option) {
-                others.extend([option.into(), repository().join(folder).into()]);
+            if !self.has_option(option) {
+                default_arguments.extend([option.into(), repository().join(folder).into()]);
             }
         }
-        others
+        default_arguments
     }
 }
 
@@ -70,17 +71,17 @@ mod tests {
     use super::Options;
 
     #[test]
-    fn the_suite_gets_the_arguments_that_are_not_given() {
-        for (line, others, asks_only) in [
+    fn suite_gets_defaults_for_missing_options() {
+        for (line, default_arguments, only_prints_help) in [
             ("", "all --build --peers-from REPOSITORY/peers --report REPOSITORY/target/suite", false),
             ("gateway --report=a --cases from --peers-from b", "--build", false),
             ("--help --report a --peers-from b", "--build", true),
         ] {
             let options = Options { arguments: line.split_whitespace().map(str::to_owned).collect() };
             let repository = crate::program::repository().into_os_string().into_string().unwrap();
-            let expected = others.replace("REPOSITORY", &repository);
-            assert_eq!(options.others().join(" ".as_ref()).to_str(), Some(&*expected));
-            assert_eq!(options.asks_only(), asks_only, "{line}");
+            let expected = default_arguments.replace("REPOSITORY", &repository);
+            assert_eq!(options.default_arguments().join(" ".as_ref()).to_str(), Some(&*expected));
+            assert_eq!(options.only_prints_help(), only_prints_help, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Child processes: waited for with a limit, and ended by their id whatever happens.
+//! Child processes: each wait has a time limit, and no child outlives its owner.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::stop::Stop;
 
-/// Time for a child to end after a request to end.
+/// Time for a child to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running child; dropping it ends it and its descendants.
@@ -34,27 +34,27 @@ impl Running {
         Ok(Self { child })
     }
 
-    /// Its process id.
+    /// Returns the process ID.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its status if it has ended.
+    /// Returns the exit status if the process has ended.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub(super) fn wait(&mut self, limit: Duration, stop: &Stop) -> anyhow::Result<ExitStatus> {
         stop.wait("a child process to end", limit, || self.ended())
     }
 
-    /// Asks only this process to end, unless it has ended already.
-    pub(super) fn ask_to_end(&self) {
+    /// Sends SIGTERM to this process, but not to its descendants.
+    pub(super) fn terminate(&self) {
         let _ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
-    /// Sends a signal to the process group, unless it has ended already.
+    /// Sends a signal to the process group. Ignores the error if the group has ended already.
     fn signal_group(&self, signal: Signal) {
         let _ended = kill_process_group(Pid::from_child(&self.child), signal);
     }
@@ -65,7 +65,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Asks the child and its descendants, which are its process group, to end, and kills the rest.
+    /// Sends SIGTERM to the process group of the child, waits, and then kills the processes that are left.
     fn drop(&mut self) {
         if !self.is_running() {
             return;
@@ -84,18 +84,18 @@ impl Drop for Running {
     }
 }
 
-/// Tells the process `id` that its config has changed.
-pub(super) fn hang_up(id: u32) {
+/// Sends SIGHUP to the process `id`, which reloads its config.
+pub(super) fn send_sighup(id: u32) {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
     // The process may have ended already.
     let _ended = pid.map(|pid| kill_process(pid, Signal::HUP));
 }
 
-/// Runs a command to its end and gives back what it printed.
+/// Runs a command and returns its output.
 ///
 /// # Errors
-/// When it cannot be started, fails, or is not over within `limit`; said of `what`, as the command line
-/// itself names places of this machine that have no business in a report.
+/// The command cannot be started, fails, or does not end within `limit`. The error names `what` instead of
+/// the command line, because reports must not contain paths of this machine.
 pub(super) fn output_of(
     what: &str,
     command: Command,
@@ -109,7 +109,7 @@ pub(super) fn output_of(
     Ok(printed)
 }
 
-/// As [`output_of`], but a command that fails is as good as any.
+/// Like [`output_of`], but accepts any exit status.
 pub(super) fn any_output_of(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<String> {
     Ok(run(command, limit, stop)?.1)
 }
@@ -120,12 +120,12 @@ fn run(command: Command, limit: Duration, stop: &Stop) -> anyhow::Result<(ExitSt
     Ok((status, text_of(file.path())?))
 }
 
-/// Reads a log. Some of what programs print is not UTF-8, and none of that is of interest here.
+/// Reads a log, and replaces bytes that are not UTF-8.
 pub(super) fn text_of(log: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(log)?).into_owned())
 }
 
-/// The last lines of what a program printed.
+/// Returns the last lines of the output of a program.
 pub(super) fn tail(printed: &str) -> String {
     const LINES: usize = 20;
     let lines: Vec<_> = printed.lines().collect();
@@ -145,9 +145,9 @@ mod tests {
         let printed = || fs::read_to_string(output.path()).unwrap();
         let stop = Stop::new(Duration::from_mins(1)).unwrap();
         let is_there = || Ok(printed().ends_with('\n').then_some(()));
-        stop.wait("the id of the descendant", Duration::from_secs(10), is_there).unwrap();
+        stop.wait("the ID of the descendant", Duration::from_secs(10), is_there).unwrap();
         drop(running);
-        // The kernel ends a process some time after the signal, and its parent removes it later.
+        // The kernel ends a process some time after the signal, and the parent reaps it later.
         let is_gone = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", printed().trim())).unwrap_or_default();
             Ok((stat.is_empty() || stat.contains(") Z ")).then_some(()))

@@ -1,6 +1,6 @@
-//! Lists of results that differ from those that a suite of others wants, each with its reason.
+//! Lists of known deviations from the expectations of external test suites, each with its reason.
 //!
-//! A result that differs and is not listed fails a run, and so does an entry that matches no result.
+//! A deviation that is not listed fails the run. An entry without a matching deviation fails it too.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use serde::Deserialize;
 
 use super::list;
 
-/// Results that have one reason.
+/// Deviations with the same reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
-    /// The suite or the judge, or the way in which results differ.
+    /// The suite, or the kind of difference.
     #[serde(default)]
     of: String,
-    /// The kinds of runs with such results; all if there are none.
+    /// The kinds of runs with these deviations; empty for all kinds.
     #[serde(default)]
     kinds: Vec<String>,
     reason: String,
-    /// Names; a `*` at the end stands for any rest.
+    /// Names of results. A `*` at the end matches any suffix.
     names: Vec<String>,
 }
 
-/// Names of results that are expected, each with its `of`.
+/// The names of the known deviations, each with its `of`.
 #[derive(Default)]
 pub(super) struct Expected(BTreeMap<String, String>);
 
@@ -32,23 +32,23 @@ impl Expected {
     /// Reads a list.
     ///
     /// # Errors
-    /// It has a name twice, or a group without a reason.
+    /// A name occurs twice, or a group has no reason.
     pub(super) fn read(list: &str) -> anyhow::Result<Self> {
         Self::read_where(list, |_, _| true)
     }
 
-    /// Reads those groups of a list that are of this suite or judge, in runs of this kind.
+    /// Reads the groups of a list for one suite and one kind of run.
     pub(super) fn read_of(list: &str, of: &str, kind: &str) -> anyhow::Result<Self> {
         Self::read_where(list, |group_of, kinds| {
             group_of == of && (kinds.is_empty() || kinds.iter().any(|other| other == kind))
         })
     }
 
-    fn read_where(list: &str, is_here: impl Fn(&str, &[String]) -> bool) -> anyhow::Result<Self> {
+    fn read_where(list: &str, is_wanted: impl Fn(&str, &[String]) -> bool) -> anyhow::Result<Self> {
         let mut all = Self::default();
         for Group { of, kinds, reason, names } in list::read(list)? {
             ensure!(!reason.trim().is_empty(), "a group needs a reason: {names:?}");
-            for name in names.into_iter().filter(|_| is_here(&of, &kinds)) {
+            for name in names.into_iter().filter(|_| is_wanted(&of, &kinds)) {
                 ensure!(!all.0.contains_key(&name), "listed twice: `{name}`");
                 all.0.insert(name, of.clone());
             }
@@ -66,10 +66,10 @@ impl Expected {
         self.0.keys().map(String::as_str)
     }
 
-    /// Fails unless the results that differ are those of the list: each has a name and a text.
+    /// Compares the list with the deviations that were found, each a name and a description.
     ///
     /// # Errors
-    /// Results that are not listed, and entries that match none.
+    /// A deviation is not listed, or an entry matches none.
     pub(super) fn check(&self, found: &[(String, String)]) -> anyhow::Result<()> {
         let new: Vec<_> =
             found.iter().filter(|(name, _)| !self.names().any(|entry| matches(entry, name))).collect();
@@ -93,7 +93,7 @@ mod tests {
                         [[expected]]\nof = 'c'\nkinds = ['k']\nreason = 'why'\nnames = ['two']\n";
 
     #[test]
-    fn a_result_must_be_listed_and_an_entry_must_match_a_result() {
+    fn unlisted_deviation_and_unmatched_entry_are_errors() {
         for (of, kind, found, is_good) in [
             ("a", "k", "one b.t", true),
             ("a", "k", "one b other", false),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_listed_once_and_a_group_has_a_reason() {
+    fn duplicate_name_and_missing_reason_are_errors() {
         assert_eq!(Expected::read(LIST).unwrap().of("two"), Some("c"));
         assert!(Expected::read(&LIST.replace("two", "one")).is_err());
         assert!(Expected::read(&LIST.replace("'why'", "' '")).is_err());

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: builds the fuzz targets and runs each for a while.
 //!
-//! Plain cargo builds them with the flags of `cargo fuzz`, so the toolchain of the repository suffices:
-//! neither nightly nor `cargo fuzz` is needed. Findings stay in `fuzz/artifacts`.
+//! It uses plain cargo with the flags of `cargo fuzz`, so it needs neither a nightly toolchain nor `cargo
+//! fuzz`. Findings are in `fuzz/artifacts`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,25 @@ use crate::{child, program};
 /// Options of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Targets to run, by name; all of them unless given.
+    /// Names of the targets; default: all
     targets: Vec<String>,
     /// Seconds for each target.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// Leave out the address sanitizer: twice the speed, and blind to reads out of bounds.
+    /// Build without the address sanitizer: twice as fast, but does not detect out-of-bounds reads
     #[arg(long)]
     no_sanitizer: bool,
 }
 
-/// Builds the targets, runs one after the other and says what each did.
+/// Builds the targets, runs them one after the other, and prints a line for each.
 ///
 /// # Errors
-/// A target is unknown or cannot be built, or any of them failed.
+/// A target is unknown, cannot be built, or failed.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let directory = repository().join("fuzz");
     let mut targets = names(&fs::read_to_string(directory.join("Cargo.toml"))?)?;
     if let Some(unknown) = options.targets.iter().find(|name| !targets.contains(name)) {
-        bail!("there is no target `{unknown}`\n\nhint: there are {}", targets.join(", "));
+        bail!("unknown fuzz target `{unknown}`\n\nhint: the targets are {}", targets.join(", "));
     }
     targets.retain(|target| options.targets.is_empty() || options.targets.contains(target));
     let each = Duration::from_secs(options.seconds.into());
@@ -57,14 +57,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The targets that a `Cargo.toml` names.
+/// Returns the names of the targets in a `Cargo.toml`.
 fn names(manifest: &str) -> anyhow::Result<Vec<String>> {
     let manifest: toml::Table = toml::from_str(manifest)?;
     let targets = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
     Ok(targets.filter_map(|target| Some(target.get("name")?.as_str()?.to_owned())).collect())
 }
 
-/// Builds all targets and returns where they are.
+/// Builds all targets and returns their directory.
 fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<PathBuf> {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "host-tuple"]);
@@ -75,10 +75,10 @@ fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<P
     let mut command = Command::new("cargo");
     if has_sanitizer {
         flags.push_str(" -Zsanitizer=address");
-        // The runtime of the sanitizer comes with every toolchain, only its flag is reserved for nightly.
+        // Stable toolchains include the sanitizer runtime, but accept its flag only with this variable.
         command.env("RUSTC_BOOTSTRAP", "1");
     }
-    // With `--target`, build scripts and procedural macros are built without these flags.
+    // With `--target`, cargo builds build scripts and procedural macros without these flags.
     command
         .current_dir(directory)
         .args(["build", "--release", "--bins", "--target", host, "--target-dir"])
@@ -89,7 +89,7 @@ fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<P
     Ok(target.join(host).join("release"))
 }
 
-/// Runs a target over the seeds and what earlier runs found, and returns the number of inputs.
+/// Runs a target with the seeds and the inputs of earlier runs. Returns the number of executed inputs.
 fn run_one(
     directory: &Path,
     program: &Path,
@@ -108,7 +108,7 @@ fn run_one(
         .arg(format!("-dict={}", directory.join("http.dict").display()))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg(format!("-max_total_time={}", time.as_secs()))
-        // A single input must not take longer, whatever is in it.
+        // Each input has a limit of 10 seconds.
         .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]);
     if let Some(symbolizer) = program::find_on_path("llvm-symbolizer") {
         command.env("ASAN_SYMBOLIZER_PATH", symbolizer);
@@ -126,7 +126,7 @@ const COVERAGE: &str = "--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpas
 
 const BUILD_LIMIT: Duration = Duration::from_mins(10);
 
-/// For reading the corpus before the clock of libFuzzer counts.
+/// Time to read the corpus, which libFuzzer does not count.
 const STARTUP: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     use super::names;
 
     #[test]
-    fn every_target_of_the_manifest_has_its_seeds() {
+    fn every_target_has_seeds() {
         let directory = crate::program::repository().join("fuzz");
         let names = names(&std::fs::read_to_string(directory.join("Cargo.toml")).unwrap()).unwrap();
         assert!(!names.is_empty());

@@ -1,8 +1,8 @@
-//! The project's tooling, run as `cargo xtask TASK`.
+//! Development tasks of the project: `cargo xtask TASK`.
 //!
-//! Only the choice of the task stands here; each task is a module.
+//! This file selects the task. Each task is a module.
 
-// for all tasks
+// used by several tasks
 mod stop;
 mod list;
 mod child;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The project's tooling")]
+#[command(name = "cargo xtask", about = "Development tasks of the project")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -35,24 +35,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure Thruway against its peers, side by side on this machine.
+    /// Measure Thruway and its competitors on this machine.
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
-    /// Run the official MCP conformance suite against our server.
+    /// Run the official MCP conformance suite against our server and client.
     Conformance(conformance::Options),
-    /// Compare the verdicts of `http1` with those of llhttp, on its corpus.
+    /// Compare the HTTP/1.1 parser with llhttp, on the test corpus of llhttp.
     Differential(differential::Options),
-    /// Run the fuzz targets for a while.
+    /// Run the fuzz targets for a limited time.
     Fuzz(fuzz::Options),
-    /// Run the conformance tests of HTTP/2 against the server and the gateway.
+    /// Run the HTTP/2 conformance tests of h2spec against the server and the gateway.
     H2spec,
-    /// Let clients that others wrote talk to `thruway serve`.
+    /// Test `thruway serve` with third-party clients, servers and test suites.
     Interop(interop::Options),
-    /// Open the pages of `thruway bench` in a browser, if there is one.
+    /// Check the HTML reports of `thruway bench` in Chromium.
     ReportPage,
-    /// Compare the types of `mcp` with the official schema and its examples.
+    /// Compare the MCP types with the official schema and its examples.
     Schema(schema::Options),
-    /// Check the rules of the house that neither the compiler nor clippy knows.
+    /// Check the repository rules that the compiler and clippy do not check.
     Tidy,
 }
 

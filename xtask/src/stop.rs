@@ -1,4 +1,4 @@
-//! The clock of the tooling, and the two reasons to end early: the time limit and a signal.
+//! The clock of the development tools, and the two reasons to end early: the time limit and a signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Interval of the polls of a wait. It is long because waits run beside the load.
+/// Interval between the polls of a wait. Short intervals would disturb the load on the same machine.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The time limit and the signals that end a run early.
@@ -18,18 +18,18 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Starts the time limit and takes over the signals that ask a process to end, so that servers are ended
-    /// first.
+    /// Starts the time limit, and handles termination signals, so that the run ends its servers before it
+    /// exits.
     pub(super) fn new(limit: Duration) -> anyhow::Result<Self> {
         let signalled = Arc::new(AtomicBool::new(false));
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&signalled))
-                .context("cannot take over a signal")?;
+                .context("cannot install a signal handler")?;
         }
         Ok(Self { deadline: now() + limit, signalled })
     }
 
-    /// Fails once it is time to end.
+    /// Returns an error after the time limit or a signal.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.signalled.load(Ordering::Relaxed) {
             bail!("interrupted by a signal");
@@ -40,7 +40,7 @@ impl Stop {
         Ok(())
     }
 
-    /// Waits until `poll` gives a value.
+    /// Waits until `poll` returns a value.
     ///
     /// # Errors
     /// The errors of [`Stop::check`] and of `poll`, and an error if `limit` passes without a value.
@@ -64,11 +64,8 @@ impl Stop {
     }
 }
 
-/// The time.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only clock of the tooling, which is no part of the engine"
-)]
+/// Returns the current time.
+#[expect(clippy::disallowed_methods, reason = "the only clock of the development tools")]
 pub(super) fn now() -> Instant {
     Instant::now()
 }

@@ -1,11 +1,11 @@
 //! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in
 //! `conformance/`.
 //!
-//! The suite is not part of this repository; npm installs it. Its scenarios for authorization servers are not
-//! run: there is none here. `--through bridge` runs scenarios for servers through bridges too, over HTTP on
-//! both sides. A bridge must not change any result.
+//! The suite is not part of this repository; npm installs it. Its scenarios for authorization servers do not
+//! run, because Thruway has no such server. `--through bridge` also runs the scenarios for servers through
+//! bridges with HTTP on both sides. A bridge must not change any result.
 
-// what the suite leaves behind
+// the result files of the suite
 mod results;
 
 use std::path::{Path, PathBuf};
@@ -24,18 +24,19 @@ use results::Results;
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run the scenarios for servers through one and two of these, and expect what the server alone achieves
+    /// Also run the scenarios for servers through one and through two bridges. At least as many checks must
+    /// pass as without a bridge
     #[arg(long, value_name = "WHAT", value_parser = ["bridge"])]
     through: Option<String>,
 }
 
-/// Scenarios that run together, an entry of `sets.toml`.
+/// Scenarios that run together: an entry of `sets.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Set {
     side: Side,
     name: String,
-    /// Arguments of the suite that select them.
+    /// Arguments of the suite that select these scenarios.
     arguments: Vec<String>,
     /// Arguments of our server.
     #[serde(default)]
@@ -45,7 +46,7 @@ struct Set {
     through_bridges: bool,
 }
 
-/// The side of a conversation that the suite judges.
+/// The side of a connection that the suite tests.
 #[derive(Clone, Copy, Debug, Deserialize)]
 enum Side {
     #[serde(rename = "server")]
@@ -61,7 +62,7 @@ fn sets() -> anyhow::Result<Vec<Set>> {
 /// Builds the programs, installs the suite, runs it, and prints the results of each set.
 ///
 /// # Errors
-/// A check failed, or passed without a bridge and not with it, or something could not be run.
+/// A check failed, a check passed only without a bridge, or a program did not run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = &Stop::new(BUILD_LIMIT)?;
     let programs = program::build(&["thruway-conformance", "thruway"], Profile::Dev, stop)?;
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The installed suite, and the programs that it is run against.
+/// The installed suite, and the programs under test.
 struct Suite<'s> {
     node: PathBuf,
     program: PathBuf,
@@ -100,10 +101,10 @@ struct Suite<'s> {
 }
 
 impl Suite<'_> {
-    /// Runs a set, through this many bridges.
+    /// Runs a set through `hops` bridges.
     ///
     /// # Errors
-    /// The suite did not get to its end. That checks have failed is none.
+    /// The suite did not finish. Failed checks are in the results, not an error.
     fn run(&self, set: &Set, hops: usize) -> anyhow::Result<Results> {
         let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
         let output = directory.path().join("results");
@@ -116,7 +117,7 @@ impl Suite<'_> {
                 servers
             }
             Side::Client => {
-                // The suite gives it to a shell.
+                // The suite runs the command in a shell, so the path is quoted.
                 let client = format!("'{}'", self.programs.join("conformance-client").display());
                 command.args(["client", "--command", &client]);
                 Vec::new()
@@ -124,15 +125,15 @@ impl Suite<'_> {
         };
         command.args(&set.arguments).arg("-o").arg(&output);
         let printed = child::any_output_of(command, RUN_LIMIT, self.stop)?;
-        ensure!(printed.contains("SUMMARY ==="), "the suite broke off\n{}", child::tail(&printed));
-        // The nearest first: it still talks to the next one while it ends.
+        ensure!(printed.contains("SUMMARY ==="), "the suite did not finish:\n{}", child::tail(&printed));
+        // Ends the last bridge first, because it uses the server before it until it ends.
         for server in servers.into_iter().rev() {
             server.end(self.stop)?;
         }
         Results::read(&output)
     }
 
-    /// Starts our server and the bridges to it. Returns all of them, and the URL of the last one.
+    /// Starts our server and the bridges in front of it. Returns all of them, and the URL of the last one.
     fn start(&self, set: &Set, hops: usize, directory: &Path) -> anyhow::Result<(Vec<Server>, String)> {
         let (mut servers, mut url) = (Vec::new(), String::new());
         for hop in 0..=hops {
@@ -151,7 +152,7 @@ impl Suite<'_> {
     }
 }
 
-/// For one set of scenarios; it takes seconds.
+/// Time limit for one set of scenarios, which takes seconds.
 const RUN_LIMIT: Duration = Duration::from_mins(2);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The results of the suite: a directory for each scenario with its checks.
+//! The results of the suite. Each scenario has a directory with its checks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,11 +27,11 @@ struct Check {
 enum Status {
     Success,
     Failure,
-    /// A recommendation that is not met: counts as a failure.
+    /// An unmet recommendation, which counts as a failure.
     Warning,
-    /// It does not apply.
+    /// The check does not apply.
     Skipped,
-    /// No check at all.
+    /// A note, not a check.
     Info,
 }
 
@@ -44,7 +44,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Reads the scenarios in `directory`, and in the directories of groups of scenarios.
+    /// Reads the scenarios in `directory` and in its group directories.
     fn read_group(&mut self, directory: &Path, group: &str) -> anyhow::Result<()> {
         for entry in fs::read_dir(directory).context("there are no results")? {
             let path = entry?.path();
@@ -54,14 +54,14 @@ impl Results {
                 continue;
             };
             let scenario = format!("{group}{scenario}");
-            // Without a file, the scenario itself broke off.
+            // A scenario without this file did not finish.
             let mut checks = match fs::read(path.join("checks.json")) {
                 Ok(bytes) => serde_json::from_slice(&bytes).context(scenario.clone())?,
-                Err(_) => vec![Check::failed("broke off")],
+                Err(_) => vec![Check::failed("did not finish")],
             };
-            // A client says what went wrong; the suite does not look at it.
-            let said = fs::read_to_string(path.join("stderr.txt")).unwrap_or_default();
-            checks.extend((!said.is_empty()).then(|| Check::failed(&said)));
+            // The suite ignores errors that the client prints, so they are added here.
+            let client_error = fs::read_to_string(path.join("stderr.txt")).unwrap_or_default();
+            checks.extend((!client_error.is_empty()).then(|| Check::failed(&client_error)));
             self.0.entry(scenario).or_default().extend(checks);
         }
         Ok(())
@@ -77,8 +77,8 @@ impl Results {
         failed.map(text).collect()
     }
 
-    /// Returns the scenarios in which fewer checks have passed than in `direct`. The suite calls a scenario
-    /// passed if a bridge has made checks inapplicable.
+    /// Returns the scenarios with fewer passed checks than in `direct`. The suite itself does not report a
+    /// check that no longer applies through a bridge.
     pub(super) fn lost_from(&self, direct: &Self) -> Vec<String> {
         let passed = |results: &Self, name: &String| {
             let checks = results.0.get(name).into_iter().flatten();
@@ -123,9 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_read_and_missing_results_and_complaints_are_failures() {
+    fn missing_results_and_client_errors_are_failures() {
         let directory = tempfile::tempdir().unwrap();
-        for (name, checks, said) in [
+        for (name, checks, client_error) in [
             ("auth/bad", r#"[{"id":"a","status":"SUCCESS"}]"#, "error: why\n"),
             ("auth/good", r#"[{"id":"a","status":"SUCCESS"}]"#, ""),
             ("broken", "", ""),
@@ -133,7 +133,7 @@ mod tests {
         ] {
             let scenario = directory.path().join(format!("{name}-2026-11-21T21-30-32-683Z"));
             fs::create_dir_all(&scenario).unwrap();
-            fs::write(scenario.join("stderr.txt"), said).unwrap();
+            fs::write(scenario.join("stderr.txt"), client_error).unwrap();
             if !checks.is_empty() {
                 fs::write(scenario.join("checks.json"), checks).unwrap();
             }
@@ -141,15 +141,15 @@ mod tests {
         let results = Results::read(directory.path()).unwrap();
         assert_eq!(
             results.failures(),
-            ["auth/bad: run: error: why", "broken: run: broke off", "ping: b: why"]
+            ["auth/bad: run: error: why", "broken: run: did not finish", "ping: b: why"]
         );
         assert_eq!(results.0["auth/good"].len(), 1);
     }
 
-    /// A bridge that answered with JSON where the server alone answers with a stream made three checks
-    /// inapplicable, and the suite called that a pass.
+    /// A bridge once sent JSON instead of an event stream. Three checks did not apply any more, and the suite
+    /// reported a pass.
     #[test]
-    fn a_check_that_a_bridge_makes_inapplicable_is_lost() {
+    fn check_that_no_longer_applies_counts_as_lost() {
         let results = |status| {
             let check = Check { id: "check".to_owned(), status, error_message: None };
             Results(BTreeMap::from([("polling".to_owned(), vec![check])]))

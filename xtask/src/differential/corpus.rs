@@ -1,5 +1,5 @@
-//! The cases of the corpus, and the reading of `llhttp`. A case is fenced blocks in Markdown: an `http` block,
-//! and the `log` that it should cause.
+//! The cases of the corpus, and the results of `llhttp`. A case consists of two fenced blocks in a Markdown
+//! file: the input (`http`), and the expected `log` of `llhttp`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,13 @@ use regex::{Captures, Regex};
 use serde::Deserialize;
 use walkdir::WalkDir;
 
-/// Stands in the target of many cases that are about something else; we would refuse them for it.
+/// A fragment in the request targets of many cases that test something else. Our parser rejects fragments, so
+/// the comparison removes this one.
 pub(super) const FRAGMENT: &str = "#hey";
 
-/// One input and the log of `llhttp` while it reads the input.
+/// One input, and the log of `llhttp` for this input.
 pub(super) struct Case {
-    /// File and headings, with a number where these are the same for several.
+    /// File and headings, with a number if several cases share them.
     pub(super) name: String,
     pub(super) meta: Meta,
     pub(super) bytes: Vec<u8>,
@@ -26,7 +27,7 @@ pub(super) struct Case {
 /// The metadata in the comment before the input.
 #[derive(Default, Deserialize)]
 pub(super) struct Meta {
-    /// `request` or `response`, and after that what is special about the parser.
+    /// `request` or `response`, with a suffix for special modes of the parser.
     #[serde(rename = "type")]
     pub(super) kind: String,
     /// `true` if the parser must expect no body.
@@ -43,12 +44,12 @@ pub(super) struct Entry<'c> {
     pub(super) bytes: &'c [u8],
 }
 
-/// The messages that a parser read, and the reason why no more were.
+/// The messages that a parser read, and its error, if any.
 #[derive(Default)]
-pub(super) struct Reading {
+pub(super) struct ParseResult {
     pub(super) messages: Vec<Message>,
-    /// The parser's own words for the error.
-    pub(super) refusal: Option<String>,
+    /// The error in the words of the parser.
+    pub(super) rejection: Option<String>,
 }
 
 /// A message with a complete head.
@@ -62,27 +63,27 @@ pub(super) struct Message {
     pub(super) is_complete: bool,
 }
 
-impl Reading {
+impl ParseResult {
     pub(super) fn complete(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(|message| message.is_complete)
     }
 }
 
-impl fmt::Display for Reading {
+impl fmt::Display for ParseResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for message in &self.messages {
             write!(f, "{} {:?}", message.start_line.join(" "), message.fields)?;
             write!(f, " \"{}\" {:?}", message.content.escape_ascii(), message.trailers)?;
             f.write_str(if message.is_complete { "; " } else { " …; " })?;
         }
-        match &self.refusal {
-            Some(refusal) => write!(f, "refused: {refusal}"),
+        match &self.rejection {
+            Some(rejection) => write!(f, "rejected: {rejection}"),
             None => f.write_str("accepted"),
         }
     }
 }
 
-/// All cases below `directory`, which is a checkout of `llhttp`.
+/// Returns all cases in `directory`, a checkout of `llhttp`.
 pub(super) fn cases(directory: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for side in ["request", "response"] {
@@ -132,11 +133,11 @@ fn cases_of(file: &str, text: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Returns the bytes of a block: its lines end with CRLF, except for the last one, and escapes are bytes.
+/// Returns the bytes of a block: decodes escapes, and ends each line except the last one with CRLF.
 fn bytes(block: &str) -> Result<Vec<u8>> {
     static ESCAPE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\\(x[0-9a-fA-F]+|[0-7]{1,3}|[rntf])").expect("the pattern is valid"));
-    ensure!(!block.contains("${"), "a block with code, which only JavaScript can run");
+    ensure!(!block.contains("${"), "the block contains JavaScript code");
     let text = block.strip_suffix('\n').unwrap_or(block).replace("\\\n", "").replace('\n', "\r\n");
     let character = |found: &Captures<'_>| {
         let (digits, radix) = match &found[1] {
@@ -169,27 +170,27 @@ impl Case {
         self.log.lines().map(|line| entry(line).with_context(|| format!("in the log: `{line}`"))).collect()
     }
 
-    /// Returns the reading of `llhttp`.
-    pub(super) fn reading(&self) -> Result<Reading> {
+    /// Returns the result of `llhttp`.
+    pub(super) fn parse_result(&self) -> Result<ParseResult> {
         let mut state = State::default();
         for entry in self.entries()? {
-            state.take(&entry);
+            state.add_entry(&entry);
         }
-        Ok(state.reading)
+        Ok(state.parse_result)
     }
 }
 
 #[derive(Default)]
 struct State {
-    reading: Reading,
-    /// The head, or the trailer section, in the making.
+    parse_result: ParseResult,
+    /// The incomplete head or trailer section.
     pending: Message,
     is_in_name: bool,
 }
 
 impl State {
-    /// Takes a line of the log. Several spans of one line of the message belong together.
-    fn take(&mut self, entry: &Entry<'_>) {
+    /// Processes a line of the log. One line of a message can have several spans.
+    fn add_entry(&mut self, entry: &Entry<'_>) {
         let text = String::from_utf8_lossy(entry.bytes);
         match entry.name {
             "message begin" => self.pending = Message::default(),
@@ -210,34 +211,34 @@ impl State {
                 }
             }
             "body" => {
-                if let Some(message) = self.reading.messages.last_mut() {
+                if let Some(message) = self.parse_result.messages.last_mut() {
                     message.content.extend_from_slice(entry.bytes);
                 }
             }
             "message complete" => {
                 let trailers = self.take_pending().fields;
-                if let Some(message) = self.reading.messages.last_mut() {
+                if let Some(message) = self.parse_result.messages.last_mut() {
                     (message.is_complete, message.trailers) = (true, trailers);
                 }
             }
-            "finish=2" => self.reading.refusal = Some("the end came too early".to_owned()),
-            event => self.take_event(event),
+            "finish=2" => self.parse_result.rejection = Some("unexpected end of input".to_owned()),
+            event => self.add_event(event),
         }
     }
 
-    /// Takes an event with details.
-    fn take_event(&mut self, event: &str) {
+    /// Processes an event with details.
+    fn add_event(&mut self, event: &str) {
         if let Some(details) = event.strip_prefix("headers complete ") {
             let mut message = self.take_pending();
             if let Some((status, _)) = details.strip_prefix("status=").and_then(|rest| rest.split_once(' ')) {
                 status.clone_into(&mut message.start_line[0]);
             }
-            self.reading.messages.push(message);
+            self.parse_result.messages.push(message);
         } else if let Some((code, reason)) =
             event.strip_prefix("error code=").and_then(|error| error.split_once(" reason="))
         {
-            // 21 is a pause; 22 a tunnel that begins.
-            self.reading.refusal = (!["21", "22"].contains(&code)).then(|| reason.to_owned());
+            // 21 is a pause, and 22 is the start of a tunnel.
+            self.parse_result.rejection = (!["21", "22"].contains(&code)).then(|| reason.to_owned());
         }
     }
 
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_stand_for_bytes() {
+    fn block_is_decoded_into_bytes() {
         assert_eq!(bytes("GET /\nA: b\n\n\n").unwrap(), b"GET /\r\nA: b\r\n\r\n");
         assert_eq!(bytes("a\\\nb\n").unwrap(), b"ab");
         assert_eq!(bytes(r"\r\n\t\f\x41\x0c\101\0\q").unwrap(), b"\r\n\t\x0cA\x0cA\0\\q");

@@ -1,12 +1,12 @@
-//! `cargo xtask differential DIR`: our verdicts on the corpus of `llhttp`, next to its own.
+//! `cargo xtask differential DIR`: compares our parser with `llhttp` on the test corpus of `llhttp`.
 //!
-//! DIR is a checkout of nodejs/llhttp; nothing of it is kept here but the names of its cases, in the list of
-//! differences that are as they should be: `expected_differences.toml`.
+//! DIR is a checkout of nodejs/llhttp. This repository has only the names of its cases, in the list of
+//! intended differences, `expected_differences.toml`.
 
-// their side
+// llhttp
 mod corpus;
 
-// our side
+// our parser
 mod ours;
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use crate::expected::Expected;
-use corpus::Reading;
+use corpus::ParseResult;
 
 /// The corpus to compare with.
 #[derive(clap::Args)]
@@ -24,14 +24,15 @@ pub(crate) struct Options {
     directory: PathBuf,
 }
 
-/// Compares every case, prints a summary, and fails if a difference is not listed or a listed one is none.
+/// Compares all cases and prints a summary. Fails if a difference is not listed, or if a listed difference
+/// does not occur.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let cases = corpus::cases(&options.directory)?;
     let expected = Expected::read(include_str!("expected_differences.toml"))?;
     let mut counts = BTreeMap::<_, usize>::new();
     let mut differences = Vec::new();
     for case in &cases {
-        let (theirs, ours) = (case.reading()?, ours::reading(case)?);
+        let (theirs, ours) = (case.parse_result()?, ours::parse_result(case)?);
         let verdict = verdict(&theirs, &ours);
         *counts.entry(verdict).or_default() += 1;
         if !ALIKE.contains(&verdict) {
@@ -49,17 +50,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     expected.check(&differences)
 }
 
-/// The verdicts that are no differences.
-const ALIKE: [&str; 2] = ["accepted by both and read alike", "refused by both at the same message"];
+/// The verdicts for equal results.
+const ALIKE: [&str; 2] = ["accepted by both with equal messages", "rejected by both at the same message"];
 
-/// Compares two readings of a case. We are `stricter` if we refuse what they accept, `laxer` if we accept
-/// what they refuse, and `otherwise` stands for another result of the same kind.
-fn verdict(theirs: &Reading, ours: &Reading) -> &'static str {
-    match (theirs.refusal.is_some(), ours.refusal.is_some()) {
+/// Compares the two results of a case: `stricter` if only we reject the input, `laxer` if only llhttp rejects
+/// it, and `otherwise` if the messages differ.
+fn verdict(theirs: &ParseResult, ours: &ParseResult) -> &'static str {
+    match (theirs.rejection.is_some(), ours.rejection.is_some()) {
         (false, true) => "stricter",
         (true, false) => "laxer",
         (false, false) if theirs.messages == ours.messages => ALIKE[0],
-        // Parsers may report different parts of a broken message.
+        // Only complete messages count, because parsers may report different parts of a malformed one.
         (true, true) if theirs.complete().eq(ours.complete()) => ALIKE[1],
         _ => "otherwise",
     }
@@ -71,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_differ_by_refusals_and_complete_messages() {
-        let reading = |(is_complete, refusal): (bool, Option<&str>)| Reading {
+    fn results_differ_by_rejection_and_complete_messages() {
+        let parse_result = |(is_complete, rejection): (bool, Option<&str>)| ParseResult {
             messages: vec![Message { is_complete, ..Message::default() }],
-            refusal: refusal.map(str::to_owned),
+            rejection: rejection.map(str::to_owned),
         };
         for (theirs, ours, expected) in [
             ((true, None), (true, None), ALIKE[0]),
@@ -84,7 +85,7 @@ mod tests {
             ((true, Some("a")), (true, Some("b")), ALIKE[1]),
             ((true, Some("a")), (false, Some("a")), "otherwise"),
         ] {
-            assert_eq!(verdict(&reading(theirs), &reading(ours)), expected, "{theirs:?} {ours:?}");
+            assert_eq!(verdict(&parse_result(theirs), &parse_result(ours)), expected, "{theirs:?} {ours:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Our reading of a case, the same however its input is cut.
+//! The result of our parser for a case. The result must be the same for every split of the input.
 
 use anyhow::Result;
 use regex::bytes::Regex;
@@ -7,10 +7,10 @@ use thruway_testkit::transcript::{
     Event, Fields, Reader, Response, assert_same_for_all_splits, fixed_size_splits, two_piece_splits,
 };
 
-use super::corpus::{Case, FRAGMENT, Message, Reading};
+use super::corpus::{Case, FRAGMENT, Message, ParseResult};
 
-/// Returns our reading of the input of `case`.
-pub(super) fn reading(case: &Case) -> Result<Reading> {
+/// Returns the result of our parser for `case`.
+pub(super) fn parse_result(case: &Case) -> Result<ParseResult> {
     let (reader, input) = if case.meta.kind.starts_with("request") {
         let input = Regex::new(FRAGMENT)?.replace_all(&with_hosts(case)?, b"").into_owned();
         (Reader::Server { declines_tunnels: false }, input)
@@ -20,18 +20,19 @@ pub(super) fn reading(case: &Case) -> Result<Reading> {
     };
     let ways = fixed_size_splits(&input, 4).chain(two_piece_splits(&input));
     let transcript = assert_same_for_all_splits(&reader, Limits::default(), &input, ways);
-    let mut reading = Reading::default();
+    let mut parse_result = ParseResult::default();
     for event in transcript.events {
-        take(event, &mut reading.messages);
+        add_event(event, &mut parse_result.messages);
     }
-    // Unless it says so, a case does not end the input.
+    // Only the kinds with `-finish` end the input after the last byte.
     let is_end = |error: &Error| *error == Error::IncompleteMessage && !case.meta.kind.ends_with("-finish");
-    reading.refusal = transcript.error.filter(|error| !is_end(error)).map(|error| format!("{error:?}"));
-    Ok(reading)
+    parse_result.rejection =
+        transcript.error.filter(|error| !is_end(error)).map(|error| format!("{error:?}"));
+    Ok(parse_result)
 }
 
-/// The input with a `Host` field in each request of HTTP/1.1. Nearly all of the corpus lacks it, and would be
-/// refused for that alone.
+/// Returns the input with a `Host` field in each HTTP/1.1 request. Our parser would reject most cases of the
+/// corpus without it.
 fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     let mut places = Vec::new();
     let mut version: &[u8] = b"";
@@ -49,7 +50,7 @@ fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     }
     let mut bytes = case.bytes.clone();
     if places.is_empty() && version.is_empty() {
-        // They refused the request line, which need not be ours to refuse.
+        // llhttp rejected the request line, but our parser may accept it.
         places.extend(Regex::new(" HTTP/1[.]1\r\n")?.find(&bytes).map(|found| found.end()));
     }
     for place in places.into_iter().rev() {
@@ -58,7 +59,7 @@ fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn take(event: Event, messages: &mut Vec<Message>) {
+fn add_event(event: Event, messages: &mut Vec<Message>) {
     match event {
         Event::Request { method, target, fields, facts } => messages.push(Message {
             start_line: [method, target, facts.version.to_string()],
@@ -91,7 +92,7 @@ fn from_response(head: Response, is_complete: bool) -> Message {
     }
 }
 
-/// Returns the fields as text, without the `Host` field of [`with_hosts`].
+/// Returns the fields as text, without the `Host` field that [`with_hosts`] adds.
 fn as_text(fields: Fields) -> Vec<(String, String)> {
     let fields =
         fields.into_iter().filter(|(name, value)| [name.as_bytes(), b": ", value, b"\r\n"].concat() != HOST);
@@ -100,5 +101,5 @@ fn as_text(fields: Fields) -> Vec<(String, String)> {
 
 const HOST: &[u8; 24] = b"Host: inserted.example\r\n";
 
-/// More than any case holds.
+/// More messages than any case has.
 const MESSAGES_MAX: usize = 16;

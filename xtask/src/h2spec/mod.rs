@@ -1,8 +1,7 @@
-//! `cargo xtask h2spec`: the conformance tests of HTTP/2 (`summerwind/h2spec`), against the origin and
-//! through the gateway.
+//! `cargo xtask h2spec`: runs the HTTP/2 conformance tests of `summerwind/h2spec` against the origin server
+//! and the gateway.
 //!
-//! They are not part of this repository: Go builds them, at the versions that `go.mod` and `go.sum` beside
-//! this file name.
+//! The tests are not part of this repository. Go builds them from the versions in `go.mod` and `go.sum`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +13,10 @@ use crate::server::Server;
 use crate::stop::Stop;
 use crate::{child, packages, program};
 
-/// Builds server and tests, and runs them.
+/// Builds the server and the tests, and runs the tests.
 ///
 /// # Errors
-/// A test failed or was left out, or something could not be run.
+/// A test failed or was skipped, or a program did not run.
 pub(crate) fn run() -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let tests = packages::go("xtask/src/h2spec", &["github.com/summerwind/h2spec/cmd/h2spec"], &stop)?;
@@ -35,11 +34,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     origin.end(&stop).map(drop)
 }
 
-/// A path with a response that has a body and follows the whole request. Responses of other paths may be
+/// The server responds to this path only after the whole request. On other paths, the response may be
 /// complete before the malformed frame of a test arrives, and the test then fails.
 const TARGET_PATH: &str = "/upload";
 
-/// Runs all tests, and returns their last line.
+/// Runs all tests, and returns the line with the counts.
 fn run_tests(tests: &Path, port: &str, stop: &Stop) -> anyhow::Result<String> {
     let mut command = Command::new(tests);
     command.args(["--strict", "--host", "127.0.0.1", "--port", port, "--path", TARGET_PATH]);

@@ -1,4 +1,4 @@
-//! A page in Chromium without a window, and the checks of its appearance.
+//! Opens a page in headless Chromium and checks its layout.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) struct Frame {
     width: u32,
     /// Width that the content needs.
     content_width: u32,
-    /// Elements that begin or end beyond the right edge, but for those that scroll.
+    /// Elements that extend beyond the right edge, without those in scrollable containers.
     beyond: Vec<String>,
     plots: Vec<Plot>,
     is_dark: bool,
@@ -27,7 +27,7 @@ pub(super) struct Frame {
 struct Plot {
     width: f64,
     height: f64,
-    /// Lines of at least two points, and bars.
+    /// Number of bars and of lines with at least two points.
     shapes: u32,
     has_numbers: bool,
 }
@@ -35,29 +35,29 @@ struct Plot {
 /// Opens a page, writes the screenshot `NAME.png`, and returns the measured frames.
 pub(super) fn open(page: &Path, is_dark: bool, name: &Path, stop: &Stop) -> anyhow::Result<Vec<Frame>> {
     let frames = name.with_added_extension("html");
-    fs::write(&frames, framed(&fs::read_to_string(page)?))?;
+    fs::write(&frames, page_with_frames(&fs::read_to_string(page)?))?;
     let profile = tempfile::Builder::new().prefix("thruway-report-page-").tempdir()?;
     let mut command = Command::new("chromium");
     command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--window-size={},{HEIGHT}", PHONE_WIDTH + WINDOW_WIDTH))
-        // The values of Blink's `PreferredColorScheme`: dark is 0.
+        // In Blink's `PreferredColorScheme`, dark is 0.
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
         .arg(format!("--screenshot={}", name.with_added_extension("png").display()))
         .arg("--dump-dom")
         .arg(format!("file://{}", frames.display()));
     let printed = child::output_of("chromium", command, LIMIT, stop)?;
-    let complaints: Vec<_> = printed.lines().filter(|line| line.contains(":CONSOLE")).collect();
-    ensure!(complaints.is_empty(), "the console is not silent:\n{}", complaints.join("\n"));
-    let seen = printed.split(SEEN).nth(1).and_then(|rest| rest.split("</script>").next());
-    serde_json::from_str(seen.context("the browser has not looked")?)
-        .context("the measured frames are unreadable")
+    let messages: Vec<_> = printed.lines().filter(|line| line.contains(":CONSOLE")).collect();
+    ensure!(messages.is_empty(), "the browser console has messages:\n{}", messages.join("\n"));
+    let measurements = printed.split(MEASUREMENTS).nth(1).and_then(|rest| rest.split("</script>").next());
+    serde_json::from_str(measurements.context("the page contains no measurements")?)
+        .context("cannot parse the measurements")
 }
 
-/// The page in a frame as wide as a phone and in one as wide as a window, and what measures them. A window of
-/// its own has no less than 500 pixels.
-fn framed(page: &str) -> String {
+/// Returns a page with two frames, as wide as a phone and as a desktop window, and the script that measures
+/// them. The page needs frames, because the minimum width of a Chromium window is 500 pixels.
+fn page_with_frames(page: &str) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width: u32| {
         format!(
@@ -65,7 +65,7 @@ fn framed(page: &str) -> String {
         )
     };
     format!(
-        "<!doctype html><meta charset=utf-8><link rel=icon href=\"data:,\"><body style=\"margin:0\">{}{}{SEEN}</script>\
+        "<!doctype html><meta charset=utf-8><link rel=icon href=\"data:,\"><body style=\"margin:0\">{}{}{MEASUREMENTS}</script>\
          <script>{}</script>",
         frame(PHONE_WIDTH),
         frame(WINDOW_WIDTH),
@@ -73,14 +73,14 @@ fn framed(page: &str) -> String {
     )
 }
 
-/// Checks all frames of a page with so many plots.
+/// Checks all frames of a page that has `plots` plots.
 pub(super) fn check(frames: &[Frame], plots: usize, is_dark: bool) -> anyhow::Result<()> {
     ensure!(frames.iter().any(|frame| frame.width == PHONE_WIDTH), "no frame is as wide as a phone");
     for frame in frames {
         let width = frame.width;
-        ensure!(frame.is_dark == is_dark, "{width} pixels: another color scheme");
+        ensure!(frame.is_dark == is_dark, "{width} pixels: wrong color scheme");
         ensure!(frame.content_width <= width, "{width} pixels: the content needs {}", frame.content_width);
-        ensure!(frame.beyond.is_empty(), "{width} pixels: beyond the edge are {:?}", frame.beyond);
+        ensure!(frame.beyond.is_empty(), "{width} pixels: elements beyond the edge: {:?}", frame.beyond);
         ensure!(frame.plots.len() == plots, "{width} pixels: {} plots, not {plots}", frame.plots.len());
         for (place, plot) in frame.plots.iter().enumerate() {
             let is_drawn = plot.width > 200.0 && plot.height > 50.0 && plot.shapes > 0 && plot.has_numbers;
@@ -92,9 +92,9 @@ pub(super) fn check(frames: &[Frame], plots: usize, is_dark: bool) -> anyhow::Re
 
 const PHONE_WIDTH: u32 = 390;
 const WINDOW_WIDTH: u32 = 1000;
-/// Higher than most pages; the measurement includes the part below.
+/// Higher than most pages. The measurement also includes the part below this height.
 const HEIGHT: u32 = 3000;
-const SEEN: &str = "<script type=\"application/json\" id=\"seen\">";
+const MEASUREMENTS: &str = "<script type=\"application/json\" id=\"measurements\">";
 const LIMIT: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
@@ -102,15 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_is_found() {
+    fn every_layout_fault_is_found() {
         let good = r#"[{"width":390,"content_width":390,"beyond":[],"is_dark":true,
             "plots":[{"width":360,"height":150,"shapes":1,"has_numbers":true}]}]"#;
         for (part, faulty, message) in [
             ("", "", ""),
             ("\"width\":390", "\"width\":500", "is as wide as a phone"),
-            ("\"is_dark\":true", "\"is_dark\":false", "another color scheme"),
+            ("\"is_dark\":true", "\"is_dark\":false", "wrong color scheme"),
             ("\"content_width\":390", "\"content_width\":391", "the content needs 391"),
-            ("\"beyond\":[]", "\"beyond\":[\"TABLE\"]", "beyond the edge are"),
+            ("\"beyond\":[]", "\"beyond\":[\"TABLE\"]", "elements beyond the edge"),
             (
                 "}]}]",
                 "}]},{\"width\":1,\"content_width\":1,\"beyond\":[],\"is_dark\":true,\"plots\":[]}]",
@@ -128,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_stands_in_its_frames_as_it_is() {
-        let page = framed("<p class=\"a\">1 &lt; 2</p>");
+    fn both_frames_contain_the_escaped_page() {
+        let page = page_with_frames("<p class=\"a\">1 &lt; 2</p>");
         assert_eq!(page.matches("srcdoc=\"<p class=&quot;a&quot;>1 &amp;lt; 2</p>\"").count(), 2);
     }
 }

@@ -1,8 +1,8 @@
-// What is to be seen in each frame, as JSON.
+// Writes the measurements of each frame as JSON.
 addEventListener("load", () => {
-  const seen = [...document.querySelectorAll("iframe")].map((frame) => {
+  const measurements = [...document.querySelectorAll("iframe")].map((frame) => {
     const page = frame.contentDocument.documentElement;
-    // What is folded away is to be seen, too.
+    // Collapsed parts count too.
     page.querySelectorAll("details").forEach((details) => (details.open = true));
     const isBeyond = (element) =>
       !element.closest(".wide") && element.getBoundingClientRect().right > page.clientWidth + 1;
@@ -24,5 +24,5 @@ addEventListener("load", () => {
       is_dark: frame.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches,
     };
   });
-  document.getElementById("seen").textContent = JSON.stringify(seen);
+  document.getElementById("measurements").textContent = JSON.stringify(measurements);
 });

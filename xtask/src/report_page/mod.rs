@@ -1,8 +1,8 @@
-//! `cargo xtask report-page`: the pages of `thruway bench`, opened in a browser.
+//! `cargo xtask report-page`: checks the HTML reports of `thruway bench` in Chromium.
 //!
-//! Each page is as wide as a phone and as a window, in light and in dark: nothing is beyond the edge, the
-//! browser draws every plot, and the console is silent. Screenshots are for reviewers, because no check
-//! covers everything.
+//! It opens each report as wide as a phone and as a desktop window, in light and dark mode. Nothing may
+//! extend beyond the edge, the browser must draw every plot, and its console must stay empty. Screenshots let
+//! reviewers see faults that these checks miss.
 
 // the browser and the checks
 mod chromium;
@@ -19,10 +19,10 @@ use crate::program::{self, Profile, repository};
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// Writes the pages, opens them, and checks their appearance.
+/// Writes the reports, opens them, and checks their layout.
 ///
 /// # Errors
-/// Returns an error if a check of a page fails, or if a program fails.
+/// A check or a program failed.
 pub(crate) fn run() -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let programs = program::build(&["thruway"], Profile::Dev, &stop)?;
@@ -34,17 +34,17 @@ pub(crate) fn run() -> anyhow::Result<()> {
             let frames = chromium::open(&path, is_dark, &name, &stop)?;
             chromium::check(&frames, plots, is_dark).with_context(|| name.display().to_string())?;
             let name = name.file_name().unwrap_or_default().display();
-            println!("{name}: {plots} plots drawn, nothing beyond the edge, nothing in the console");
+            println!("{name}: {plots} plots drawn, nothing beyond the edge, console empty");
         }
     }
     println!("screenshots are in target/report-page");
     Ok(())
 }
 
-/// A page, and the number of its plots.
+/// A report, and the number of its plots.
 type Page = (PathBuf, usize);
 
-/// Writes the pages of a load, of loads that are compared, and of a load that failed.
+/// Writes the reports of one load, of several loads that are compared, and of a load that failed.
 fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Result<Vec<Page>> {
     let mut serve = Command::new(program);
     serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
@@ -58,7 +58,7 @@ fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Resu
         let path = directory.join(name).with_extension("html");
         let mut command = Command::new(program);
         command.arg("bench").args(words.replace("URL", &server.url()).split(' ')).arg("--html").arg(&path);
-        // A load that fails has a page too.
+        // The failed load writes a report too, so its exit status does not matter.
         child::any_output_of(command, PAGE_LIMIT, stop)?;
         pages.push((path, plots));
     }

@@ -8,15 +8,15 @@ use anyhow::{Context as _, Result, anyhow};
 use jsonschema::ValidatorMap;
 use serde_json::{Map, Value};
 
-/// The definitions of one `schema.json`, as they are and closed.
+/// The definitions of one `schema.json`, with validators that allow or forbid unknown members.
 pub(super) struct Definitions {
-    /// The folder that the file was in.
+    /// Name of the folder with the file.
     pub(super) name: String,
     pub(super) by_name: Map<String, Value>,
-    /// The prefix of a definition in references.
+    /// The prefix of references to definitions.
     prefix: String,
     open: ValidatorMap,
-    /// The same, where an object has no members but those that the schema names.
+    /// The same definitions, but objects must not have members that the schema does not name.
     closed: ValidatorMap,
 }
 
@@ -28,10 +28,10 @@ impl Definitions {
     }
 
     fn new(name: &str, mut schema: Value) -> Result<Self> {
-        // Draft 7 has the one, 2020-12 the other.
+        // Schema draft 7 uses `definitions`, and 2020-12 uses `$defs`.
         let keyword = ["$defs", "definitions"].into_iter().find(|keyword| schema.get(keyword).is_some());
         let keyword = keyword.context("the schema has no definitions")?;
-        let by_name = schema[keyword].as_object().context("the definitions are no object")?.clone();
+        let by_name = schema[keyword].as_object().context("the definitions are not an object")?.clone();
         let open = compile(&schema)?;
         let prefix = format!("#/{keyword}/");
         let mut completed = BTreeSet::new();
@@ -49,7 +49,7 @@ impl Definitions {
         self.by_name.contains_key(definition)
     }
 
-    /// The members that the schema names for `definition` itself.
+    /// Returns the members that the schema names for `definition`, without inherited ones.
     pub(super) fn members(&self, definition: &str) -> impl Iterator<Item = &String> {
         let properties = self.by_name.get(definition).and_then(|definition| definition.get("properties"));
         properties.and_then(Value::as_object).into_iter().flat_map(Map::keys)
@@ -57,10 +57,15 @@ impl Definitions {
 
     /// Returns the errors of `value` as a `definition`, if it has any. If `is_closed`, members that the schema
     /// does not name are errors.
-    pub(super) fn complaint(&self, definition: &str, value: &Value, is_closed: bool) -> Option<String> {
+    pub(super) fn validation_error(
+        &self,
+        definition: &str,
+        value: &Value,
+        is_closed: bool,
+    ) -> Option<String> {
         let validators = if is_closed { &self.closed } else { &self.open };
         let Some(validator) = validators.get(&format!("{}{definition}", self.prefix)) else {
-            return Some("there is no such definition".into());
+            return Some("the schema has no such definition".into());
         };
         let errors = validator.iter_errors(value);
         let errors: Vec<_> = errors.map(|error| format!("at `{}`: {error}", error.instance_path())).collect();
@@ -72,10 +77,10 @@ fn compile(schema: &Value) -> Result<ValidatorMap> {
     jsonschema::options()
         .should_validate_formats(true)
         .build_map(schema)
-        .map_err(|error| anyhow!("the schema cannot be used: {error}"))
+        .map_err(|error| anyhow!("cannot compile the schema: {error}"))
 }
 
-/// The definitions that some `allOf` adds members to.
+/// Collects the definitions to which another definition adds members with `allOf`.
 fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String>) {
     let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten();
     let references = parts.filter_map(|part| part.get("$ref")?.as_str()?.strip_prefix(prefix));
@@ -87,8 +92,8 @@ fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String
     }
 }
 
-/// Forbids members that the schema does not name, where it names any. `_meta` may have further members, and
-/// each part of an `allOf` names only some.
+/// Forbids unknown members in objects for which the schema names members. `_meta` may have other members, and
+/// each part of an `allOf` names only some of the members.
 fn close(schema: &mut Value) {
     let Value::Object(object) = schema else {
         if let Value::Array(schemas) = schema {
@@ -120,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_judged_by_the_definition_of_its_name() {
+    fn value_is_validated_by_the_named_definition() {
         for keyword in ["$defs", "definitions"] {
             let crew = json!({"$ref": format!("#/{keyword}/Crew")});
             let properties = json!({"name": {"type": "string"}, "crew": crew});
@@ -137,7 +142,8 @@ mod tests {
                 ("Boat", json!({"name": "Ada", "crew": {"size": "two"}}), false, false),
                 ("Oar", json!({}), false, false),
             ] {
-                let is_good = |is_closed| definitions.complaint(definition, &value, is_closed).is_none();
+                let is_good =
+                    |is_closed| definitions.validation_error(definition, &value, is_closed).is_none();
                 assert_eq!((is_good(false), is_good(true)), (is_valid, is_valid_closed), "{value}");
             }
         }

@@ -1,4 +1,4 @@
-//! The official examples: each is read as the type that its folder is named after, and written back.
+//! Checks the official examples: reads each one as the type that its folder names, and writes it back.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use walkdir::WalkDir;
 
 use super::type_names;
 
-/// Checks all examples below `directory`. Returns the number of types, and of examples without a failure.
+/// Checks all examples in `directory`. Returns the number of types and the number of correct examples.
 pub(super) fn check(directory: &Path, failures: &mut Vec<String>) -> Result<(usize, usize)> {
     let mut types = BTreeSet::new();
     let mut passed = 0;
@@ -30,7 +30,7 @@ pub(super) fn check(directory: &Path, failures: &mut Vec<String>) -> Result<(usi
         }
         types.insert(type_name.into_owned());
     }
-    ensure!(passed > 0, "there are no examples below `{}`", directory.display());
+    ensure!(passed > 0, "no examples in `{}`", directory.display());
     Ok((types.len(), passed))
 }
 
@@ -47,20 +47,20 @@ fn check_one(type_name: &str, text: &str) -> Result<()> {
     let response = type_name.ends_with("Response").then_some("/result");
     let pointer = response.or(type_name.ends_with("Result").then_some(""));
     if let Some(Value::Object(result)) = pointer.and_then(|pointer| expected.pointer_mut(pointer)) {
-        // They are the era's, not the type's.
+        // The modern era adds these members to every result, so the types do not have them.
         result.retain(|member, _| !["resultType", "ttlMs", "cacheScope"].contains(&member.as_str()));
     }
     if let ("ListRootsRequest", Value::Object(request)) = (type_name, &mut expected) {
-        // It is part of a result and has no envelope; neither has the schema this member.
-        request.shift_remove("id").context("there is no `id` any more: do not leave it out")?;
+        // This request is part of a result and has no envelope, so the schema has no `id` for it.
+        request.shift_remove("id").context("the example has no `id`: this exception is obsolete")?;
     }
     plain_numbers(&mut expected);
     plain_numbers(&mut written);
-    ensure!(expected == written, "it is written as something else: {written}");
+    ensure!(expected == written, "the written value differs: {written}");
     Ok(())
 }
 
-/// Reads a message, and writes it from what was read.
+/// Reads a message and writes it back.
 fn write_message(type_name: &str, text: &str) -> Result<Vec<u8>> {
     let mut output = Vec::new();
     match parse(text.as_bytes()).map_err(|invalid| invalid.error)? {
@@ -77,32 +77,32 @@ fn write_message(type_name: &str, text: &str) -> Result<Vec<u8>> {
             Ok(result) => {
                 let rewrite = type_name.strip_suffix("Response").and_then(type_names::value);
                 let result = rewrite.context(UNKNOWN)?(result.get())?;
-                write_result(&mut output, &response.id.context("there is no id")?, |output| {
+                write_result(&mut output, &response.id.context("the response has no ID")?, |output| {
                     output.extend_from_slice(result.as_bytes());
                     Ok(())
                 });
             }
             Err(error) => write_error(&mut output, response.id.as_ref(), &checked(type_name, error)?),
         },
-        message => bail!("another kind of message: {message:?}"),
+        message => bail!("unexpected kind of message: {message:?}"),
     }
     Ok(output)
 }
 
-/// Returns the parameters as our type writes them.
+/// Reads the parameters as our type and writes them back.
 fn rewritten(type_name: &str, method: &str, params: Option<&RawValue>) -> Result<Box<RawValue>> {
     let (expected, rewrite) = type_names::message(type_name).context(UNKNOWN)?;
-    ensure!(method == expected, "another method: {method}");
+    ensure!(method == expected, "unexpected method: {method}");
     Ok(RawValue::from_string(rewrite(params.map_or("{}", RawValue::get))?)?)
 }
 
 fn checked(type_name: &str, error: Error) -> Result<Error> {
     let code = type_names::error(type_name).context(UNKNOWN)?;
-    ensure!(error.code == code, "another code: {}", error.code.0);
+    ensure!(error.code == code, "unexpected error code: {}", error.code.0);
     Ok(error)
 }
 
-/// Writes all numbers alike: `1` equals `1.0`.
+/// Converts all numbers to floats, so that `1` equals `1.0`.
 fn plain_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => *value = number.as_f64().into(),
@@ -112,14 +112,14 @@ fn plain_numbers(value: &mut Value) {
     }
 }
 
-const UNKNOWN: &str = "no type of ours has this name: add it to `type_names.rs`";
+const UNKNOWN: &str = "unknown type name: add it to `type_names.rs`";
 
 #[cfg(test)]
 mod tests {
     use super::check_one;
 
     #[test]
-    fn an_example_is_read_as_its_type_and_written_as_it_was() {
+    fn written_example_must_equal_the_original() {
         for (type_name, text, is_good) in [
             ("Root", r#"{"uri": "file:///quay", "name": "Quay"}"#, true),
             ("NumberSchema", r#"{"type": "number", "minimum": 1}"#, true),

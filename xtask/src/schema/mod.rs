@@ -1,16 +1,16 @@
-//! `cargo xtask schema DIR`: our types next to the official schema of the Model Context Protocol.
+//! `cargo xtask schema DIR`: compares our MCP types with the official schema.
 //!
-//! DIR has a folder for each revision with its `schema.json`, one of 2026-07-28 with the official examples in
-//! `examples/TYPE`, and `ext-tasks` for the tasks extension. Nothing of it is kept here but names of types.
+//! DIR has a folder with a `schema.json` for each MCP revision, and `ext-tasks` for the tasks extension. The
+//! folder of MCP revision 2026-07-28 also has the official examples in `examples/TYPE`.
 
-// theirs
+// official schema
 mod definitions;
 
-// theirs, read by us
+// official examples that our types read
 mod examples;
 mod type_names;
 
-// ours, judged by their schema
+// our samples, validated with the official schema
 mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,16 +31,15 @@ pub(crate) struct Options {
     directory: PathBuf,
 }
 
-/// Reads every example and writes it back, writes samples of our own and validates them, and prints a
-/// summary.
+/// Reads all examples and writes them back, validates samples of our types, and prints a summary.
 ///
 /// # Errors
-/// An example is not read, or written as something else; a sample is not valid, has a member that no revision
-/// knows, or lacks one that its revision has.
+/// An example changes when it is read and written. A sample is invalid or has an unknown member. A member of
+/// the schema is in no sample.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failures = Vec::new();
     let (types, passed) = examples::check(&options.directory.join(EXAMPLES), &mut failures)?;
-    println!("{passed:4} official examples are read, and written as they were");
+    println!("{passed:4} official examples are unchanged after reading and writing");
     println!("{types:4} types have examples");
     check_samples(&options.directory, &mut failures)?;
     for failure in &failures {
@@ -58,16 +57,16 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
     for (definitions, samples) in &sets {
         let names: Vec<_> = samples.iter().map(|sample| &sample.definition).collect();
         let known: Vec<_> = names.into_iter().filter(|name| definitions.has(name)).collect();
-        let complaints: Vec<_> =
-            samples.iter().filter_map(|sample| complaint(definitions, sample, &sets)).collect();
+        let errors: Vec<_> =
+            samples.iter().filter_map(|sample| validation_error(definitions, sample, &sets)).collect();
         println!(
-            "{:4} messages and parts of them that we write are valid in {}: {} of its {} definitions",
-            known.len().saturating_sub(complaints.len()),
+            "{:4} samples are valid in {}, for {} of its {} definitions",
+            known.len().saturating_sub(errors.len()),
             definitions.name,
             known.iter().collect::<BTreeSet<_>>().len(),
             definitions.by_name.len()
         );
-        failures.extend(complaints);
+        failures.extend(errors);
     }
     let not_written = Expected::read(include_str!("coverage.toml"))?.check(&not_written(&sets));
     failures.extend(
@@ -76,29 +75,34 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the error in a sample of the revision `own`, if it has one.
-fn complaint(own: &Definitions, sample: &Sample, sets: &[(Definitions, Vec<Sample>)]) -> Option<String> {
+/// Returns the validation error of a sample of the revision `own`, if it has one.
+fn validation_error(
+    own: &Definitions,
+    sample: &Sample,
+    sets: &[(Definitions, Vec<Sample>)],
+) -> Option<String> {
     let Sample { definition, value } = sample;
     let mut known = sets.iter().map(|(of, _)| of).filter(|of| of.has(definition)).peekable();
-    let complaint = if known.peek().is_none() {
+    let error = if known.peek().is_none() {
         "no schema has this definition".to_owned()
     } else if !own.has(definition) {
         return None;
-    } else if let Some(complaint) = own.complaint(definition, value, false) {
-        complaint
+    } else if let Some(error) = own.validation_error(definition, value, false) {
+        error
     } else if value.get("jsonrpc").is_some() {
-        // The parts of a message are samples too.
+        // The parts of a message are separate samples.
         return None;
     } else {
-        // Validity alone allows any member besides those of the schema, misspelt ones among them: each must
-        // be one that some revision knows.
-        let complaints: Option<Vec<_>> = known.map(|of| of.complaint(definition, value, true)).collect();
-        format!("no revision knows every member: {}", complaints?.join("; "))
+        // The schema allows unknown members, even misspelled ones. So each member must be known to some
+        // revision.
+        let errors: Option<Vec<_>> = known.map(|of| of.validation_error(definition, value, true)).collect();
+        format!("no revision knows every member: {}", errors?.join("; "))
     };
-    Some(format!("{} {definition}: {complaint}\n  {value}", own.name))
+    Some(format!("{} {definition}: {error}\n  {value}", own.name))
 }
 
-/// Returns the members of definitions with samples that no sample has, each with the revision.
+/// Returns the schema members that no sample contains, each with its revision. Skips definitions without
+/// samples.
 fn not_written(sets: &[(Definitions, Vec<Sample>)]) -> Vec<(String, String)> {
     let mut missing = Vec::new();
     for (definitions, samples) in sets {

@@ -1,7 +1,7 @@
-//! Samples of everything that we write, written as the product writes it.
+//! Samples of all values that Thruway writes, serialized by the code of the product.
 //!
-//! `samples.json` lists them, with the revisions that have them. Each is read as our type and must be written
-//! as it was. Samples of conversions between revisions come from the product itself.
+//! `samples.json` lists them with their MCP revisions. Reading a sample as our type and writing it back must
+//! not change it. The product itself generates the samples of conversions between revisions.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ use thruway_mcp::{Era, Revision, legacy};
 
 use super::type_names::{self, Rewrite};
 
-/// A value that we write, and its name in the schema.
+/// A sample value, and its name in the schema.
 pub(super) struct Sample {
     pub(super) definition: String,
     pub(super) value: Value,
@@ -51,7 +51,7 @@ pub(super) fn of(name: &str) -> Result<Vec<Sample>> {
     Ok(samples.all)
 }
 
-/// The file: samples refer to parts as `{"$part": "name"}`.
+/// The contents of `samples.json`. Samples refer to parts as `{"$part": "name"}`.
 #[derive(Deserialize)]
 struct Table {
     parts: Map<String, Value>,
@@ -59,19 +59,19 @@ struct Table {
     tasks: Vec<Entry>,
 }
 
-/// A value, and everything that the schema calls so.
+/// A value, and all definitions that it must match.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Entry {
     /// Definitions of the value itself.
     value: Vec<String>,
-    /// Requests and notifications that have it as parameters.
+    /// Requests and notifications with this value as parameters.
     message: Vec<String>,
-    /// The results that it is, and the responses around it from 2026-07-28 on.
+    /// Definitions of the value as a result, and of its responses from MCP revision 2026-07-28 on.
     result: Vec<String>,
     responses: Vec<String>,
     cacheable: bool,
-    /// The error that it is.
+    /// Definition of the value as an error.
     error: Option<String>,
     /// First and last revision; all revisions if absent.
     from: Option<String>,
@@ -85,7 +85,7 @@ impl Table {
         Ok(serde_json::from_str(&self.filled(&self.parts[name]))?)
     }
 
-    /// Returns a value as JSON with its parts in their places.
+    /// Returns a value as JSON, with its parts inserted.
     fn filled(&self, value: &Value) -> String {
         static PART: LazyLock<Regex> =
             LazyLock::new(|| Regex::new(r#"\{"\$part":"(\w+)"\}"#).expect("the pattern is valid"));
@@ -106,7 +106,7 @@ impl Samples {
         self.revision.era() == Era::Modern
     }
 
-    /// Adds a sample for each name that the schema has for it.
+    /// Adds a sample for each definition.
     fn add<'n>(&mut self, definitions: impl IntoIterator<Item = &'n str>, bytes: &[u8]) -> Result<()> {
         let value: Value = serde_json::from_slice(bytes)?;
         let sample = |definition: &str| Sample { definition: definition.to_owned(), value: value.clone() };
@@ -133,14 +133,18 @@ impl Samples {
         }
         if let Some(name) = &entry.error {
             let error: Error = serde_json::from_str(&text)?;
-            ensure!(type_names::error(name) == Some(error.code), "{name} has another code: {}", error.code.0);
+            ensure!(
+                type_names::error(name) == Some(error.code),
+                "{name} has a different error code: {}",
+                error.code.0
+            );
             self.error("JSONRPCErrorResponse", &error)?;
             self.value(name, &error)?;
         }
         Ok(())
     }
 
-    /// A request or a notification; its envelope has a definition of its own.
+    /// Adds a request or a notification, and its envelope, which has a separate definition.
     fn message(&mut self, definition: &str, method: &str, params: &impl Serialize) -> Result<()> {
         let mut output = Vec::new();
         if definition.ends_with("Notification") {
@@ -155,7 +159,7 @@ impl Samples {
         Ok(())
     }
 
-    /// A result that a server writes, and the responses around it.
+    /// Adds a result of a server, and the responses that contain it.
     fn result(
         &mut self,
         name: &str,
@@ -187,7 +191,7 @@ impl Samples {
         self.add(["JSONRPCResultResponse", "JSONRPCResponse", "JSONRPCMessage"], &output)
     }
 
-    /// A response that is an error, and the error alone.
+    /// Adds an error response, and the error without the response.
     fn error(&mut self, response: &str, error: &Error) -> Result<()> {
         let mut output = Vec::new();
         write_error(&mut output, Some(&Id::Integer(0)), error);
@@ -196,8 +200,7 @@ impl Samples {
     }
 }
 
-/// Adds samples that the product makes itself: for older revisions, of errors, and of lists that are written
-/// before.
+/// Adds samples that the product generates: values for older revisions, errors, and cached lists.
 fn conversions(table: &Table, samples: &mut Samples) -> Result<()> {
     let mut blocks = content(table)?;
     legacy::downgrade(&mut blocks, samples.revision);
@@ -220,7 +223,7 @@ fn conversions(table: &Table, samples: &mut Samples) -> Result<()> {
         ] {
             samples.error(definition, &error)?;
         }
-        // A list from members that are already written, as servers keep them.
+        // A list with members that are already serialized, as servers cache them.
         let members = [b"\"tools\":[", &serde_json::to_vec(&table.part::<Tool>("tool")?)?[..], b"]"].concat();
         let mut output = Vec::new();
         samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
@@ -236,7 +239,7 @@ fn conversions(table: &Table, samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
-/// One block of each kind.
+/// Returns one content block of each kind.
 fn content(table: &Table) -> Result<Vec<ContentBlock>> {
     let kinds = ["text_content", "image_content", "audio_content", "resource_link", "embedded_resource"];
     kinds.into_iter().map(|part| table.part(part)).collect()
@@ -269,11 +272,11 @@ fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
-/// Reads JSON as our type, and returns it as that is written: nothing may be lost.
+/// Reads JSON as our type, and writes it back. The result must be equal.
 fn written(name: &str, rewrite: Option<Rewrite>, text: &str) -> Result<Box<RawValue>> {
     let rewrite = rewrite.with_context(|| format!("add `{name}` to `type_names.rs`"))?;
-    let back = rewrite(text).with_context(|| format!("{name} is not read: {text}"))?;
+    let back = rewrite(text).with_context(|| format!("cannot read {name}: {text}"))?;
     let (read, expected): (Value, Value) = (serde_json::from_str(&back)?, serde_json::from_str(text)?);
-    ensure!(read == expected, "{name} is written as something else: {back} instead of {text}");
+    ensure!(read == expected, "{name} changed: wrote {back} instead of {text}");
     Ok(RawValue::from_string(back)?)
 }

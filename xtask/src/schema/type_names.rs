@@ -1,18 +1,19 @@
-//! The names of the schema, and our types for them.
+//! Maps names of the schema to our types.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::{self, methods};
 
-/// Reads JSON as one of our types, and writes that as JSON.
+/// Reads JSON as one of our types, and writes it back.
 pub(super) type Rewrite = fn(&str) -> serde_json::Result<String>;
 
 fn through<T: DeserializeOwned + Serialize>(text: &str) -> serde_json::Result<String> {
     serde_json::to_string(&serde_json::from_str::<T>(text)?)
 }
 
-/// Matches a name of the schema: names of our own types as they are, then other names, each with its type.
+/// Matches a name of the schema: first names that equal those of our types, then other names with their
+/// types.
 macro_rules! types {
     ($name:expr; $($same:ident),*; $($($other:literal)|+ => $type:ident,)*) => {
         match $name {
@@ -23,7 +24,7 @@ macro_rules! types {
     };
 }
 
-/// Returns the rewriting of the value, the result or the parameters that the schema calls so.
+/// Returns the function that rewrites a value, result or parameters with this name.
 pub(super) fn value(type_name: &str) -> Option<Rewrite> {
     types! { type_name;
         Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult,
@@ -52,7 +53,7 @@ pub(super) fn value(type_name: &str) -> Option<Rewrite> {
             | "NumberSchema" | "StringSchema" | "TitledMultiSelectEnumSchema"
             | "TitledSingleSelectEnumSchema" | "UntitledMultiSelectEnumSchema"
             | "UntitledSingleSelectEnumSchema" => PrimitiveSchemaDefinition,
-        // They have no envelope because they are parts of a result.
+        // These requests are parts of a result, so they have no envelope.
         "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => InputRequest,
         "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => JsonObject,
         "SubscribeRequestParams" | "UnsubscribeRequestParams" => SubscribeRequestParams,
@@ -60,7 +61,7 @@ pub(super) fn value(type_name: &str) -> Option<Rewrite> {
     }
 }
 
-/// Matches the name of a message: each has its method and the type of its parameters.
+/// Matches the name of a message, and returns its method and the type of its parameters.
 macro_rules! messages {
     ($name:expr; $($message:literal => $method:ident, $type:ident;)*) => {
         match $name {
@@ -70,7 +71,7 @@ macro_rules! messages {
     };
 }
 
-/// Returns the method and the parameters of the request or notification that the schema calls so.
+/// Returns the method of a request or notification, and the function that rewrites its parameters.
 pub(super) fn message(type_name: &str) -> Option<(&'static str, Rewrite)> {
     messages! { type_name;
         "CallToolRequest" => TOOLS_CALL, CallToolRequestParams;
@@ -110,7 +111,7 @@ pub(super) fn message(type_name: &str) -> Option<(&'static str, Rewrite)> {
     }
 }
 
-/// Returns the code of the error that the schema calls so.
+/// Returns the code of an error.
 pub(super) fn error(type_name: &str) -> Option<ErrorCode> {
     Some(match type_name {
         "HeaderMismatchError" => ErrorCode::HEADER_MISMATCH,

@@ -1,8 +1,8 @@
-//! Limits for many files as a whole: small files, thread-local variables, and the development tools.
+//! Limits for sums over many files: small files, thread-local variables, and lines of the development tools.
 
 use super::tree::{Tree, finding};
 
-/// Files with fewer lines are small.
+/// A file with fewer lines is small.
 const SMALL_LINES: usize = 60;
 
 /// Maximum share of small files, in percent.
@@ -26,7 +26,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-/// Tests, and files that only list their contents, may be small.
+/// Checks the share of small files. Test files and files such as `mod.rs` may be small.
 fn check_small_files(tree: &Tree) -> Vec<String> {
     let sources = tree.sources().filter(|(path, source)| {
         let is_contents = ["/mod.rs", "/lib.rs", "/main.rs"].iter().any(|name| path.ends_with(name));
@@ -35,7 +35,7 @@ fn check_small_files(tree: &Tree) -> Vec<String> {
     let (small, large): (Vec<_>, Vec<_>) = sources.partition(|(_, source)| source.line_count < SMALL_LINES);
     let most = (small.len() + large.len()) * SMALL_PERCENT_MAX / 100;
     let places: Vec<_> = small.iter().map(|(path, _)| (*path, 0)).collect();
-    excess(&places, most, &format!("files with under {SMALL_LINES} lines: merge files with one idea"))
+    excess(&places, most, &format!("files with under {SMALL_LINES} lines: merge related files"))
 }
 
 fn check_thread_locals(tree: &Tree) -> Vec<String> {
@@ -44,12 +44,12 @@ fn check_thread_locals(tree: &Tree) -> Vec<String> {
         let locals = (0..source.tokens.len()).filter(|at| source.is_at(*at, &["thread_local", "!"]));
         places.extend(locals.map(|at| (path, source.tokens[at].line)));
     }
-    excess(&places, THREAD_LOCALS_MAX, "`thread_local!`: pass the state")
+    excess(&places, THREAD_LOCALS_MAX, "`thread_local!`: pass the state as an argument")
 }
 
 /// Returns a finding for each place if there are more than `most`.
 fn excess(places: &[(&str, usize)], most: usize, what: &str) -> Vec<String> {
-    let message = format!("{most} are the most, and `crates/` has {} {what}", places.len());
+    let message = format!("at most {most} are allowed, but `crates/` has {} {what}", places.len());
     let found = places.iter().filter(|_| places.len() > most);
     found.map(|(path, line)| finding(path, *line, &message)).collect()
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn small_files_are_found_only_if_there_are_many() {
+    fn small_files_are_found_only_above_the_maximum_share() {
         let long = LINE.repeat(SMALL_LINES);
         let paths: Vec<String> = (0..20).map(|n| format!("crates/a/src/f{n}.rs")).collect();
         let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), long.as_str())).collect();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifth_thread_local_is_found() {
+    fn too_many_thread_locals_are_found() {
         let four = "thread_local! { static A: u8 = 0; } ".repeat(THREAD_LOCALS_MAX);
         let five = format!("{four}std::thread_local! {{ static A: u8 = 0; }}");
         let finds = |text: &str| check(&Tree::of(&[("crates/a/src/lib.rs", text)])).len();

@@ -1,4 +1,4 @@
-//! The manifests of packages: description, lints, and the dependencies that `dependencies.toml` allows.
+//! Checks the manifests of packages: description, lints, and dependencies (`dependencies.toml`).
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,30 @@ use super::tree::{Tree, finding};
 /// The dependencies that a package may have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct AllowedDependencies {
     ours: Vec<String>,
-    /// Packages of other authors; any if absent.
+    /// Allowed third-party packages; all if absent.
     others: Option<Vec<String>>,
     #[serde(default)]
     no_std: bool,
 }
 
-/// The package that any may use for its tests, and none otherwise.
+/// A package that every package may use, but only for its tests.
 const FOR_TESTS: &str = "thruway-testkit";
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
-    // Clippy takes the config nearest to a package and silently ignores the others.
+    // Clippy uses the config file nearest to a package and silently ignores the others.
     let configs = tree.files().map(|(path, _)| path).filter(|path| path.ends_with("clippy.toml"));
     if !configs.eq(["clippy.toml"]) {
-        findings.push(finding("clippy.toml", 0, "there is exactly one `clippy.toml`, in the root"));
+        findings.push(finding(
+            "clippy.toml",
+            0,
+            "the repository must have exactly one `clippy.toml`, in the root",
+        ));
     }
     for (path, file) in tree.files().filter(|(path, _)| path.ends_with("Cargo.toml")) {
-        match complaints(tree, path, &file.text) {
+        match violations(tree, path, &file.text) {
             Ok(messages) => findings.extend(messages.iter().map(|message| finding(path, 0, message))),
             Err(error) => findings.push(finding(path, 0, format!("{error:#}"))),
         }
@@ -38,33 +42,33 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-fn complaints(tree: &Tree, path: &str, manifest: &str) -> anyhow::Result<Vec<String>> {
+fn violations(tree: &Tree, path: &str, manifest: &str) -> anyhow::Result<Vec<String>> {
     let manifest: Table = toml::from_str(manifest)?;
     let Some(package) = manifest.get("package") else { return Ok(Vec::new()) };
-    let name = package.get("name").and_then(Value::as_str).context("a package has a name")?;
+    let name = package.get("name").and_then(Value::as_str).context("the package has no name")?;
     let mut messages = Vec::new();
     if package.get("description").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty()) {
-        messages.push("a package says in its `description` what it is for".to_owned());
+        messages.push("the package has no `description`".to_owned());
     }
     // A workspace root cannot inherit lints.
     let inherited = Value::Table(Table::from_iter([("workspace".to_owned(), true.into())]));
     if !manifest.contains_key("workspace") && manifest.get("lints") != Some(&inherited) {
-        messages.push("a package has `[lints] workspace = true` and no lints of its own".to_owned());
+        messages.push("the package must have `[lints] workspace = true` and no other lints".to_owned());
     }
     if !path.starts_with("peers/") {
-        let table: BTreeMap<String, Row> = toml::from_str(include_str!("dependencies.toml"))?;
+        let table: BTreeMap<String, AllowedDependencies> = toml::from_str(include_str!("dependencies.toml"))?;
         let row = table.get(name);
         let row = row.with_context(|| format!("add `{name}` to `xtask/src/tidy/dependencies.toml`"))?;
-        let refused = dependencies(&manifest).filter(|(kind, needed)| !row.allows(name, kind, needed));
-        messages.extend(refused.map(|(_, needed)| format!("`{name}` must not depend on `{needed}`")));
+        let forbidden = dependencies(&manifest).filter(|(kind, needed)| !row.allows(name, kind, needed));
+        messages.extend(forbidden.map(|(_, needed)| format!("`{name}` must not depend on `{needed}`")));
         if row.no_std && !is_no_std(tree, path.trim_end_matches("Cargo.toml")) {
-            messages.push("a protocol crate has no I/O and no clock: it is `#![no_std]`".to_owned());
+            messages.push("a protocol crate must be `#![no_std]`: it has no I/O and no clock".to_owned());
         }
     }
     Ok(messages)
 }
 
-/// Returns the dependencies on any platform, each with the name of its table.
+/// Returns the dependencies for all platforms, each with the name of its table.
 fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = targets.filter_map(Value::as_table).chain([manifest]);
@@ -76,20 +80,20 @@ fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String
     })
 }
 
-impl Row {
+impl AllowedDependencies {
     /// Returns `true` if `package` may have the dependency `name` in the table `kind`.
     fn allows(&self, package: &str, kind: &str, name: &String) -> bool {
         let is_for_tests = kind == "dev-dependencies";
         if !name.starts_with("thruway") && name != "xtask" {
             return is_for_tests || self.others.as_ref().is_none_or(|others| others.contains(name));
         }
-        // No product depends on a package for tests.
+        // The product must not depend on the package for tests.
         let allows_all = self.ours == ["*"] && (package != "thruway" || name != FOR_TESTS);
         allows_all || is_for_tests && name == FOR_TESTS || self.ours.contains(name)
     }
 }
 
-/// Without `std`, the compiler keeps files, sockets, threads and clocks out of a protocol crate.
+/// Returns `true` if the crate is `#![no_std]`, so that it cannot use files, sockets, threads or clocks.
 fn is_no_std(tree: &Tree, folder: &str) -> bool {
     let has_attribute = tree.source(&format!("{folder}src/lib.rs")).is_some_and(|(_, root)| {
         (0..root.tokens.len()).any(|at| root.is_at(at, &["#", "!", "[", "no_std", "]"]))
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_has_a_description_and_the_lints_of_the_workspace() {
+    fn package_needs_a_description_and_the_workspace_lints() {
         for (manifest, count) in [
             (&*package("xtask", ""), 0),
             ("[workspace]\nmembers = []", 0),
@@ -130,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_config_of_clippy() {
+    fn repository_needs_exactly_one_clippy_config() {
         assert_eq!(check(&Tree::of(&[])).len(), 1);
         assert_eq!(check(&Tree::of(&[("clippy.toml", ""), ("a/.clippy.toml", "")])).len(), 1);
     }
 
     #[test]
-    fn a_package_depends_only_on_the_packages_in_its_row() {
+    fn package_uses_only_allowed_dependencies() {
         for (name, dependency, count) in [
             ("thruway-http1", "dependencies.memchr = '1'", 0),
             ("thruway-http1", "dependencies.thruway-message = '1'", 0),
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_crate_is_without_std() {
+    fn protocol_crate_must_be_no_std() {
         let finds = |root| finds(&package("thruway-message", ""), root);
         assert_eq!(finds("#![no_std]\n#[cfg(test)]\nextern crate std;\n"), 0);
         assert_eq!(finds("#![cfg_attr(not(test), no_std)]"), 1);

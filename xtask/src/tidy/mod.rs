@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that neither the compiler nor clippy knows.
+//! `cargo xtask tidy`: checks the repository rules that the compiler and clippy do not check.
 //!
-//! One module is one family of rules. A rule takes the files as a value, so that each has a test that it can
-//! fail; a test runs all of them over the repository, so that `cargo test` is enough.
+//! Each module has related rules. A rule gets the files as a value, so its test can pass faulty files. A test
+//! also checks the repository with all rules, so `cargo test` finds violations.
 
 // the input
 mod tree;
@@ -20,7 +20,7 @@ use anyhow::ensure;
 
 use tree::Tree;
 
-/// Checks the repository and prints what breaks a rule.
+/// Checks the repository and prints all violations.
 pub(crate) fn run() -> anyhow::Result<()> {
     let tree = Tree::read()?;
     let findings = check(&tree);
@@ -42,15 +42,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_is_tidy() {
+    fn repository_has_no_findings() {
         let findings = check(&Tree::read().unwrap());
         assert!(findings.is_empty(), "\n{}", findings.join("\n"));
     }
 
-    /// `third_party/h2` must be the release with the patch beside it, and nothing else: the patch is what
-    /// upstream gets.
+    /// `third_party/h2` must equal the release with `h2.patch` applied, because we send this patch to the
+    /// authors of h2.
     #[test]
-    fn the_patch_of_h2_fits_its_folder() {
+    fn h2_patch_matches_its_folder() {
         let mut git = std::process::Command::new("git");
         git.current_dir(crate::program::repository());
         git.args(["apply", "--reverse", "--check", "--directory", "third_party/h2", "third_party/h2.patch"]);

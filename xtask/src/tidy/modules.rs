@@ -11,14 +11,14 @@ const IMPORTS_MAX: usize = 16;
 /// The modules of one crate.
 #[derive(Default)]
 pub(super) struct Crate<'a> {
-    /// The files that `mod` declarations lead to.
+    /// The files that `mod` declarations reach.
     pub(super) files: BTreeSet<&'a str>,
     modules: BTreeMap<Path<'a>, Module<'a>>,
     /// The file of each `macro_rules!`, because macros ignore modules.
     macros: BTreeMap<&'a str, &'a str>,
 }
 
-/// Names of modules from the root of the crate, which is `[]`, or a path in code.
+/// A path in code, or the names of modules from the root of the crate (`[]`).
 type Path<'a> = Vec<&'a str>;
 
 #[derive(Default)]
@@ -26,20 +26,20 @@ struct Module<'a> {
     file: &'a str,
     items: BTreeSet<&'a str>,
     imports: Vec<Import<'a>>,
-    /// Types with an inherent `impl` outside of tests.
+    /// The types that have an inherent `impl` in non-test code.
     impls: Vec<&'a str>,
 }
 
-/// One name that a file uses: a leaf of a `use` declaration, or a path inside code.
+/// A name that a file uses: a leaf of a `use` declaration, or a path inside code.
 struct Import<'a> {
     path: Path<'a>,
-    /// The name in the importing module, `*`, or nothing for a path inside code.
+    /// The name in the importing module, or `*`. Empty for a path inside code.
     name: &'a str,
     is_reexport: bool,
     is_test: bool,
 }
 
-/// The names of the items that a file uses, by the file that uses and the file that defines them.
+/// The names of used items, by the file that uses them and the file that defines them.
 pub(super) type Uses<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>;
 
 impl<'a> Crate<'a> {
@@ -63,8 +63,8 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// Reads the module `path` and the modules in its braces. Returns the modules with a file of their own,
-    /// each with the name of the file if an attribute has it.
+    /// Reads the module `path` and its inline modules. Returns the modules with their own files, each with
+    /// the file name from a `#[path]` attribute, if any.
     fn read_modules(
         &mut self,
         file: &'a str,
@@ -72,7 +72,7 @@ impl<'a> Crate<'a> {
         path: &[&'a str],
     ) -> Vec<(Path<'a>, Option<&'a str>)> {
         let (mut children, mut named) = (Vec::new(), None);
-        // The modules around a token, each with the depth of its items.
+        // The modules that contain the current token, each with the brace depth of its items.
         let mut around = vec![(0, path.to_vec())];
         let (mut depth, mut at) = (0, 0);
         while let Some(token) = source.tokens.get(at) {
@@ -157,7 +157,7 @@ impl<'a> Crate<'a> {
     }
 
     /// Returns the file that defines the item at `path`, seen from the module `at`, and the name of the item.
-    /// `None` for modules, and for items of other crates.
+    /// Returns `None` for modules and for items of other crates.
     fn resolve(&self, at: &[&'a str], path: &[&'a str], imports: usize) -> Option<(&'a str, &'a str)> {
         let mut module = at.to_vec();
         for (place, name) in path.iter().enumerate() {
@@ -172,8 +172,8 @@ impl<'a> Crate<'a> {
         None
     }
 
-    /// Resolves a path inside `module`; its first segment is no module. A bare path may begin with the name
-    /// of another crate.
+    /// Resolves a path inside `module`. Its first segment is not a module, but can be the name of another
+    /// crate.
     fn resolve_item(
         &self,
         module: &[&'a str],
@@ -199,7 +199,7 @@ impl<'a> Crate<'a> {
                 return defined;
             }
         }
-        // Macros write items too, mostly for the file in which they are called.
+        // A macro may generate the item, in most cases in the file that calls the macro.
         Some((self.macros.get(name).copied().unwrap_or(found.file), name))
     }
 }
@@ -208,7 +208,7 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Returns `true` if an item may begin at a token, so that an `impl` there is no return type.
+/// Returns `true` if an item can begin at a token. Otherwise, an `impl` there is part of a type.
 fn is_start(source: &Source, at: usize) -> bool {
     matches!(source.text(at.wrapping_sub(1)), "" | "}" | ";" | "]" | "unsafe" | "{")
 }
@@ -231,8 +231,8 @@ fn implemented_type(signature: &[Token]) -> Option<&str> {
     name
 }
 
-/// Reads one `use` tree that begins at `at`, and returns the place after it. `found` gets the path and the
-/// name of each leaf.
+/// Reads the `use` tree that begins at `at`, and returns the index after it. Calls `found` with the path and
+/// the name of each leaf.
 fn read_use<'a>(
     source: &'a Source,
     mut at: usize,

@@ -1,4 +1,4 @@
-//! Words of identifiers. Reviewers check the names that depend on the meaning.
+//! Checks the words in identifiers. Reviewers must check whether a name fits its meaning.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::source::Source;
 use super::tree::{Tree, finding};
 
-/// The lists in `names.toml`. The file is part of this program, and a test reads it.
+/// The lists in `names.toml`, which is compiled into this program. A test reads it.
 static LISTS: LazyLock<Lists> = LazyLock::new(|| {
     toml::from_str(include_str!("names.toml")).unwrap_or_else(|error| panic!("names.toml: {error}"))
 });
@@ -23,7 +23,7 @@ struct Lists {
     exempt: Vec<Exemption>,
 }
 
-/// A word that a file may use. The path may be that of a folder.
+/// A word that a file, or all files of a folder, may use.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exemption {
@@ -36,14 +36,14 @@ struct Exemption {
 pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
     for (path, source) in tree.sources() {
-        // The peers are written in the words of their libraries.
+        // The competitors in `peers/` use the terms of their libraries.
         if !path.starts_with("peers/") {
             findings.extend(words(path, source));
         }
         findings.extend(functions(path, source));
         let mut names = path.split('/').map(|part| part.trim_end_matches(".rs"));
         if let Some(name) = names.find(|name| LISTS.empty.iter().any(|empty| empty == name)) {
-            findings.push(finding(path, 0, format!("`{name}` does not say what is in it")));
+            findings.push(finding(path, 0, format!("`{name}` does not describe the contents")));
         }
     }
     findings
@@ -52,10 +52,10 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
 fn words(path: &str, source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
     for token in source.tokens.iter().filter(|token| token.is_word) {
-        let name = spelled(&token.text);
+        let name = normalized(&token.text);
         for (word, instead) in &LISTS.instead {
             if name.contains(&format!("_{word}_")) && !is_exempt(path, word) {
-                let message = format!("`{}`: say {instead} instead of `{word}`", token.text);
+                let message = format!("`{}`: use {instead} instead of `{word}`", token.text);
                 findings.push(finding(path, token.line, message));
             }
         }
@@ -67,21 +67,21 @@ fn is_exempt(path: &str, word: &str) -> bool {
     LISTS.exempt.iter().any(|exempt| path.starts_with(&exempt.file) && exempt.word == word)
 }
 
-/// `RequestHead`, `request_head` and `REQUEST_HEAD` as `_request_head_`, without the terms that are right.
-fn spelled(name: &str) -> String {
-    let spelled = format!("_{}_", name.to_snake_case());
-    LISTS.terms.iter().fold(spelled, |name, term| name.replace(term, ""))
+/// Converts `RequestHead`, `request_head` and `REQUEST_HEAD` to `_request_head_`. Removes allowed terms.
+fn normalized(name: &str) -> String {
+    let normalized = format!("_{}_", name.to_snake_case());
+    LISTS.terms.iter().fold(normalized, |name, term| name.replace(term, ""))
 }
 
-/// Finds names with a meaningless `get_`, and with an `is_` or `has_` that promises a `bool`.
+/// Finds functions named `get_…`, and functions named `is_…` or `has_…` that do not return `bool`.
 fn functions(path: &str, source: &Source) -> Vec<String> {
     let mut findings = Vec::new();
     for at in (0..source.tokens.len()).filter(|at| source.is_at(*at, &["fn"])) {
         let (name, token) = (source.text(at + 1), &source.tokens[at]);
         let message = if name.starts_with("get_") && !token.is_test && !is_exempt(path, "get") {
-            "no `get_`: the name of the result is enough"
+            "remove `get_`: name the result"
         } else if (name.starts_with("is_") || name.starts_with("has_")) && !returns_bool(source, at) {
-            "`is_` and `has_` are for `bool`"
+            "`is_` and `has_` are only for functions that return `bool`"
         } else {
             continue;
         };
@@ -90,7 +90,7 @@ fn functions(path: &str, source: &Source) -> Vec<String> {
     findings
 }
 
-/// Returns `true` if the return type of the function at `at` contains `bool` or a vector of them.
+/// Returns `true` if the return type of the function at `at` contains `bool` or a SIMD mask.
 fn returns_bool(source: &Source, at: usize) -> bool {
     let mut after_arrow = source.signature(at).iter().skip_while(|token| token.text != "->");
     after_arrow.any(|token| matches!(token.text.as_str(), "bool" | "__m128i"))
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_other_vocabularies_and_broken_promises_are_found() {
+    fn banned_words_and_misleading_prefixes_are_found() {
         for (path, text, count) in [
             ("crates/a/src/lib.rs", "fn payload() {}", 1),
             ("crates/a/src/lib.rs", "struct RequestPayload;", 1),
@@ -131,8 +131,8 @@ mod tests {
         for Exemption { file, word, .. } in &LISTS.exempt {
             let sources = tree.sources().filter(|(path, _)| path.starts_with(file));
             let mut tokens = sources.flat_map(|(_, source)| &source.tokens);
-            let is_used = tokens.any(|token| spelled(&token.text).contains(&format!("_{word}_")));
-            assert!(is_used, "`{file}` does not use `{word}` any more");
+            let is_used = tokens.any(|token| normalized(&token.text).contains(&format!("_{word}_")));
+            assert!(is_used, "`{file}` no longer uses `{word}`: remove the exemption");
         }
     }
 }

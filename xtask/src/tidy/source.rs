@@ -1,4 +1,4 @@
-//! The tokens of a Rust file, with their lines. Comments are left out, and code for tests is marked.
+//! The tokens of a Rust file with their line numbers, without comments. Test code is marked.
 
 use anyhow::anyhow;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -9,7 +9,7 @@ pub(super) struct Source {
     pub(super) line_count: usize,
 }
 
-/// A word, a literal, one end of a group in brackets, `::`, `->`, or another punctuation character.
+/// A word, a literal, a bracket, `::`, `->`, or another punctuation character.
 pub(super) struct Token {
     pub(super) text: String,
     /// Counted from 1.
@@ -19,15 +19,16 @@ pub(super) struct Token {
 }
 
 impl Source {
-    /// Reads the text of a file that is `is_test` as a whole.
+    /// Reads the text of a file. `is_test` marks the whole file as test code.
     pub(super) fn read(text: &str, is_test: bool) -> anyhow::Result<Self> {
-        let stream: TokenStream = text.parse().map_err(|error| anyhow!("is not Rust: {error}"))?;
+        let stream: TokenStream =
+            text.parse().map_err(|error| anyhow!("cannot parse the file as Rust: {error}"))?;
         let mut tokens = Vec::new();
         flatten(stream, is_test, &mut tokens);
         Ok(Self { tokens, line_count: text.lines().count() })
     }
 
-    /// Returns the text of a token; the text is empty before the first and after the last token.
+    /// Returns the text of a token, or an empty text if `at` is out of range.
     pub(super) fn text(&self, at: usize) -> &str {
         self.tokens.get(at).map_or("", |token| &token.text)
     }
@@ -37,7 +38,7 @@ impl Source {
         texts.iter().enumerate().all(|(place, text)| self.text(start.wrapping_add(place)) == *text)
     }
 
-    /// Returns the tokens from `start` to the body of the item, or to its semicolon.
+    /// Returns the tokens of an item from `start` up to its body or its semicolon.
     pub(super) fn signature(&self, start: usize) -> &[Token] {
         let mut depth = 0_usize;
         let is_end = |token: &Token| {
@@ -52,12 +53,12 @@ impl Source {
         &self.tokens[start..start + length]
     }
 
-    /// Returns `true` if the whole file is for tests, or has no code.
+    /// Returns `true` if the whole file is test code, or has no code.
     pub(super) fn is_test(&self) -> bool {
         self.tokens.first().is_none_or(|token| token.is_test)
     }
 
-    /// The first and last line of each part that is compiled for tests only.
+    /// Returns the first and last line of each part of test code.
     pub(super) fn test_lines(&self) -> impl Iterator<Item = (usize, usize)> {
         let parts = self.tokens.chunk_by(|one, other| one.is_test == other.is_test);
         let tests = parts.filter(|tokens| tokens[0].is_test);
@@ -66,7 +67,7 @@ impl Source {
 }
 
 fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
-    // From `#[cfg(test)]` to the end of the item.
+    // `true` from `#[cfg(test)]` to the end of the item.
     let mut is_test_item = false;
     let mut is_attribute = false;
     for tree in stream {
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_for_tests_is_marked() {
+    fn test_code_is_marked() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(not(test))]\nfn d() {}\n";
         let source = Source::read(text, false).unwrap();
         let is_test = |word: &str| source.tokens.iter().find(|token| token.text == word).unwrap().is_test;

@@ -1,5 +1,4 @@
-//! The files of a crate: each belongs to a build, they do not import each other in circles, and few files
-//! implement one type.
+//! Checks the files of a crate: each belongs to a build, no import cycles, few `impl` files for one type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
@@ -12,14 +11,14 @@ use super::tree::{Tree, finding, regex};
 /// Maximum number of files with inherent `impl` blocks of one type.
 const IMPL_FILES_MAX: usize = 3;
 
-/// Finds the files that no `mod` leads to, the shortest import cycle of each crate, and the types with `impl`
-/// blocks in too many files.
+/// Finds files that no `mod` declares, the shortest import cycle of each crate, and types with `impl` blocks
+/// in too many files.
 pub(super) fn check(tree: &Tree) -> Vec<String> {
     let roots = tree.sources().map(|(path, _)| path).filter(|path| is_root(tree, path));
     let crates: Vec<_> = roots.map(|root| (root, Crate::read(tree, root))).collect();
     let is_reached = |path: &str| crates.iter().any(|(_, read)| read.files.contains(path));
     let dead = tree.sources().map(|(path, _)| path).filter(|path| !is_reached(path));
-    let mut findings: Vec<_> = dead.map(|path| finding(path, 0, "no `mod` leads to this file")).collect();
+    let mut findings: Vec<_> = dead.map(|path| finding(path, 0, "no `mod` declares this file")).collect();
     let is_package = |root: &str| root.ends_with("/src/lib.rs") || root.ends_with("/src/main.rs");
     for (root, read) in crates.iter().filter(|(root, _)| is_package(root)) {
         findings.extend(cycle(&read.uses()));
@@ -30,12 +29,12 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-/// The places of targets that cargo finds in a package.
+/// Paths at which cargo finds the targets of a package.
 static TARGETS: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(build\.rs|src/(lib|main)\.rs|(src/bin|tests|examples|benches)/[^/]+(\.rs|/main\.rs))$")
 });
 
-/// Returns `true` if a build begins at a file.
+/// Returns `true` if a file is the root of a target.
 fn is_root(tree: &Tree, path: &str) -> bool {
     tree.files().filter(|(own, _)| own.ends_with("Cargo.toml")).any(|(own, manifest)| {
         let Some(inside) = path.strip_prefix(own.trim_end_matches("Cargo.toml")) else { return false };
@@ -78,7 +77,7 @@ fn spread_impls(read: &Crate<'_>) -> Vec<String> {
     found.retain(|_, files| files.len() > IMPL_FILES_MAX);
     let message = |name: &str, files: &[&str]| {
         let count = files.len();
-        format!("`impl {name}` is in {count} files, {IMPL_FILES_MAX} are the most: {}", files.join(", "))
+        format!("`impl {name}` is in {count} files (at most {IMPL_FILES_MAX}): {}", files.join(", "))
     };
     let found = found.into_iter().map(|((_, name), files)| (name, Vec::from_iter(files)));
     found.map(|(name, files)| finding(files[0], 0, message(name, &files))).collect()
@@ -94,10 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_declaration_is_dead() {
+    fn file_without_mod_declaration_is_found() {
         let own = ("crates/a/src/b.rs", "");
         let found = finds(&[("crates/a/src/lib.rs", "mod b;"), own, ("crates/a/src/c.rs", "")]);
-        assert_eq!(found, ["crates/a/src/c.rs: no `mod` leads to this file"]);
+        assert_eq!(found, ["crates/a/src/c.rs: no `mod` declares this file"]);
         for root in ["// mod b;", "mod b {}"] {
             assert_eq!(finds(&[("crates/a/src/lib.rs", root), own]).len(), 1);
         }
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_declare_a_module_reaches_its_file() {
+    fn every_kind_of_module_declaration_is_followed() {
         let files = [
             ("crates/a/src/main.rs", "mod one; mod two { mod three; } #[cfg(test)] mod tests;"),
             ("crates/a/src/one/mod.rs", "pub(crate) mod four; #[path = \"odd.rs\"] mod even;"),
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_import_each_other_are_a_cycle() {
+    fn mutual_imports_are_a_cycle() {
         let (root, one) = ("mod one; mod two;", "use crate::two::B; pub struct A;");
         let found = cycles(root, one, "pub struct B; fn b() { super::one::A; }");
         assert_eq!(
@@ -139,20 +138,20 @@ mod tests {
              \n    crates/a/src/one.rs uses B of crates/a/src/two.rs\
              \n    crates/a/src/two.rs uses A of crates/a/src/one.rs"]
         );
-        // An import counts for the file that defines the item: `C` is `A` of the first file.
+        // A re-export counts as an import of the file that defines the item: `C` is `A` of the first file.
         let root = "mod one; mod two; pub use one::{A as C, D}; pub use two::*;";
         assert_eq!(cycles(root, "use crate::B; pub struct A;", "use crate::C; pub struct B;").len(), 1);
     }
 
     #[test]
-    fn one_direction_tests_and_other_crates_make_no_cycle() {
+    fn one_way_imports_tests_and_other_crates_are_no_cycle() {
         let (root, one) = ("mod one; mod two;", "use crate::two::B; pub struct A;");
         let two = "use one::A; pub struct B; #[cfg(test)] mod tests { use crate::one::A; }";
         assert_eq!(cycles(root, one, two), [""; 0]);
     }
 
     #[test]
-    fn a_folder_and_its_child_are_a_cycle_only_if_both_use_each_other() {
+    fn module_and_child_are_a_cycle_only_if_both_use_each_other() {
         let finds = |contents| {
             let child = ("crates/a/src/one/two.rs", "use super::A; pub struct B;");
             finds(&[("crates/a/src/lib.rs", "mod one;"), ("crates/a/src/one/mod.rs", contents), child]).len()
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_four_files_implement_is_found() {
+    fn type_with_impls_in_four_files_is_found() {
         let own = "pub struct A<T>(T); impl<T: Into<u8>> A<T> where T: Copy { }";
         let other = "use crate::a::A; impl A<u8> { fn a() -> impl Fn() { } }";
         let finds = |last| {

@@ -1,5 +1,5 @@
-//! The text of files: forbidden words and paths, the length without tests, and the first sentence. Clippy
-//! checks the length of functions.
+//! Checks the text of files: forbidden words and paths, the number of lines without tests, and the first
+//! line. Clippy checks the length of functions.
 
 use std::sync::LazyLock;
 
@@ -8,21 +8,21 @@ use regex::Regex;
 use super::source::Source;
 use super::tree::{File, Tree, finding, has_extension, regex};
 
-/// Lines of a file without its tests.
+/// Maximum number of lines of a file without its tests.
 const LINES_MAX: usize = 600;
 
-/// Parts of lines that break a rule. The flag of a pattern is `true` if tests may have such a part.
+/// Patterns that lines must not match. The flag is `true` if tests may match the pattern.
 static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
     let patterns = [
-        (r"[ \t\r]+$", false, "blanks at the end of the line"),
-        // This file is one of those that are checked: the brackets keep the words apart.
+        (r"[ \t\r]+$", false, "whitespace at the end of the line"),
+        // The brackets keep this line from matching its own pattern.
         (r"\b(TO[D]O|FIX[M]E|XX[X])\b", false, "do it, or write a decision record in `docs/decisions`"),
         (
             r"RFC[ _-]*(2068|2616|2818|723[0-5]|7540)\b",
             false,
             "this RFC is obsolete: the current ones are 9110 to 9114",
         ),
-        (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "is a place of one machine"),
+        (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "a path of one machine"),
     ];
     patterns.map(|(pattern, tests, message)| (regex(pattern), tests, message)).into()
 });
@@ -38,7 +38,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     findings
 }
 
-/// Returns `true` for bytes that tests send unchanged, and for files that tools write.
+/// Returns `true` for fuzz seeds, and for files that other tools write.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("fuzz/seeds/") || has_extension(path, "lock") || path.ends_with("go.sum")
 }
@@ -53,7 +53,7 @@ fn check_lines(file: &File) -> Vec<(usize, String)> {
         }
     }
     if !file.text.is_empty() && !file.text.ends_with('\n') {
-        findings.push((file.text.lines().count(), "the last line has no end".to_owned()));
+        findings.push((file.text.lines().count(), "the last line has no newline".to_owned()));
     }
     findings
 }
@@ -62,12 +62,13 @@ fn check_size(text: &str, source: &Source) -> Option<(usize, String)> {
     let tests: usize = source.test_lines().map(|(first, last)| last - first + 1).sum();
     let lines = source.line_count.saturating_sub(tests);
     if lines > LINES_MAX {
-        let message = format!("{lines} lines without tests, {LINES_MAX} are the most: split by what it does");
+        let message =
+            format!("{lines} lines without tests (at most {LINES_MAX}): split the file by responsibility");
         return Some((0, message));
     }
     let purpose = text.lines().next().and_then(|line| line.strip_prefix("//!")).unwrap_or_default().trim();
     (purpose.is_empty() && !source.is_test())
-        .then(|| (1, "a file begins with its purpose: `//! …`".to_owned()))
+        .then(|| (1, "the file must begin with its purpose: `//! …`".to_owned()))
 }
 
 #[cfg(test)]
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_found_and_long_tests_are_not() {
+    fn long_file_is_found_but_long_tests_are_allowed() {
         let lines = "const A: u8 = 0;\n".repeat(LINES_MAX - 1);
         assert_eq!(finds("a/src/a.rs", &format!("//! Long.\n{lines}")), 0);
         assert_eq!(finds("a/src/a.rs", &format!("//! Long.\n{lines}const B: u8 = 0;\n")), 1);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_begins_with_its_purpose() {
+    fn file_must_begin_with_its_purpose() {
         for (text, count) in [("//! Its purpose.\nmod b;\n", 0), ("mod b;\n", 1), ("//!\nmod b;\n", 1)] {
             assert_eq!(finds("a/src/lib.rs", text), count, "{text}");
         }

@@ -10,12 +10,12 @@ use regex::Regex;
 use super::source::Source;
 use crate::program::repository;
 
-/// All text files that git knows or would take, by their path in the repository.
+/// All text files that git tracks or would add, by their path in the repository.
 pub(super) struct Tree {
     files: BTreeMap<String, File>,
 }
 
-/// A file, with its tokens if it is Rust.
+/// A file, with its tokens if it is a Rust file.
 pub(super) struct File {
     pub(super) text: String,
     pub(super) source: Option<Source>,
@@ -31,7 +31,7 @@ impl Tree {
         ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
         let mut files = BTreeMap::new();
         for path in String::from_utf8(output.stdout)?.split_terminator('\0').filter(|path| is_ours(path)) {
-            // Git still lists deleted files; files that are not text have no style.
+            // Skips deleted files, which git still lists, and binary files.
             if let Ok(text) = std::fs::read_to_string(root.join(path)) {
                 files.insert(path.to_owned(), File::new(path, text)?);
             }
@@ -39,7 +39,7 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A repository that is not there.
+    /// Returns a tree with the given files, for tests.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let file =
@@ -47,7 +47,7 @@ impl Tree {
         Self { files: files.iter().map(file).collect() }
     }
 
-    /// All files.
+    /// Returns all files.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
@@ -57,14 +57,14 @@ impl Tree {
         self.files().filter_map(|(path, file)| Some((path, file.source.as_ref()?)))
     }
 
-    /// Returns a Rust file with its path as the tree keeps it.
+    /// Returns a Rust file, and its path as a reference into the tree.
     pub(super) fn source(&self, path: &str) -> Option<(&str, &Source)> {
         let (path, file) = self.files.get_key_value(path)?;
         Some((path, file.source.as_ref()?))
     }
 }
 
-/// `false` for the patched crates of other authors, which have their own style.
+/// Returns `false` for patched third-party crates, which have their own style.
 fn is_ours(path: &str) -> bool {
     let patched = path.strip_prefix("third_party/");
     patched.is_none_or(|path| !path.contains('/') && !has_extension(path, "patch"))
@@ -88,12 +88,12 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, found)| found == extension)
 }
 
-/// Returns the regular expression for a pattern of this program.
+/// Compiles a pattern of this program.
 pub(super) fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is valid")
 }
 
-/// Describes a place that breaks a rule. The line is counted from 1; 0 stands for the file as a whole.
+/// Describes a violation. Lines start at 1; line 0 means the whole file.
 pub(super) fn finding(path: &str, line: usize, message: impl Display) -> String {
     match line {
         0 => format!("{path}: {message}"),

@@ -1,5 +1,5 @@
-//! Plain language: counts of hard sentences in comments, messages and Markdown, and banned words
-//! (`CONTRIBUTING.md` has the rules). Counting does not replace reading.
+//! Checks for plain language: counts hard sentences and banned words in comments, messages and Markdown.
+//! `CONTRIBUTING.md` has the rules. Counting does not replace reading.
 
 use std::sync::LazyLock;
 
@@ -15,23 +15,23 @@ static BANNED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\boctets?\b"));
 
 static CODE: LazyLock<Regex> = LazyLock::new(|| regex("`[^`]*(`|$)"));
 
-/// The beginning of a doc comment that describes no thing and no action.
+/// An opening of a doc comment that is neither a verb nor a noun phrase.
 static OPENING: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^(What|Whether|How|Where|Who|Those|Nothing|None)\b"));
 
-/// A subject that names no actor.
+/// A subject that does not name the actor.
 static SUBJECT: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?i)\b(who|whoever|whomever|nobody|somebody|everybody|anybody)\b"));
 
-/// Another one at the beginning of a clause, unless that is a question.
+/// Such a subject at the beginning of a clause. Questions are allowed.
 static CLAUSE: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"(?i)(?:^|[,;:.]\s|\()\W*(what|those\s(?:that|who|of|without|with|beyond|in))\b")
 });
 
-/// The hard places of one kind, which must be a small share of all places.
+/// Counts hard places of one kind, such as long sentences. They must be a small share of all places.
 struct Share {
     what: &'static str,
-    /// The maximum share, per 10,000.
+    /// The maximum number of hard places per 10,000 places.
     most: usize,
     all: usize,
     hard: Vec<String>,
@@ -48,7 +48,7 @@ impl Share {
         self.hard.extend(finding);
     }
 
-    /// Returns all findings if they are too many.
+    /// Returns all findings if there are too many.
     fn excess(mut self) -> Vec<String> {
         let Self { what, most, all, .. } = self;
         let count = self.hard.len();
@@ -105,7 +105,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
     shares.into_iter().flat_map(Share::excess).collect()
 }
 
-/// Sources of others, and lists of names, are not read.
+/// Returns `false` for third-party sources, reports, manifests and the files of this task.
 fn is_read(path: &str) -> bool {
     let is_text = ["rs", "md", "toml"].iter().any(|extension| has_extension(path, extension));
     let is_foreign =
@@ -127,7 +127,7 @@ struct Paragraph {
     text: String,
 }
 
-/// Returns the kind of the text in a line, and the length of the mark before it.
+/// Returns the length of the comment marker of a line, and the kind of its text.
 fn kind(path: &str, line: &str) -> Option<(usize, Kind)> {
     match path.rsplit('.').next()? {
         "rs" if line.starts_with("///") || line.starts_with("//!") => Some((3, Kind::Doc)),
@@ -138,7 +138,7 @@ fn kind(path: &str, line: &str) -> Option<(usize, Kind)> {
     }
 }
 
-/// Returns the paragraphs of a file. Code blocks, tables and headings are left out.
+/// Returns the paragraphs of a file, without code blocks, tables and headings.
 fn paragraphs(path: &str, file: &File) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let (mut is_code, mut is_open) = (false, false);
@@ -170,7 +170,7 @@ fn paragraphs(path: &str, file: &File) -> Vec<Paragraph> {
 
 /// Returns the string literals with at least two words.
 fn messages(source: &Source) -> impl Iterator<Item = Paragraph> {
-    // A doc comment is a literal too.
+    // The tokens of a doc comment contain a literal too.
     let is_comment = |at: usize| source.is_at(at.wrapping_sub(2), &["doc", "="]);
     let literals = source.tokens.iter().enumerate().filter(move |(at, _)| !is_comment(*at));
     literals.filter_map(|(_, token)| {
@@ -184,7 +184,7 @@ fn messages(source: &Source) -> impl Iterator<Item = Paragraph> {
     })
 }
 
-/// Splits a paragraph behind `.`, `;`, `!` and `?` if a capital letter follows.
+/// Splits a paragraph after `.`, `;`, `!` and `?` if a capital letter follows.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut start = 0;
     let ends = text.match_indices(['.', ';', '!', '?']).filter_map(|(at, _)| {
@@ -233,10 +233,10 @@ mod tests {
         }
     }
 
-    /// Writes `target/messages.txt`, so that a reviewer can read all text for users together. It must have an
-    /// error, a log line, a hint and help.
+    /// Writes all text for users to `target/messages.txt` for reviewers. Fails if the file lacks a known
+    /// error, log line, hint or help text.
     #[test]
-    fn one_file_has_all_messages() {
+    fn messages_file_contains_errors_logs_hints_and_help() {
         let mut text = String::new();
         let tree = Tree::read().unwrap();
         for (path, file) in

@@ -20,7 +20,7 @@ pub(super) fn streams_live_on(scene: &Scene<'_>, config: &str, file: &Path) -> a
     let reloads = scene.either(10, 100);
     for n in 1..=reloads {
         fs::write(file, config.replace("{generation}", &n.to_string()))?;
-        child::hang_up(scene.server);
+        child::send_sighup(scene.server);
         scene.stop.wait("the new config", PATIENCE, || {
             let mut asked = open(scene, "/generation", "Connection: close\r\n")?;
             let mut answer = String::new();

@@ -95,7 +95,7 @@ impl Rotating<'_> {
                 let next = self.file.with_extension("next");
                 fs::write(&next, config(self.generation))?;
                 fs::rename(next, &self.file)?;
-                child::hang_up(self.server.id());
+                child::send_sighup(self.server.id());
             }
             running.ended()
         })?;
