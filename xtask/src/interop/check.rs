@@ -1,4 +1,4 @@
-//! Checks: each prints a line with its outcome.
+//! Runs checks. Each check prints a line with its outcome.
 
 use std::cell::Cell;
 use std::iter;
@@ -13,20 +13,20 @@ use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::{Stop, now};
 
-/// The place of checks: the settings of all of them, and the server that they are about.
-pub(super) struct Scene<'s> {
+/// Runs checks of one server: their settings, and the server.
+pub(super) struct Checker<'s> {
     /// The program `thruway`.
     pub(super) program: &'s Path,
-    /// Holds the file `content`, and whatever a check leaves behind.
+    /// Working directory of the checks, with the file `content`.
     pub(super) directory: &'s Path,
     pub(super) is_full: bool,
     pub(super) stop: &'s Stop,
     pub(super) counts: &'s Counts,
     /// The URL of the server, without a slash at the end.
     pub(super) url: String,
-    /// Its process.
+    /// The process ID of the server.
     pub(super) server: u32,
-    /// The arguments with which the program is a server of MCP on stdio; `{url}` is that of the server.
+    /// The arguments for `thruway` as an MCP server on stdio. `{url}` is the URL of the server.
     pub(super) stdio: &'s [&'s str],
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Prints the numbers.
+    /// Prints the counts.
     ///
     /// # Errors
     /// A check failed.
@@ -52,8 +52,8 @@ impl Counts {
     }
 }
 
-impl<'s> Scene<'s> {
-    /// Returns the same place with another server.
+impl<'s> Checker<'s> {
+    /// Returns a checker for another server with the same settings.
     pub(super) fn at(&self, server: &Server, stdio: &'s [&'s str]) -> Self {
         Self { url: server.url(), server: server.id(), stdio, ..*self }
     }
@@ -61,7 +61,7 @@ impl<'s> Scene<'s> {
     /// Runs a check if the program `client` is installed.
     ///
     /// # Errors
-    /// It is time to end. That the check fails is none.
+    /// The time limit has passed or a signal arrived. A failed check is not an error.
     pub(super) fn check(
         &self,
         client: &str,
@@ -75,10 +75,10 @@ impl<'s> Scene<'s> {
         self.row(client, what, run)
     }
 
-    /// Runs a check that needs no program.
+    /// Runs a check without looking for a program.
     ///
     /// # Errors
-    /// As of [`Self::check`].
+    /// Same as [`Self::check`].
     pub(super) fn row(
         &self,
         client: &str,
@@ -95,18 +95,18 @@ impl<'s> Scene<'s> {
         self.stop.check()
     }
 
-    /// Prints that a check was left out.
+    /// Prints that a check was skipped, because a program is not installed.
     pub(super) fn not_installed(&self, client: &str, what: &str) {
         self.counts.not_installed.set(self.counts.not_installed.get() + 1);
         println!("{client:12} {what:36} not installed   0.0 s");
     }
 
-    /// Returns the output of `command`, which must succeed in time.
+    /// Runs a command, which must succeed in time, and returns its output.
     pub(super) fn output(&self, what: &str, command: Command) -> anyhow::Result<String> {
         child::output_of(what, command, self.limit(), self.stop)
     }
 
-    /// The command of a server of MCP on stdio.
+    /// Returns the command of our MCP server on stdio.
     pub(super) fn stdio(&self) -> Vec<String> {
         let program = self.program.to_string_lossy().into_owned();
         let arguments = self.stdio.iter().map(|word| word.replace("{url}", &self.url));
@@ -118,7 +118,7 @@ impl<'s> Scene<'s> {
         Duration::from_secs(self.either(20, 90).into())
     }
 
-    /// A number that depends on how thorough the run is.
+    /// Returns the number for the mode of the run: quick or full.
     pub(super) const fn either(&self, quick: u32, full: u32) -> u32 {
         if self.is_full { full } else { quick }
     }
@@ -129,16 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_check_fails_the_run_and_the_others_run() {
+    fn failed_check_fails_the_run_after_all_checks() {
         let (stop, counts) = (Stop::new(Duration::from_mins(1)).unwrap(), Counts::default());
         let (program, directory) = (Path::new(""), Path::new(""));
         let (is_full, url, server) = (false, String::new(), 0);
-        let scene =
-            Scene { program, directory, is_full, stop: &stop, counts: &counts, url, server, stdio: &[] };
-        scene.check("no-such-program", "GET", || Ok(String::new())).unwrap();
-        scene.check("sh", "GET", || Ok("200".to_owned())).unwrap();
+        let checker =
+            Checker { program, directory, is_full, stop: &stop, counts: &counts, url, server, stdio: &[] };
+        checker.check("no-such-program", "GET", || Ok(String::new())).unwrap();
+        checker.check("sh", "GET", || Ok("200".to_owned())).unwrap();
         assert!(counts.report().is_ok());
-        scene.row("curl", "GET", || anyhow::bail!("status: 404")).unwrap();
+        checker.row("curl", "GET", || anyhow::bail!("status: 404")).unwrap();
         assert!(counts.report().is_err());
         assert_eq!([counts.passed, counts.failed, counts.not_installed].map(|count| count.get()), [1, 1, 1]);
     }

@@ -1,5 +1,4 @@
-//! Clients that others wrote, as `clients.toml` lists them: each runs its commands, and must see what the
-//! list says.
+//! Runs the third-party clients in `clients.toml`, and compares their output with the expected output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,30 +8,30 @@ use anyhow::{bail, ensure};
 use regex::Regex;
 use serde::Deserialize;
 
-use super::check::Scene;
+use super::check::Checker;
 use super::words;
 
-/// A client, and what it must see. Texts may have places, as the words of commands do.
+/// A check with a client and its expected output. All texts may contain placeholders.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Client {
-    /// The servers that it is for.
+    /// The kinds of servers to check.
     sets: Vec<String>,
     #[serde(default = "curl", rename = "client")]
     name: String,
     what: String,
-    /// `{n}` and `{seconds}` in a quick and in a full run.
+    /// The values of `{n}` and `{seconds}` in a quick and in a full run.
     #[serde(default)]
     n: [u32; 2],
     #[serde(default)]
     seconds: [u32; 2],
-    /// Arguments of curl, in place of commands.
+    /// Arguments of curl. Replaces `commands`.
     curl: Option<Vec<String>>,
     #[serde(default)]
     commands: Vec<Vec<String>>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The result; the last line of the output if absent.
+    /// The printed result; default: the last line of the output.
     says: Option<String>,
     #[serde(flatten)]
     expected: Expected,
@@ -42,20 +41,20 @@ fn curl() -> String {
     "curl".to_owned()
 }
 
-/// The expected output, and the expected content that curl receives.
+/// The expected output, and the expected body that curl receives.
 #[derive(Deserialize)]
 struct Expected {
-    /// Patterns that the output matches, and patterns that it does not match.
+    /// Patterns that the output must match, and patterns that it must not match.
     #[serde(default)]
     printed: Vec<String>,
     #[serde(default)]
     not_printed: Vec<String>,
-    /// Patterns of the content.
+    /// The same for the received body.
     #[serde(default)]
     received: Vec<String>,
     #[serde(default)]
     not_received: Vec<String>,
-    /// The content is that of the file `content`, from one place to another.
+    /// The body must equal this byte range of the file `content`.
     received_content: Option<[usize; 2]>,
 }
 
@@ -64,42 +63,43 @@ fn list() -> anyhow::Result<Vec<Client>> {
 }
 
 /// Runs the checks for a kind of server.
-pub(super) fn run(scene: &Scene<'_>, set: &str) -> anyhow::Result<()> {
+pub(super) fn run(checker: &Checker<'_>, set: &str) -> anyhow::Result<()> {
     for client in list()?.into_iter().filter(|client| client.sets.iter().any(|of| of == set)) {
-        scene.check(&client.name, &client.what, || client.run(scene))?;
+        checker.check(&client.name, &client.what, || client.run(checker))?;
     }
     Ok(())
 }
 
 impl Client {
-    fn run(&self, scene: &Scene<'_>) -> anyhow::Result<String> {
-        let number = |[quick, full]: [u32; 2]| scene.either(quick, full).to_string();
-        let places = [("n", number(self.n)), ("seconds", number(self.seconds))];
+    fn run(&self, checker: &Checker<'_>) -> anyhow::Result<String> {
+        let number = |[quick, full]: [u32; 2]| checker.either(quick, full).to_string();
+        let placeholders = [("n", number(self.n)), ("seconds", number(self.seconds))];
         let commands = if let Some(arguments) = &self.curl {
             let mut command = Command::new("curl");
-            // Without a config or a proxy of the user.
+            // Ignores the curl config and the proxy of the user.
             command.args(["-q", "--noproxy", "*", "--silent", "--show-error", "--output", "received"]);
             command.args(["--write-out", "%{http_code} %{num_connects} %{size_download}\\n"]);
-            command.args(words::filled(arguments, &places, scene)?);
-            command.current_dir(scene.directory);
+            command.args(words::filled(arguments, &placeholders, checker)?);
+            command.current_dir(checker.directory);
             vec![command]
         } else {
-            let commands = self.commands.iter().map(|command| words::command(command, &places, scene));
+            let commands =
+                self.commands.iter().map(|command| words::command(command, &placeholders, checker));
             commands.collect::<anyhow::Result<_>>()?
         };
-        let fill = |text: &str| words::text(text, &places, scene);
+        let fill = |text: &str| words::text(text, &placeholders, checker);
         let mut last = String::new();
         for mut command in commands {
             command.envs(&self.env);
-            let printed = scene.output(&self.name, command)?;
-            let received = self.curl.as_ref().map(|_| fs::read(scene.directory.join("received")));
-            let content = fs::read(scene.directory.join("content"))?;
+            let printed = checker.output(&self.name, command)?;
+            let received = self.curl.as_ref().map(|_| fs::read(checker.directory.join("received")));
+            let content = fs::read(checker.directory.join("content"))?;
             self.expected.check(&printed, &received.transpose()?.unwrap_or_default(), &content, &fill)?;
             printed.lines().last().unwrap_or_default().clone_into(&mut last);
         }
         match &self.says {
             Some(says) => fill(says),
-            None if last.is_empty() => bail!("it printed nothing"),
+            None if last.is_empty() => bail!("the client printed nothing"),
             None => Ok(last),
         }
     }
@@ -123,12 +123,12 @@ impl Expected {
             for pattern in patterns {
                 let is_match = Regex::new(&fill(pattern)?)?.is_match(text);
                 let verb = if is_match { "matches" } else { "does not match" };
-                ensure!(is_match == is_expected, "it {verb} `{pattern}`: {text:.1000?}");
+                ensure!(is_match == is_expected, "the output {verb} `{pattern}`: {text:.1000?}");
             }
         }
         let is_content =
             self.received_content.is_none_or(|[start, end]| content.get(start..end) == Some(received));
-        ensure!(is_content, "the content is another");
+        ensure!(is_content, "the received body differs");
         Ok(())
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     const OLD: &str = "HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
 
     #[test]
-    fn clients_must_see_what_is_expected() {
+    fn unexpected_client_output_is_an_error() {
         let (list, content) = (list().unwrap(), "x".repeat(300_000));
         for (what, printed, received, is_good) in [
             ("wrk GET", "  1234 requests in 2.00s, 1MB read\n", "", true),

@@ -1,26 +1,26 @@
-//! `cargo xtask interop`: clients that others wrote, against `thruway serve`.
+//! `cargo xtask interop`: tests `thruway serve` with third-party clients, servers and test suites.
 //!
-//! Every check asserts what the client saw: statuses, contents, connections, failures. Ports are chosen by
-//! the system, and a client that is not installed is reported as such and fails nothing.
+//! Each check asserts the statuses, bodies, connections and failures that the client saw. The system chooses
+//! the ports. A check whose client is not installed is reported, but does not fail the run.
 
-// the clients
+// clients
 mod check;
 mod words;
 mod clients;
 mod slow;
 mod servers;
 
-// before upstreams that others wrote
+// third-party upstream servers
 mod gateway;
 mod grpc;
 
-// with judges of TLS
+// TLS test tools
 mod tls;
 
-// with an ACME server that others wrote
+// a third-party ACME server
 mod acme;
 
-// suites of other gateways
+// test suites of other gateways
 mod outside;
 
 use std::fs;
@@ -31,56 +31,55 @@ use std::time::Duration;
 use crate::program;
 use crate::server::Server;
 use crate::stop::Stop;
-use check::{Counts, Scene};
+use check::{Checker, Counts};
 
 /// Options of `cargo xtask interop`.
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Options {
-    /// More requests, more connections, for longer.
+    /// Run longer checks, with more requests and connections
     #[arg(long)]
     full: bool,
-    /// Clients and servers of MCP too, themselves and through bridges, which are installed from npm, `PyPI`
-    /// and crates.io when they are not there.
+    /// Also check MCP clients and servers, directly and through bridges. Missing ones are installed from npm,
+    /// `PyPI` and crates.io
     #[arg(long, group = "kind")]
     mcp: bool,
-    /// Instead: `thruway serve` as a gateway, between clients and upstreams that others wrote.
+    /// Check only `thruway serve` as a gateway between third-party clients and upstream servers
     #[arg(long, group = "kind")]
     gateway: bool,
-    /// Instead: certificates from Pebble, which Go builds.
+    /// Check only the certificates from the ACME server Pebble. Needs Go to build Pebble
     #[arg(long, group = "kind")]
     acme: bool,
-    /// Instead: clients and servers of gRPC, which Go and pip bring, through the gateway and with our engine
-    /// as the server; `--gateway --full` has them too.
+    /// Check only gRPC: third-party clients and servers through the gateway, and our engine as a gRPC server.
+    /// Needs Go and pip. Included in `--gateway --full`
     #[arg(long, group = "kind")]
     grpc: bool,
-    /// Instead: the findings of testssl.sh, sslyze (which is installed from `PyPI`) and tlsfuzzer about our
-    /// TLS.
+    /// Check only TLS, with testssl.sh, sslyze (installed from `PyPI`) and tlsfuzzer
     #[arg(long, group = "kind")]
     tls: bool,
     /// A checkout of tlsfuzzer, for `--tls`
     #[arg(long, value_name = "DIR", requires = "tls")]
     tlsfuzzer: Option<PathBuf>,
-    /// Instead: test suites of other gateways: HAProxy's http-messaging scenarios (`varnishtest`), the proxy
-    /// files of nginx-tests (`perl`) and payloads of the HTTP Garden, each from a checkout
+    /// Run only test suites of other gateways: HAProxy's http-messaging scenarios (`varnishtest`), the proxy
+    /// tests of nginx (`perl`) and payloads of the HTTP Garden. Each suite needs a checkout
     #[arg(long, group = "kind")]
     outside: bool,
     #[command(flatten)]
     checkouts: outside::Checkouts,
 }
 
-/// Builds the server, and runs every check that there is a client for.
+/// Builds the server, and runs all checks whose client is installed.
 ///
 /// # Errors
-/// A check failed, or a server did not start or did not end as it should.
+/// A check failed, or a server did not start or end correctly.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let program = program::thruway(&Stop::new(program::BUILD_LIMIT)?)?;
     let directory = tempfile::Builder::new().prefix("thruway-interop-").tempdir()?;
-    // Content of uploads and downloads: long enough for several reads, with different lines.
+    // The body of uploads and downloads has different lines, and is long enough for several reads.
     let content: Vec<u8> = (0..20_000).flat_map(|n| format!("line {n:09}\n").into_bytes()).collect();
     fs::write(directory.path().join("content"), content)?;
     let (stop, counts) = (Stop::new(LIMIT)?, Counts::default());
-    let scene = Scene {
+    let checker = Checker {
         program: &program,
         directory: directory.path(),
         is_full: options.full,
@@ -91,66 +90,66 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         stdio: &[],
     };
     if options.acme {
-        acme::run(&scene)?;
+        acme::run(&checker)?;
     } else if options.gateway {
-        gateway::run(&scene)?;
+        gateway::run(&checker)?;
     } else if options.outside {
-        outside::run(&scene, &options.checkouts)?;
+        outside::run(&checker, &options.checkouts)?;
     } else if options.grpc {
-        grpc::run(&scene)?;
+        grpc::run(&checker)?;
     } else if options.tls {
-        tls::run(&scene, options.tlsfuzzer.as_deref())?;
+        tls::run(&checker, options.tlsfuzzer.as_deref())?;
     } else {
-        run_clients(&scene, options.mcp)?;
+        run_clients(&checker, options.mcp)?;
     }
     counts.report()
 }
 
-/// Checks servers of ours with clients of HTTP and, if `has_mcp`, with clients of MCP and servers behind us.
-fn run_clients(scene: &Scene<'_>, has_mcp: bool) -> anyhow::Result<()> {
-    let config = scene.directory.join("config.toml");
-    // Timeouts so short that attacks which live on patience are over soon, and a directory of files.
+/// Checks our servers with HTTP clients. If `has_mcp`, also checks MCP clients, servers and bridges.
+fn run_clients(checker: &Checker<'_>, has_mcp: bool) -> anyhow::Result<()> {
+    let config = checker.directory.join("config.toml");
+    // This config has a directory of files, and short timeouts, so that slow attacks end soon.
     fs::write(&config, include_str!("config.toml"))?;
-    with_server(scene, "with the demo", &["serve", "--listen", LISTEN], &ON_STDIO, |scene| {
-        clients::run(scene, "demo")?;
+    with_server(checker, "with the demo", &["serve", "--listen", LISTEN], &ON_STDIO, |checker| {
+        clients::run(checker, "demo")?;
         if has_mcp {
-            clients::run(scene, "mcp")?;
-            servers::run(scene)?;
+            clients::run(checker, "mcp")?;
+            servers::run(checker)?;
         }
         Ok(())
     })?;
-    with_server(scene, "with a config", &["serve", &config.to_string_lossy()], &[], |scene| {
-        clients::run(scene, "files")?;
-        slow::run(scene)
+    with_server(checker, "with a config", &["serve", &config.to_string_lossy()], &[], |checker| {
+        clients::run(checker, "files")?;
+        slow::run(checker)
     })?;
-    let program = scene.program.to_string_lossy();
+    let program = checker.program.to_string_lossy();
     for era in ["modern", "legacy"].into_iter().filter(|_| has_mcp) {
         let bridge = [&["mcp", "bridge", "--listen", LISTEN, "--era", era, "--", &*program], &ON_STDIO[..]];
-        // The server on stdio is another bridge to the era, so that messages pass both.
+        // The MCP server on stdio is a second bridge to the same era, so messages pass both bridges.
         let on_stdio = ["mcp", "bridge", "{url}/mcp", "--era", era];
         let name = format!("as a bridge to the {era} era");
-        with_server(scene, &name, &bridge.concat(), &on_stdio, |scene| clients::run(scene, "mcp"))?;
+        with_server(checker, &name, &bridge.concat(), &on_stdio, |checker| clients::run(checker, "mcp"))?;
     }
     Ok(())
 }
 
-/// Starts `thruway` with these arguments, runs checks on it, and checks that it ends as it should.
+/// Starts `thruway` with these arguments, runs checks, and checks that the server ends correctly.
 fn with_server(
-    scene: &Scene<'_>,
+    checker: &Checker<'_>,
     name: &str,
     arguments: &[&str],
     on_stdio: &[&str],
-    checks: impl Fn(&Scene<'_>) -> anyhow::Result<()>,
+    checks: impl Fn(&Checker<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut command = Command::new(scene.program);
+    let mut command = Command::new(checker.program);
     command.args(arguments);
-    let server = Server::start(command, &scene.directory.join("server.log"), scene.stop)?;
-    checks(&scene.at(&server, on_stdio))?;
-    scene.row("thruway", name, || server.end(scene.stop))
+    let server = Server::start(command, &checker.directory.join("server.log"), checker.stop)?;
+    checks(&checker.at(&server, on_stdio))?;
+    checker.row("thruway", name, || server.end(checker.stop))
 }
 
 const LISTEN: &str = "127.0.0.1:0";
 const ON_STDIO: [&str; 3] = ["mcp", "serve", "--stdio"];
 
-/// Each check has a limit of its own.
+/// Time limit of the run. Each check also has its own limit.
 const LIMIT: Duration = Duration::from_mins(40);

@@ -1,5 +1,5 @@
-//! MCP servers that others wrote, as `servers.toml` lists them, asked by `thruway mcp`, and through `thruway
-//! mcp bridge` in both directions.
+//! Checks the third-party MCP servers in `servers.toml` with `thruway mcp call`: directly, and through
+//! `thruway mcp bridge` in both directions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,28 +8,28 @@ use std::process::Command;
 use anyhow::ensure;
 use serde::Deserialize;
 
-use super::check::Scene;
+use super::check::Checker;
 use super::words;
 use crate::program::repository;
 use crate::server::Server;
 use crate::{list, packages};
 
-/// A server, and a call that tells whether it is understood.
+/// A server, and a tool call with its expected result.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Subject {
+struct McpServer {
     client: String,
     what: String,
     command: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Its endpoint, if it is a server over HTTP.
+    /// The path of the endpoint of a server over HTTP.
     path: Option<String>,
     call: Vec<String>,
     answer: String,
-    /// A tool that asks the user something.
+    /// A tool that uses elicitation.
     asks: Option<String>,
-    /// The era in which it can.
+    /// The protocol era in which this tool works.
     #[serde(default = "auto")]
     era: String,
 }
@@ -38,80 +38,86 @@ fn auto() -> String {
     "auto".to_owned()
 }
 
-fn servers() -> anyhow::Result<Vec<Subject>> {
+fn servers() -> anyhow::Result<Vec<McpServer>> {
     list::read(include_str!("servers.toml"))
 }
 
 /// Checks each server.
-pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
-    fs::write(scene.directory.join("read-me"), "read")?;
-    for subject in servers()? {
-        scene.check(&subject.client, &subject.what, || match &subject.path {
-            Some(path) => subject.check_over_http(scene, path),
-            None => subject.check_on_stdio(scene),
+pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
+    fs::write(checker.directory.join("read-me"), "read")?;
+    for server in servers()? {
+        checker.check(&server.client, &server.what, || match &server.path {
+            Some(path) => server.check_over_http(checker, path),
+            None => server.check_on_stdio(checker),
         })?;
     }
     Ok(())
 }
 
-impl Subject {
-    /// Asks a server on stdio, through a bridge over HTTP, and then through another one, back on stdio.
-    fn check_on_stdio(&self, scene: &Scene<'_>) -> anyhow::Result<String> {
-        let command = words::filled(&self.command, &[], scene)?;
+impl McpServer {
+    /// Calls a server on stdio: directly, through a bridge with HTTP, and through that bridge and a second
+    /// one with stdio.
+    fn check_on_stdio(&self, checker: &Checker<'_>) -> anyhow::Result<String> {
+        let command = words::filled(&self.command, &[], checker)?;
         let command: Vec<_> = command.iter().map(String::as_str).collect();
         for era in ["auto", "legacy"] {
-            self.call(scene, None, &[&["--era", era, "--"], &command[..]].concat())?;
+            self.call(checker, None, &[&["--era", era, "--"], &command[..]].concat())?;
         }
-        let mut bridge = Command::new(scene.program);
+        let mut bridge = Command::new(checker.program);
         bridge.args(["mcp", "bridge", "--listen", "127.0.0.1:0", "--era", &self.era, "--"]).args(command);
-        let bridge = Server::start(bridge, &scene.directory.join("bridge.log"), scene.stop)?;
+        let bridge = Server::start(bridge, &checker.directory.join("bridge.log"), checker.stop)?;
         let url = format!("{}/mcp", bridge.url());
         for era in ["modern", "legacy"] {
-            self.call(scene, Some(&url), &["--era", era])?;
+            self.call(checker, Some(&url), &["--era", era])?;
         }
-        self.asked(scene, &[&url])?;
-        let said = self.through(scene, &url, "auto")?;
-        bridge.end(scene.stop)?;
-        Ok(said)
+        self.check_elicitation(checker, &[&url])?;
+        let summary = self.call_through_bridge(checker, &url, "auto")?;
+        bridge.end(checker.stop)?;
+        Ok(summary)
     }
 
-    /// Asks a server over HTTP, and through a bridge on stdio.
-    fn check_over_http(&self, scene: &Scene<'_>, path: &str) -> anyhow::Result<String> {
-        let server = words::start(&self.command, &self.env, &[], "listening", scene)?;
+    /// Calls a server over HTTP, directly and through a bridge with stdio.
+    fn check_over_http(&self, checker: &Checker<'_>, path: &str) -> anyhow::Result<String> {
+        let server = words::start(&self.command, &self.env, &[], "listening", checker)?;
         let url = server.url() + path;
         for era in ["auto", "legacy"] {
-            self.call(scene, Some(&url), &["--era", era])?;
+            self.call(checker, Some(&url), &["--era", era])?;
         }
-        self.through(scene, &url, &self.era)
+        self.call_through_bridge(checker, &url, &self.era)
     }
 
-    /// Asks the server at `url` through a bridge on stdio, which speaks `far` with it.
-    fn through(&self, scene: &Scene<'_>, url: &str, far: &str) -> anyhow::Result<String> {
-        let program = scene.program.to_string_lossy();
-        let bridge = [&*program, "mcp", "bridge", url, "--era", far];
+    /// Calls the server at `url` through a bridge with stdio. The bridge uses the era `server_era` with it.
+    fn call_through_bridge(
+        &self,
+        checker: &Checker<'_>,
+        url: &str,
+        server_era: &str,
+    ) -> anyhow::Result<String> {
+        let program = checker.program.to_string_lossy();
+        let bridge = [&*program, "mcp", "bridge", url, "--era", server_era];
         for era in ["modern", "legacy"] {
-            self.call(scene, None, &[&["--era", era, "--"], &bridge[..]].concat())?;
+            self.call(checker, None, &[&["--era", era, "--"], &bridge[..]].concat())?;
         }
-        self.asked(scene, &bridge)?;
-        let asked = if self.asks.is_some() { ", and asked," } else { "" };
-        Ok(format!("called{asked} in both eras"))
+        self.check_elicitation(checker, &bridge)?;
+        let elicited = if self.asks.is_some() { ", with elicitation," } else { "" };
+        Ok(format!("called{elicited} in both eras"))
     }
 
-    /// Lets the server ask a client that calls it in both eras, at a URL or on stdio.
-    fn asked(&self, scene: &Scene<'_>, target: &[&str]) -> anyhow::Result<()> {
+    /// Calls the tool with elicitation in both eras. `target` is a URL or a command for stdio.
+    fn check_elicitation(&self, checker: &Checker<'_>, target: &[&str]) -> anyhow::Result<()> {
         let Some(tool) = &self.asks else { return Ok(()) };
-        let mut command = Command::new(packages::python("mcp-2", scene.stop)?.join("python"));
+        let mut command = Command::new(packages::python("mcp-2", checker.stop)?.join("python"));
         command.arg("-I").arg(repository().join("xtask/src/interop/servers/ask.py")).arg(tool).args(target);
-        scene.output("a client that is asked", command).map(drop)
+        checker.output("a client with elicitation", command).map(drop)
     }
 
-    /// Calls the tool.
-    fn call(&self, scene: &Scene<'_>, url: Option<&str>, further: &[&str]) -> anyhow::Result<()> {
-        let mut command = Command::new(scene.program);
-        command.args(["mcp", "call"]).args(url).args(words::filled(&self.call, &[], scene)?).args(further);
-        let printed = scene.output("thruway mcp call", command)?;
-        // Some servers print a greeting.
-        ensure!(printed.lines().any(|line| line == self.answer), "{further:?}: it printed {printed}");
+    /// Calls the tool and checks the result.
+    fn call(&self, checker: &Checker<'_>, url: Option<&str>, options: &[&str]) -> anyhow::Result<()> {
+        let mut command = Command::new(checker.program);
+        command.args(["mcp", "call"]).args(url).args(words::filled(&self.call, &[], checker)?).args(options);
+        let printed = checker.output("thruway mcp call", command)?;
+        // Other lines may be a greeting of the server.
+        ensure!(printed.lines().any(|line| line == self.answer), "{options:?}: unexpected output: {printed}");
         Ok(())
     }
 }
@@ -119,7 +125,7 @@ impl Subject {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_list_can_be_read() {
+    fn server_list_is_valid() {
         assert_eq!(super::servers().unwrap().len(), 14);
     }
 }

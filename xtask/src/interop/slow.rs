@@ -1,5 +1,5 @@
-//! slowhttptest: clients that take their time. The server answers others meanwhile, and ends their
-//! connections.
+//! Slow attacks with slowhttptest. The server must close the slow connections and still respond to other
+//! clients.
 
 use std::fs;
 use std::process::Command;
@@ -7,60 +7,60 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-use super::check::Scene;
+use super::check::Checker;
 use crate::child::{self, Running};
 
-/// Checks each kind of slowness.
-pub(super) fn run(scene: &Scene<'_>) -> anyhow::Result<()> {
+/// Runs each kind of attack.
+pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     for (what, mode, path) in [
         ("slow header section (-H)", "-H", "/plaintext"),
         ("slow content (-B)", "-B", "/echo"),
         ("slow read (-X)", "-X", "/download?bytes=8388608"),
     ] {
-        scene.check("slowhttptest", what, || attack(scene, mode, path))?;
+        checker.check("slowhttptest", what, || attack(checker, mode, path))?;
     }
     Ok(())
 }
 
-/// Fails unless the server gets all the connections, ends them, and stays available. The attacker's own count
-/// of connections is no measure: a slow reader notices a closed connection minutes later.
-fn attack(scene: &Scene<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
-    let connections = scene.either(100, 800);
-    let before = sockets(scene.server)?;
-    let log = scene.directory.join("slowhttptest.log");
-    let (count, length) = (connections.to_string(), scene.either(10, 60).to_string());
+/// Fails unless the server accepts the connections, closes them, and stays available. It counts sockets of
+/// the server, because a slow reader notices a closed connection only minutes later.
+fn attack(checker: &Checker<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
+    let connections = checker.either(100, 800);
+    let before = sockets(checker.server)?;
+    let log = checker.directory.join("slowhttptest.log");
+    let (count, length) = (connections.to_string(), checker.either(10, 60).to_string());
     let mut command = Command::new("slowhttptest");
     command.args([mode, "-i", "1", "-l", &length, "-p", "2", "-c", &count, "-r", &count]);
-    command.args(["-u", &format!("{}{path}", scene.url)]).current_dir(scene.directory);
+    command.args(["-u", &format!("{}{path}", checker.url)]).current_dir(checker.directory);
     let mut attacker = Running::start(command, &log)?;
     let most = before + usize::try_from(connections)? / 2;
     let mut is_over = || -> anyhow::Result<bool> { Ok(attacker.ended()?.is_some()) };
-    scene.stop.wait("the attack to begin", LIMIT, || {
-        let is_under_attack = sockets(scene.server)? >= most;
-        ensure!(is_under_attack || !is_over()?, "the attack was over before it began");
+    checker.stop.wait("the attack to begin", LIMIT, || {
+        let is_under_attack = sockets(checker.server)? >= most;
+        ensure!(is_under_attack || !is_over()?, "the attack ended too early");
         Ok(is_under_attack.then_some(()))
     })?;
-    scene.stop.wait("the connections to be ended", LIMIT, || {
-        // One more may be the question whether the server is still there.
-        Ok((sockets(scene.server)? <= before + 1).then_some(()))
+    checker.stop.wait("the server to close the connections", LIMIT, || {
+        // One more socket may be the availability probe of slowhttptest.
+        Ok((sockets(checker.server)? <= before + 1).then_some(()))
     })?;
-    let is_over_by_us = !is_over()? || child::text_of(&log)?.contains("No open connections left");
-    ensure!(is_over_by_us, "the attack lasted as long as it was to");
-    // It says its verdict every five seconds, and when it ends.
-    scene.stop.wait("a verdict", scene.limit(), || {
-        let count = verdicts(&child::text_of(&log)?);
+    let is_ended_by_server = !is_over()? || child::text_of(&log)?.contains("No open connections left");
+    ensure!(is_ended_by_server, "the server did not end the attack before its time limit");
+    // slowhttptest reports the availability every five seconds, and when it ends.
+    checker.stop.wait("a report of slowhttptest", checker.limit(), || {
+        let count = availability_reports(&child::text_of(&log)?);
         Ok((is_over()? || count.is_some_and(|count| count > 1)).then_some(()))
     })?;
     drop(attacker);
-    verdicts(&child::text_of(&log)?).context("the server was not available")?;
-    Ok(format!("{connections} connections ended, others answered"))
+    availability_reports(&child::text_of(&log)?).context("the server was not available")?;
+    Ok(format!("{connections} slow connections closed, server stayed available"))
 }
 
-/// Returns how often the attacker found the server available; `None` if it was unavailable once.
-fn verdicts(printed: &str) -> Option<usize> {
-    let mut verdicts = printed.lines().filter(|line| line.contains("service available:"));
-    let count = verdicts.clone().count();
-    (count > 0 && verdicts.all(|line| line.contains("YES"))).then_some(count)
+/// Returns the number of reports that the server is available, or `None` if one says that it is not.
+fn availability_reports(printed: &str) -> Option<usize> {
+    let mut availability_reports = printed.lines().filter(|line| line.contains("service available:"));
+    let count = availability_reports.clone().count();
+    (count > 0 && availability_reports.all(|line| line.contains("YES"))).then_some(count)
 }
 
 /// Returns the number of open sockets of a process.
@@ -70,7 +70,7 @@ fn sockets(id: u32) -> anyhow::Result<usize> {
     Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
 }
 
-/// Twice the timeouts of the config, and some for a machine that is busy.
+/// More than twice the timeouts of the config, for busy machines.
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_counted_and_a_server_is_available_only_if_it_always_was() {
-        assert_eq!(verdicts("service available:   YES\nservice available:   YES\n"), Some(2));
-        assert_eq!(verdicts("service available:   YES\nservice available:   NO\n"), None);
-        assert_eq!(verdicts("nothing\n"), None);
+    fn one_unavailable_report_fails_and_sockets_are_counted() {
+        assert_eq!(availability_reports("service available:   YES\nservice available:   YES\n"), Some(2));
+        assert_eq!(availability_reports("service available:   YES\nservice available:   NO\n"), None);
+        assert_eq!(availability_reports("nothing\n"), None);
         let before = sockets(std::process::id()).unwrap();
         let _listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(sockets(std::process::id()).unwrap() > before);

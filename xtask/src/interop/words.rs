@@ -1,117 +1,126 @@
-//! Command lines of the checks: words in which places are filled in.
+//! Makes the command lines of the checks: fills in placeholders.
 
 use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use super::check::Scene;
+use super::check::Checker;
 use crate::packages;
 use crate::program::repository;
 use crate::server::{Server, free_addresses};
 
-/// Values of places.
-type Places<'p> = [(&'p str, String)];
+/// Names and values of placeholders.
+type Placeholders<'p> = [(&'p str, String)];
 
-/// Makes a command of words.
+/// Makes a command from its words.
 ///
-/// These places are filled in: `{url}`, `{directory}` and the values in `places`; `{stdio}`, a word of its
-/// own, which becomes the command of our MCP server on stdio; `{python:LIST}`, `{npm:LIST}`, `{node:LIST}`,
-/// `{go:FOLDER}` and `{rmcp}`, which are installed for it; `{file:FILE}`, a file beside this one;
-/// `{npm-file:LIST:FILE}`, its copy beside packages; and `{config:FILE}`, a copy with the values in `places`.
+/// Placeholders: `{url}`, `{directory}` and the names in `placeholders`. The word `{stdio}` becomes the
+/// command of our MCP server on stdio. `{python:LIST}`, `{npm:LIST}`, `{node:LIST}`, `{go:FOLDER}` and
+/// `{rmcp}` install packages and become their directory. `{file:FILE}` is the path of a file in this folder,
+/// `{npm-file:LIST:FILE}` that of a copy beside npm packages, and `{config:FILE}` that of a copy with
+/// `placeholders` filled in.
 pub(super) fn command(
     words: &[impl AsRef<str>],
-    places: &Places<'_>,
-    scene: &Scene<'_>,
+    placeholders: &Placeholders<'_>,
+    checker: &Checker<'_>,
 ) -> anyhow::Result<Command> {
-    let words = filled(words, places, scene)?;
+    let words = filled(words, placeholders, checker)?;
     let (program, arguments) = words.split_first().context("there is no command")?;
     let mut command = Command::new(program);
-    // Python leaves no compiled files beside sources.
-    command.args(arguments).current_dir(scene.directory).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Keeps Python from writing compiled files into the source folders.
+    command.args(arguments).current_dir(checker.directory).env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 
-/// Starts a server with its output in `NAME.log`. A server with the place `{port}` in its command or `env`
-/// gets a port; any other one prints its address.
+/// Starts a server with its output in `NAME.log`. The placeholder `{port}` in its command or `env` becomes a
+/// free port. A server without it must print its address.
 pub(super) fn start<'e>(
     words: &[impl AsRef<str>],
     env: impl IntoIterator<Item = (&'e String, &'e String)>,
-    places: &Places<'_>,
+    placeholders: &Placeholders<'_>,
     name: &str,
-    scene: &Scene<'_>,
+    checker: &Checker<'_>,
 ) -> anyhow::Result<Server> {
     let [address] = free_addresses()?;
-    let places = [places, &[("port", address.port().to_string())]].concat();
-    let mut command = command(words, &places, scene)?;
+    let placeholders = [placeholders, &[("port", address.port().to_string())]].concat();
+    let mut command = command(words, &placeholders, checker)?;
     let mut has_port = words.iter().any(|word| word.as_ref().contains("{port}"));
     for (key, value) in env {
         has_port |= value.contains("{port}");
-        command.env(key, text(value, &places, scene)?);
+        command.env(key, text(value, &placeholders, checker)?);
     }
-    let log = scene.directory.join(name).with_extension("log");
+    let log = checker.directory.join(name).with_extension("log");
     if has_port {
-        return Server::start_at(address, command, &log, scene.stop);
+        return Server::start_at(address, command, &log, checker.stop);
     }
-    Server::start(command, &log, scene.stop)
+    Server::start(command, &log, checker.stop)
 }
 
-/// Returns the words of a command.
+/// Fills in the placeholders of the words of a command.
 pub(super) fn filled(
     words: &[impl AsRef<str>],
-    places: &Places<'_>,
-    scene: &Scene<'_>,
+    placeholders: &Placeholders<'_>,
+    checker: &Checker<'_>,
 ) -> anyhow::Result<Vec<String>> {
     let mut filled = Vec::new();
     for word in words {
         match word.as_ref() {
-            "{stdio}" => filled.extend(scene.stdio()),
-            word => filled.push(text(word, places, scene)?),
+            "{stdio}" => filled.extend(checker.stdio()),
+            word => filled.push(text(word, placeholders, checker)?),
         }
     }
     Ok(filled)
 }
 
-/// Fills in the places of a text.
-pub(super) fn text(template: &str, places: &Places<'_>, scene: &Scene<'_>) -> anyhow::Result<String> {
+/// Fills in the placeholders of a text.
+pub(super) fn text(
+    template: &str,
+    placeholders: &Placeholders<'_>,
+    checker: &Checker<'_>,
+) -> anyhow::Result<String> {
     let (mut text, mut rest) = (String::new(), template);
-    while let Some((before, (place, after))) =
+    while let Some((before, (placeholder, after))) =
         rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
     {
         text.push_str(before);
-        text.push_str(&match places.iter().find(|(name, _)| *name == place) {
+        text.push_str(&match placeholders.iter().find(|(name, _)| *name == placeholder) {
             Some((_, value)) => value.clone(),
-            None => value(place, places, scene)?,
+            None => value(placeholder, placeholders, checker)?,
         });
         rest = after;
     }
     Ok(text + rest)
 }
 
-fn value(place: &str, places: &Places<'_>, scene: &Scene<'_>) -> anyhow::Result<String> {
+fn value(
+    placeholder: &str,
+    placeholders: &Placeholders<'_>,
+    checker: &Checker<'_>,
+) -> anyhow::Result<String> {
     let folder = repository().join(FOLDER);
-    let (kind, rest) = place.split_once(':').unwrap_or((place, ""));
+    let (kind, rest) = placeholder.split_once(':').unwrap_or((placeholder, ""));
     let path = match kind {
-        "url" => return Ok(scene.url.clone()),
-        "directory" => fs::canonicalize(scene.directory)?,
-        "python" => packages::python(rest, scene.stop)?,
-        "npm" => packages::npm(rest, scene.stop)?,
-        "node" => packages::node(rest, scene.stop)?,
-        "rmcp" => packages::rmcp(scene.stop)?,
-        "go" => packages::go(&format!("{FOLDER}/{rest}"), &["./..."], scene.stop)?,
+        "url" => return Ok(checker.url.clone()),
+        "directory" => fs::canonicalize(checker.directory)?,
+        "python" => packages::python(rest, checker.stop)?,
+        "npm" => packages::npm(rest, checker.stop)?,
+        "node" => packages::node(rest, checker.stop)?,
+        "rmcp" => packages::rmcp(checker.stop)?,
+        "go" => packages::go(&format!("{FOLDER}/{rest}"), &["./..."], checker.stop)?,
         "file" => folder.join(rest),
         "npm-file" => {
             let (list, file) = rest.split_once(':').context("a list and a file are needed")?;
-            let copy = packages::npm(list, scene.stop)?.join(name_of(file));
+            let copy = packages::npm(list, checker.stop)?.join(name_of(file));
             fs::copy(folder.join(file), &copy)?;
             copy
         }
         "config" => {
-            let copy = scene.directory.join(name_of(rest));
-            fs::write(&copy, replaced(&fs::read_to_string(folder.join(rest))?, places))?;
+            let copy = checker.directory.join(name_of(rest));
+            fs::write(&copy, replaced(&fs::read_to_string(folder.join(rest))?, placeholders))?;
             copy
         }
-        _ => bail!("`{{{place}}}` is no place"),
+        _ => bail!("unknown placeholder `{{{placeholder}}}`"),
     };
     path.into_os_string().into_string().ok().context("a path is not UTF-8")
 }
@@ -120,11 +129,11 @@ fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-/// Fills in places of a text that may have other braces.
-pub(super) fn replaced(template: &str, places: &Places<'_>) -> String {
+/// Fills in the given placeholders only. The text may have other braces.
+pub(super) fn replaced(template: &str, placeholders: &Placeholders<'_>) -> String {
     let replace = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
-    places.iter().fold(template.to_owned(), replace)
+    placeholders.iter().fold(template.to_owned(), replace)
 }
 
-/// The folder of the files that places name.
+/// The folder with the files that placeholders name.
 const FOLDER: &str = "xtask/src/interop";

@@ -1,4 +1,4 @@
-// net/http: a transport that keeps its connections, every kind of content. The address is the only argument.
+// net/http: a client with keep-alive that sends and receives all kinds of bodies. The only argument is the URL.
 package main
 
 import (
@@ -23,7 +23,7 @@ func newClient(address string, connections int) *client {
 	return &client{http.Client{Transport: transport, Timeout: 10 * time.Second}, address}
 }
 
-// request sends a request and returns whether its connection had been used before; the content must be the expected one.
+// request sends a request and checks the body. It returns true if the connection had been used before.
 func (c *client) request(method, target string, body io.Reader, fields http.Header, expected []byte) bool {
 	request, err := http.NewRequest(method, c.address+target, body)
 	check(err)
@@ -49,7 +49,7 @@ func main() {
 	one := newClient(os.Args[1], 1)
 	one.http.Transport.(*http.Transport).ExpectContinueTimeout = 5 * time.Second
 	expect := http.Header{"Expect": {"100-continue"}}
-	// A reader of unknown length is sent in chunks.
+	// net/http sends a reader of unknown length in chunks.
 	chunked := struct{ io.Reader }{bytes.NewReader(content)}
 	one.request("GET", "/plaintext", nil, nil, hello)
 	kept := one.request("HEAD", "/plaintext", nil, nil, nil)
@@ -61,7 +61,7 @@ func main() {
 		kept = one.request("GET", "/plaintext", nil, nil, hello) && kept
 	}
 	if !kept {
-		fail("the connection was not kept")
+		fail("the connection was not reused")
 	}
 
 	many := newClient(os.Args[1], 10)

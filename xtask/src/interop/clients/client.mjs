@@ -1,4 +1,4 @@
-// node:http: an agent that keeps its connections, every kind of content. The address is the only argument.
+// node:http: a keep-alive agent that sends and receives all kinds of bodies. The only argument is the URL.
 
 import assert from "node:assert/strict";
 import http from "node:http";
@@ -6,7 +6,7 @@ import http from "node:http";
 const address = process.argv[2];
 const content = Buffer.from(Array.from({ length: 20_000 }, (_, n) => `line ${n}\n`).join(""));
 
-/** Sends a request and returns whether its connection had been used before; the response's content must be `expected`. */
+/** Sends a request and checks the body. Returns true if the connection had been used before. */
 function request(agent, method, path, expected, { body, chunked } = {}) {
   return new Promise((resolve, reject) => {
     const headers = body && !chunked ? { "Content-Length": body.length } : {};
@@ -19,7 +19,7 @@ function request(agent, method, path, expected, { body, chunked } = {}) {
           assert.equal(response.statusCode, 200);
           assert.ok(response.complete);
           assert.ok(Buffer.concat(pieces).equals(Buffer.from(expected)), `${method} ${path}`);
-          // Once the socket is back with the agent.
+          // Continues after the agent has got the socket back.
           setImmediate(resolve, request.reusedSocket);
         } catch (error) {
           reject(error);

@@ -1,5 +1,5 @@
-"""http.client: one connection, every kind of content. The address is the last argument; `--gateway` before it says that it
-is that of a gateway, which keeps connections that those behind it close."""
+"""http.client: one connection, all kinds of bodies. The last argument is the URL. `--gateway` before it means that the URL
+is that of a gateway, which keeps client connections open if the upstream server closes its own."""
 
 import http.client
 import sys
@@ -11,7 +11,7 @@ CONTENT = b"".join(b"line %06d\n" % n for n in range(20_000))
 
 
 def request(connection, method, target, expected, body=None, chunked=False):
-    """Sends a request and returns the response's field lines; its content must be the expected one."""
+    """Sends a request, checks the status and the body, and returns the response."""
     connection.request(method, target, body=body, encode_chunked=chunked,
                        headers={"Transfer-Encoding": "chunked"} if chunked else {})
     response = connection.getresponse()
@@ -38,10 +38,10 @@ def main():
     request(connection, "GET", "/download?bytes=1000000&chunked=1", b"x" * 1_000_000)
     for _ in range(100):
         request(connection, "GET", "/plaintext", b"Hello, World!")
-    assert connection.sock is socket, "the connection was not kept"
+    assert connection.sock is socket, "the connection was not reused"
     last = request(connection, "GET", "/download?bytes=5&close=1", b"xxxxx")
-    assert last.will_close == IS_DIRECT, "who closes?"
-    assert (connection.sock is None) == IS_DIRECT, "who has closed?"
+    assert last.will_close == IS_DIRECT, f"unexpected Connection header: {last.getheaders()}"
+    assert (connection.sock is None) == IS_DIRECT, "the connection is unexpectedly open or closed"
     print("106 requests, one connection")
 
 

@@ -1,4 +1,4 @@
-// fetch, with content of every kind, and WebSocket where this Node has it. The address of the gateway is the only argument.
+// fetch with all kinds of bodies, and WebSocket if this Node has it. The only argument is the URL of the gateway.
 
 import assert from "node:assert";
 
@@ -12,7 +12,7 @@ async function* pieces() {
 async function post(body, options = {}) {
   const response = await fetch(`${address}/echo`, { method: "POST", body, ...options });
   assert.equal(response.status, 200);
-  assert(Buffer.from(await response.arrayBuffer()).equals(CONTENT), "what came back is something else");
+  assert(Buffer.from(await response.arrayBuffer()).equals(CONTENT), "the echoed body differs");
 }
 
 async function events() {
@@ -24,7 +24,7 @@ async function events() {
     reads += 1;
   }
   assert.deepEqual([...text.matchAll(/^data: ?(\d+)$/gm)].map((match) => match[1]), ["1", "2", "3", "4", "5"]);
-  assert(reads > 1, "the events came all at once");
+  assert(reads > 1, "all events came in one read");
 }
 
 function webSocket() {
@@ -51,5 +51,5 @@ await post(pieces(), { duplex: "half" });
 await Promise.all(Array.from({ length: 20 }, () => post(CONTENT)));
 await events();
 if (globalThis.WebSocket) await webSocket();
-console.log(`22 uploads, five events as they came, ${globalThis.WebSocket ? "a WebSocket" : "no WebSocket in this Node"}`);
+console.log(`22 uploads, five events without buffering, ${globalThis.WebSocket ? "a WebSocket" : "no WebSocket in this Node"}`);
 process.exit(0);

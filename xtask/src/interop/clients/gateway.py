@@ -1,4 +1,4 @@
-"""requests and websockets, through a gateway whose address is the only argument."""
+"""requests and websockets through a gateway. The only argument is the URL of the gateway."""
 
 import asyncio
 import sys

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
     /// `true` if the connection ended with a reset. A gateway may reset a connection after the last response
-    /// if the client asked for the end of the connection and sent more bytes (docs/decisions/0055).
+    /// if the client requested `Connection: close` and still sent more bytes (docs/decisions/0055).
     pub(super) is_reset: bool,
 }
 
@@ -19,46 +19,48 @@ pub(super) struct Answer {
     pub(super) content: Vec<u8>,
 }
 
-/// Splits the received bytes into final responses. `is_to_head` returns `true` if the response with this
-/// index answers a HEAD request.
+/// Splits the received bytes into final responses. `is_to_head` returns `true` for the index of a response to
+/// a HEAD request.
 ///
 /// # Errors
-/// A response is malformed or incomplete. A response that ends with its connection is incomplete after a
-/// reset.
+/// A response is malformed or incomplete. A response without a length is incomplete if the connection ended
+/// with a reset.
 pub(super) fn split(received: &Received, is_to_head: impl Fn(usize) -> bool) -> anyhow::Result<Vec<Answer>> {
     let mut bytes = &received.bytes[..];
     let mut answers = Vec::new();
     while !bytes.is_empty() {
         let mut lines = [httparse::EMPTY_HEADER; 64];
         let mut head = httparse::Response::new(&mut lines);
-        let length = head.parse(bytes).with_context(|| format!("a bad head: {}", bytes.escape_ascii()))?;
-        let httparse::Status::Complete(length) = length else { bail!("a head has no end") };
+        let length = head
+            .parse(bytes)
+            .with_context(|| format!("malformed response head: {}", bytes.escape_ascii()))?;
+        let httparse::Status::Complete(length) = length else { bail!("incomplete response head") };
         bytes = &bytes[length..];
-        ensure!(head.version == Some(1), "another version than HTTP/1.1: {head:?}");
-        let status = head.code.context("there is no status")?;
+        ensure!(head.version == Some(1), "the version is not HTTP/1.1: {head:?}");
+        let status = head.code.context("the response has no status")?;
         if status == 100 {
             continue;
         }
-        // A refusal of what is not complete may be one of `HEAD` too.
+        // An error response without a body may be the response to an incomplete HEAD request.
         let is_bare = status == 204 || is_to_head(answers.len()) || (status >= 400 && bytes.is_empty());
         let framing = if is_bare { Some((&b"0"[..], false)) } else { framing(&head) };
         ensure!(!received.is_reset || framing.is_some(), "a reset cut off the response: {head:?}");
         let (content, rest) =
-            split_body(framing, bytes)?.with_context(|| format!("an answer is cut off: {head:?}"))?;
+            split_body(framing, bytes)?.with_context(|| format!("incomplete response body: {head:?}"))?;
         answers.push(Answer { status, content });
         bytes = rest;
     }
     Ok(answers)
 }
 
-/// Returns the value of the field that says where the body ends, and `true` if it is that of chunks.
+/// Returns the value of the field that frames the body, and `true` if it is `Transfer-Encoding`.
 fn framing<'h>(head: &httparse::Response<'_, 'h>) -> Option<(&'h [u8], bool)> {
     let value = |name: &str| head.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
     let chunks = value("transfer-encoding").map(|line| (line.value, true));
     chunks.or_else(|| value("content-length").map(|line| (line.value, false)))
 }
 
-/// Returns the body and the bytes after it. `None` if the body is incomplete.
+/// Returns the body and the bytes after it, or `None` if the body is incomplete.
 fn split_body<'b>(
     framing: Option<(&[u8], bool)>,
     bytes: &'b [u8],
@@ -70,13 +72,13 @@ fn split_body<'b>(
             Ok(split_chunks(bytes))
         }
         Some((length, false)) => {
-            let length = str::from_utf8(length)?.parse().context("no length")?;
+            let length = str::from_utf8(length)?.parse().context("invalid Content-Length")?;
             Ok(bytes.split_at_checked(length).map(|(content, rest)| (content.to_vec(), rest)))
         }
     }
 }
 
-/// Reads a chunked body without extensions and trailers, as the gateway writes it.
+/// Reads a chunked body without extensions and trailers. The gateway writes neither.
 fn split_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut content = Vec::new();
     loop {
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_end_where_they_say() {
+    fn responses_are_split_by_their_framing() {
         const COUNTED: &str = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         const CHUNKS: &str =
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1\r\n!\r\n0\r\n\r\n";

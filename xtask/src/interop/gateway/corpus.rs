@@ -1,9 +1,9 @@
-//! The corpus of framing tricks through the gateway: an upstream sees the requests that the gateway saw, and
-//! no others.
+//! Sends request smuggling attempts through the gateway. The upstream server must see exactly the requests
+//! that the gateway saw.
 //!
-//! Each case has its own connection. Another connection then sends a request that ends the log of the
-//! upstream. The parser of the gateway tells the requests that the gateway sees; the log and the responses
-//! tell the requests that the upstream sees.
+//! Each case uses a new connection. Afterwards, a marker request on another connection ends the part of the
+//! upstream log that belongs to the case. The check compares the results of the gateway's parser with the
+//! upstream log and the responses.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,32 +14,33 @@ use thruway_testkit::request_parser::{ParsedRequests, parse_requests};
 use thruway_testkit::{Random, corpus};
 
 use super::answers::{self, Answer, Received};
-use super::seen::{Log, Seen, ok};
+use super::seen::{Log, SeenRequest, ok};
 use crate::stop::Stop;
 
-/// A gateway before an upstream.
-pub(super) struct Place<'p> {
+/// A gateway with one upstream server, for which the cases run.
+pub(super) struct CorpusRun<'p> {
     pub(super) gateway: SocketAddr,
     pub(super) log: Log<'p>,
-    /// `true` if responses of the upstream describe the requests.
-    pub(super) tells: bool,
+    /// `true` if the responses of the upstream server describe the requests.
+    pub(super) describes_requests: bool,
     pub(super) stop: &'p Stop,
 }
 
-/// The requests that passed.
+/// Counts of cases and requests.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) cases: usize,
-    /// The requests that the upstream saw and answered, those after each case included.
-    pub(super) seen: Vec<Seen>,
-    /// Requests that were refused though the gateway's parser takes them, and those behind them.
-    pub(super) refused: usize,
+    /// The requests that the upstream server answered, with the marker requests.
+    pub(super) seen: Vec<SeenRequest>,
+    /// Number of well-formed requests that the gateway rejected, and of requests after them on the same
+    /// connection.
+    pub(super) rejected: usize,
 }
 
-/// A case, in the pieces in which it is sent.
+/// The pieces of a case. Each piece is sent with a separate write.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
-/// Returns our own cases: those that have fooled other gateways, and this many variations of them.
+/// Returns our own cases: known attacks on other gateways, and `variations` random requests.
 pub(super) fn own_cases(variations: usize) -> Vec<Pieces> {
     let known = corpus::AMBIGUOUS_FRAMING.iter().map(|lines| {
         vec![format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n5\r\nGET /x\r\n0\r\n\r\n").into_bytes()]
@@ -53,12 +54,12 @@ pub(super) fn own_cases(variations: usize) -> Vec<Pieces> {
     known.chain(varied).collect()
 }
 
-impl Place<'_> {
-    /// Sends all cases.
+impl CorpusRun<'_> {
+    /// Runs all cases.
     ///
     /// # Errors
-    /// The first case in which gateway and upstream differ, or no more than `pass_min` requests passed: the
-    /// cases are worth nothing then.
+    /// The gateway and the upstream server disagree in a case. Or at most `pass_min` requests passed, so that
+    /// the cases test too little.
     pub(super) fn check_all(&mut self, cases: &[Pieces], pass_min: usize) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         for pieces in cases {
@@ -87,97 +88,105 @@ impl Place<'_> {
         let is_head =
             |n: usize| parsed.complete.get(n).is_some_and(|(control, _)| control.starts_with("HEAD "));
         let answers = answers::split(&received, is_head)?;
-        let seen = self.seen_up_to_the_mark(tally.cases)?;
-        let (answered, refused) = compare(parsed, &answers, asks_to_continue(&pieces.concat()), &seen)?;
-        if self.tells {
-            let told = answers.iter().zip(&parsed.complete).enumerate();
-            for (_, (answer, asked)) in told.filter(|(n, (answer, _))| answer.status == 200 && !is_head(*n)) {
-                let told = Seen::parse(&answer.content)?.as_parsed();
-                ensure!(told == *asked, "the answer to {asked:?} belongs to {told:?}");
+        let seen = self.requests_before_marker(tally.cases)?;
+        let (answered, rejected) = compare(parsed, &answers, expects_continue(&pieces.concat()), &seen)?;
+        if self.describes_requests {
+            let described = answers.iter().zip(&parsed.complete).enumerate();
+            for (_, (answer, request)) in
+                described.filter(|(n, (answer, _))| answer.status == 200 && !is_head(*n))
+            {
+                let described = SeenRequest::parse(&answer.content)?.as_parsed();
+                ensure!(described == *request, "the response to {request:?} describes {described:?}");
             }
         }
-        tally.refused += refused;
+        tally.rejected += rejected;
         tally.seen.extend(answered);
-        tally.seen.push(mark(tally.cases));
+        tally.seen.push(marker(tally.cases));
         Ok(())
     }
 
-    /// Returns the requests that the upstream saw before a request that is sent now.
-    fn seen_up_to_the_mark(&mut self, n: usize) -> anyhow::Result<Vec<Seen>> {
-        let Seen { target, host, .. } = mark(n);
+    /// Sends marker request `n`, and returns the requests that the upstream server logged before it.
+    fn requests_before_marker(&mut self, n: usize) -> anyhow::Result<Vec<SeenRequest>> {
+        let SeenRequest { target, host, .. } = marker(n);
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let received = exchange(self.gateway, &[request.into_bytes()])?;
         let [Answer { status: 200, content }] = &answers::split(&received, |_| false)?[..] else {
-            bail!("the request after it was answered {:?}", received.bytes.escape_ascii().to_string());
+            bail!(
+                "unexpected response to the marker request: {:?}",
+                received.bytes.escape_ascii().to_string()
+            );
         };
-        if self.tells {
-            let told = Seen::parse(content)?;
-            ensure!(told == mark(n), "the request after it got the answer to {told:?}");
+        if self.describes_requests {
+            let described = SeenRequest::parse(content)?;
+            ensure!(described == marker(n), "the response to the marker request describes {described:?}");
         }
         let mut seen = Vec::new();
-        self.stop.wait("the upstream to log what it was asked", PATIENCE, || {
+        self.stop.wait("the upstream server to log the marker request", WAIT_LIMIT, || {
             seen.extend(self.log.take()?);
-            Ok(seen.pop_if(|last| *last == mark(n)))
+            Ok(seen.pop_if(|last| *last == marker(n)))
         })?;
         Ok(seen)
     }
 }
 
-/// Returns `true` if the gateway may leave this client without responses after a refusal, because the client
-/// may not send the rest of the content.
-fn asks_to_continue(bytes: &[u8]) -> bool {
+/// Returns `true` if the gateway may close the connection after an error response, because the client may not
+/// send the rest of the body.
+fn expects_continue(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|bytes| bytes.eq_ignore_ascii_case(b"expect:"))
 }
 
-/// Checks that the upstream saw the requests of the gateway: in their order, none twice, and no others. A
-/// refused request may be among them or not. Each request has a response, unless the gateway `may_close` the
-/// connection after a refusal. Returns the requests that the upstream answered: the gateway may log an
-/// abandoned request at any time. Returns the number of refused requests too.
+/// Checks that the upstream server saw exactly the requests of the gateway, in the same order. It may have
+/// seen rejected requests or not. Each request must have a response, unless the gateway `may_close` the
+/// connection after a rejection. Returns the answered requests, because the gateway may log an abandoned
+/// request at any time, and the number of rejected requests.
 fn compare(
     parsed: &ParsedRequests,
     answers: &[Answer],
     may_close: bool,
-    seen: &[Seen],
-) -> anyhow::Result<(Vec<Seen>, usize)> {
-    let (mut answered, mut refused, mut rest) = (Vec::new(), 0, seen.iter().peekable());
+    seen: &[SeenRequest],
+) -> anyhow::Result<(Vec<SeenRequest>, usize)> {
+    let (mut answered, mut rejected, mut rest) = (Vec::new(), 0, seen.iter().peekable());
     for (n, request) in parsed.complete.iter().enumerate() {
         let status = answers.get(n).map(|answer| answer.status);
-        // `OPTIONS *` asks the server that gets it, and no route takes it.
+        // The gateway itself answers `OPTIONS *`, because no route matches it.
         if status == Some(204) && request.0 == "OPTIONS *" {
             continue;
         }
         let arrived = rest.next_if(|seen| seen.as_parsed() == *request);
         match (status, arrived) {
             (Some(200), Some(arrived)) => answered.push(arrived.clone()),
-            (Some(400..), _) => refused += 1,
-            (None, _) if may_close && refused > 0 => refused += 1,
-            _ => bail!("{request:?} was answered {status:?}, the upstream saw {seen:?}"),
+            (Some(400..), _) => rejected += 1,
+            (None, _) if may_close && rejected > 0 => rejected += 1,
+            _ => bail!("{request:?} got {status:?}, the upstream server saw {seen:?}"),
         }
     }
-    ensure!(rest.next().is_none(), "the upstream saw {seen:?}");
-    let is_refusal = |answer: &Answer| answer.status >= 400;
-    ensure!(!parsed.is_invalid || answers.last().is_some_and(is_refusal), "no response reports the fault");
+    ensure!(rest.next().is_none(), "the upstream server saw unexpected requests: {seen:?}");
+    let is_rejection = |answer: &Answer| answer.status >= 400;
+    ensure!(
+        !parsed.is_invalid || answers.last().is_some_and(is_rejection),
+        "no error response for the malformed request"
+    );
     let too_many = answers.get(parsed.complete.len()..).unwrap_or_default();
-    ensure!(too_many.iter().all(is_refusal), "more answers than requests: {too_many:?}");
-    Ok((answered, refused))
+    ensure!(too_many.iter().all(is_rejection), "more responses than requests: {too_many:?}");
+    Ok((answered, rejected))
 }
 
-/// The request after case `n`, as an upstream sees it.
-fn mark(n: usize) -> Seen {
+/// Returns the marker request after case `n`, as an upstream server sees it.
+fn marker(n: usize) -> SeenRequest {
     let text = |text: &str| text.to_owned();
-    let (method, target, host) = (text("GET"), format!("/mark/{n}"), text("mark.example"));
-    Seen { status: ok(), method, target, host, content: String::new() }
+    let (method, target, host) = (text("GET"), format!("/marker/{n}"), text("marker.example"));
+    SeenRequest { status: ok(), method, target, host, content: String::new() }
 }
 
-/// Sends the pieces, ends the sending side, and reads until the gateway ends the connection.
+/// Sends the pieces, shuts down the sending side, and reads until the gateway closes the connection.
 fn exchange(address: SocketAddr, pieces: &[Vec<u8>]) -> anyhow::Result<Received> {
-    let mut stream = TcpStream::connect(address).context("the gateway takes no connection")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect(address).context("cannot connect to the gateway")?;
+    stream.set_read_timeout(Some(WAIT_LIMIT))?;
+    stream.set_write_timeout(Some(WAIT_LIMIT))?;
     stream.set_nodelay(true)?;
     for piece in pieces {
-        // The write may fail, because the gateway may have refused the request already.
-        let _refused = stream.write_all(piece);
+        // The write may fail, because the gateway may have rejected the request and closed the connection.
+        let _rejected = stream.write_all(piece);
     }
     let _gone = stream.shutdown(Shutdown::Write);
     let mut bytes = Vec::new();
@@ -186,32 +195,38 @@ fn exchange(address: SocketAddr, pieces: &[Vec<u8>]) -> anyhow::Result<Received>
         Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(Received { bytes, is_reset: true }),
         Err(error) => {
             let received = bytes.escape_ascii();
-            Err(error).with_context(|| format!("the gateway broke off after {received}"))
+            Err(error).with_context(|| format!("the connection to the gateway failed after {received}"))
         }
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Compares requests for `/a` and `/b` with these answers, and the targets that an upstream saw.
-    fn compared(statuses: &[u16], may_close: bool, is_invalid: bool, saw: &str) -> Option<(usize, usize)> {
+    /// Compares requests for `/a` and `/b` with these responses, and with the targets that the upstream
+    /// server saw.
+    fn compared(
+        statuses: &[u16],
+        may_close: bool,
+        is_invalid: bool,
+        upstream_targets: &str,
+    ) -> Option<(usize, usize)> {
         let complete = ["/a", "/b"].map(|target| (format!("GET {target}"), Vec::new())).into();
         let answers: Vec<_> =
             statuses.iter().map(|status| Answer { status: *status, content: Vec::new() }).collect();
-        let seen = |target: &str| Seen { target: target.to_owned(), ..mark(0) };
-        let seen: Vec<_> = saw.split_whitespace().map(seen).collect();
-        let (answered, refused) =
+        let seen = |target: &str| SeenRequest { target: target.to_owned(), ..marker(0) };
+        let seen: Vec<_> = upstream_targets.split_whitespace().map(seen).collect();
+        let (answered, rejected) =
             compare(&ParsedRequests { complete, is_invalid }, &answers, may_close, &seen).ok()?;
-        Some((answered.len(), refused))
+        Some((answered.len(), rejected))
     }
 
     #[test]
-    fn an_upstream_sees_the_requests_with_answers_and_nothing_else() {
-        for (statuses, may_close, is_invalid, saw, expected) in [
+    fn upstream_must_see_exactly_the_answered_requests() {
+        for (statuses, may_close, is_invalid, upstream_targets, expected) in [
             (&[200, 200][..], false, false, "/a /b", Some((2, 0))),
             (&[200, 400], false, false, "/a", Some((1, 1))),
             (&[200, 400], false, false, "/a /b", Some((1, 1))),
@@ -228,8 +243,8 @@ mod tests {
             (&[200, 200, 400], false, true, "/a /b", Some((2, 0))),
             (&[200, 200], false, true, "/a /b", None),
         ] {
-            let found = compared(statuses, may_close, is_invalid, saw);
-            assert_eq!(found, expected, "{statuses:?} {may_close} {is_invalid} {saw}");
+            let found = compared(statuses, may_close, is_invalid, upstream_targets);
+            assert_eq!(found, expected, "{statuses:?} {may_close} {is_invalid} {upstream_targets}");
         }
     }
 }

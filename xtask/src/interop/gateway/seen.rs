@@ -1,4 +1,4 @@
-//! The logs of upstreams and of the gateway: lines of JSON.
+//! Reads the JSON logs of upstream servers and of the gateway.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use thruway_testkit::request_parser::{self, ParsedRequest};
 
-/// A request as an upstream saw it. Bytes are the characters of Latin 1.
+/// A request that an upstream server saw. Each character is one byte (Latin-1).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub(super) struct Seen {
-    /// Only servers that log what they refuse too say a status.
+pub(super) struct SeenRequest {
+    /// Present only in the logs of servers that also log rejected requests. Default: 200.
     #[serde(default = "ok")]
     pub(super) status: u16,
     pub(super) method: String,
@@ -24,21 +24,21 @@ pub(super) const fn ok() -> u16 {
     200
 }
 
-impl Seen {
-    /// Reads a line of a log, or what an upstream tells in an answer.
+impl SeenRequest {
+    /// Parses a line of a log, or the body of a response that describes a request.
     pub(super) fn parse(line: &[u8]) -> anyhow::Result<Self> {
         let text: String = line.iter().copied().map(char::from).collect();
-        serde_json::from_str(&text).with_context(|| format!("an upstream told `{text}`"))
+        serde_json::from_str(&text).with_context(|| format!("unexpected description of a request: `{text}`"))
     }
 
-    /// As a gateway's parser puts it: `METHOD TARGET`, and the content.
+    /// Returns the request in the format of the gateway's parser: `METHOD TARGET`, and the body.
     pub(super) fn as_parsed(&self) -> ParsedRequest {
         let content = self.content.chars().map(|character| u8::try_from(character).unwrap_or(b'?'));
         (format!("{} {}", self.method, self.target), content.collect())
     }
 }
 
-/// The log of an upstream, read on from where it was read to.
+/// The log of an upstream server, and the position up to which it was read.
 pub(super) struct Log<'p> {
     path: &'p Path,
     read: usize,
@@ -49,25 +49,26 @@ impl<'p> Log<'p> {
         Self { path, read: 0 }
     }
 
-    /// The complete requests of all lines that are complete, since this was asked last.
-    pub(super) fn take(&mut self) -> anyhow::Result<Vec<Seen>> {
+    /// Returns the accepted requests in complete lines that are new since the last call.
+    pub(super) fn take(&mut self) -> anyhow::Result<Vec<SeenRequest>> {
         let bytes = fs::read(self.path).unwrap_or_default();
         let new = &bytes[self.read..];
         let end = new.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         self.read += end;
         let lines = new[..end].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-        let seen: Vec<_> = lines.map(Seen::parse).collect::<anyhow::Result<_>>()?;
+        let seen: Vec<_> = lines.map(SeenRequest::parse).collect::<anyhow::Result<_>>()?;
         Ok(seen.into_iter().filter(|seen| seen.status == ok()).collect())
     }
 }
 
-/// Returns the requests in the gateway's access log, complete or not: method, target behind the gateway, and
-/// host.
+/// Returns the forwarded requests in the gateway's access log, complete or not: method, target as the gateway
+/// sent it, and host.
 pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
-    let text = fs::read_to_string(access_log).context("the gateway has no access log")?;
+    let text = fs::read_to_string(access_log).context("cannot read the access log of the gateway")?;
     let mut forwarded = Vec::new();
     for line in text.lines() {
-        let line: Value = serde_json::from_str(line).with_context(|| format!("it logged `{line}`"))?;
+        let line: Value = serde_json::from_str(line)
+            .with_context(|| format!("invalid line in the access log: `{line}`"))?;
         let text = |name: &str| line[name].as_str();
         let request = (text("upstream_server"), text("http.request.method"), text("url.path"));
         if let (Some(_), Some(method), Some(path)) = request {
@@ -89,16 +90,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_once_they_are_complete_and_not_refused() {
+    fn only_complete_lines_of_accepted_requests_are_read() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let line = |start: &str| format!(r#"{{{start},"target":"/","host":"a","content":"\u00ff"}}"#);
-        let refused = line(r#""status":400,"method":"GET""#);
+        let rejected = line(r#""status":400,"method":"GET""#);
         let [get, put] = ["GET", "PUT"].map(|method| line(&format!(r#""method":"{method}""#)));
-        fs::write(file.path(), format!("{refused}\n{get}\n{put}")).unwrap();
+        fs::write(file.path(), format!("{rejected}\n{get}\n{put}")).unwrap();
         let mut log = Log::new(file.path());
-        let [request] = &log.take().unwrap()[..] else { panic!("one line is complete and not refused") };
+        let [request] = &log.take().unwrap()[..] else { panic!("one line is complete and accepted") };
         assert_eq!(request.as_parsed(), ("GET /".to_owned(), vec![0xff]));
-        fs::write(file.path(), format!("{refused}\n{get}\n{put}\n")).unwrap();
+        fs::write(file.path(), format!("{rejected}\n{get}\n{put}\n")).unwrap();
         assert_eq!(log.take().unwrap()[0].method, "PUT");
     }
 }

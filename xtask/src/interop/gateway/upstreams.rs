@@ -1,5 +1,5 @@
-//! The upstreams that the corpus goes to, as `upstreams.toml` lists them: each logs the requests that it saw,
-//! and all but nginx answer with them too.
+//! The upstream servers of the request smuggling checks, listed in `upstreams.toml`. Each one logs its
+//! requests. All except nginx also describe the request in the response.
 
 use std::any::Any;
 use std::fs::{self, File};
@@ -12,44 +12,44 @@ use serde::Deserialize;
 use serde_json::json;
 use thruway_server::Request;
 
-use crate::interop::check::Scene;
+use crate::interop::check::Checker;
 use crate::interop::words;
 use crate::list;
 use crate::server::{OwnServer, without_scheme};
 
-/// An upstream that the corpus goes to.
+/// An upstream server for the request smuggling checks.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Upstream {
     /// The program that must be installed.
     pub(super) program: String,
     pub(super) what: String,
-    /// `true` if its answers do not describe the requests.
+    /// `true` if its responses do not describe the requests.
     #[serde(default)]
     pub(super) is_silent: bool,
-    /// `true` if only `--full` includes it, because it has to be installed.
+    /// `true` if only `--full` includes it, because it needs an installation.
     #[serde(default)]
     pub(super) full_only: bool,
-    /// The command; `{log}` is the file to log to. Our own engine has none.
+    /// The command. `{log}` is the path of the log. Empty for our own engine.
     #[serde(default)]
     command: Vec<String>,
 }
 
-/// A running upstream; dropping it ends it.
+/// A running upstream server. Dropping it ends it.
 pub(super) struct Started {
     _running: Box<dyn Any>,
     /// `IP:PORT`.
     pub(super) address: String,
 }
 
-/// Returns all upstreams.
+/// Returns all upstream servers.
 pub(super) fn all() -> anyhow::Result<Vec<Upstream>> {
     list::read(include_str!("upstreams.toml"))
 }
 
 impl Upstream {
-    /// Starts it with an empty log.
-    pub(super) fn start(&self, log: &Path, scene: &Scene<'_>) -> anyhow::Result<Started> {
+    /// Starts the server with an empty log.
+    pub(super) fn start(&self, log: &Path, checker: &Checker<'_>) -> anyhow::Result<Started> {
         fs::write(log, "")?;
         if self.command.is_empty() {
             let ours = our_engine(log)?;
@@ -57,16 +57,16 @@ impl Upstream {
             return Ok(Started { _running: Box::new(ours), address });
         }
         let log = log.to_str().context("the temporary directory's path is not UTF-8")?;
-        let server = words::start(&self.command, [], &[("log", log.to_owned())], "upstream", scene)?;
+        let server = words::start(&self.command, [], &[("log", log.to_owned())], "upstream", checker)?;
         let address = server.address().to_owned();
         Ok(Started { _running: Box::new(server), address })
     }
 }
 
-/// Starts our own engine: it tells what it was asked, as the others do.
+/// Starts our own engine with a handler that logs and describes requests like the other servers.
 fn our_engine(log: &Path) -> anyhow::Result<OwnServer> {
     let log = Arc::new(Mutex::new(File::create(log)?));
-    let tell = move |request: &Request<'_>| {
+    let handler = move |request: &Request<'_>| {
         let text = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
         let line = json!({
             "method": request.method().as_str(),
@@ -74,20 +74,20 @@ fn our_engine(log: &Path) -> anyhow::Result<OwnServer> {
             "host": request.field("host").map(|host| text(host.as_bytes())),
             "content": text(request.content()),
         });
-        // Each character is one of Latin 1.
+        // Each character is a Latin-1 character, and so one byte.
         let line: Vec<_> = line.to_string().chars().filter_map(|byte| u8::try_from(byte).ok()).collect();
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A missing line is a divergence, which the comparison finds.
+        // A failed write needs no handling: the comparison detects a missing line.
         let _logged = log.write_all(&[&line[..], b"\n"].concat());
         line
     };
-    OwnServer::new(thruway_server::Server::new(tell).workers(1).listen("127.0.0.1:0")?.start()?, "http")
+    OwnServer::new(thruway_server::Server::new(handler).workers(1).listen("127.0.0.1:0")?.start()?, "http")
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_list_can_be_read() {
+    fn upstream_list_is_valid() {
         let all = super::all().unwrap();
         assert!(all.iter().all(|upstream| upstream.command.is_empty() == (upstream.program == "thruway")));
         assert_eq!(all.len(), 7);

@@ -1,4 +1,4 @@
-"""gRPC both ways: `serve [CERTIFICATE KEY]` is a server, `URL [ROOT]` a client that asks it by way of another address."""
+"""gRPC server (`serve [CERTIFICATE KEY]`) and client (`URL [ROOT]`)."""
 import queue
 import sys
 import threading
@@ -7,12 +7,12 @@ from concurrent import futures
 
 import grpc
 
-# More than a message may have unless both say so.
+# The tests send messages that exceed the default limits.
 OPTIONS = [("grpc.max_receive_message_length", 32 << 20), ("grpc.max_send_message_length", 32 << 20)]
 
 
 class Cancelled:
-    """How many calls of `Wait` ended before they were answered."""
+    """Counts the calls of `Wait` that ended before their response."""
 
     def __init__(self):
         self.count = 0
@@ -28,7 +28,7 @@ cancelled = Cancelled()
 
 def unary(request, context):
     if request == b"refuse":
-        # Nothing was said before, so head and trailers are one.
+        # No message precedes the error, so the response has only trailers.
         context.abort(grpc.StatusCode.PERMISSION_DENIED, "not \N{SNOWMAN} for you: 100%")
     context.send_initial_metadata((("x-initial", "1"), ("x-bytes-bin", b"\x00\xff")))
     context.set_trailing_metadata((("x-trailing", "2"), ("x-bytes-bin", b"\xff\x00")))
@@ -87,52 +87,52 @@ def serve(files):
     server.wait_for_termination()
 
 
-def refused(call, code, details=None, or_code=None):
-    """Returns the error of a call, which must have this code, or the other code if there is one."""
+def failed_call(call, code, details=None, or_code=None):
+    """Returns the error of a call. Its status must be `code` or `or_code`."""
     try:
         call()
     except grpc.RpcError as error:
         assert error.code() in (code, or_code), error
         assert details is None or error.details() == details, error
         return error
-    raise AssertionError(f"it should have failed with {code}")
+    raise AssertionError(f"the call did not fail with {code}")
 
 
-def ask_once(channel):
+def check_unary(channel):
     unary = channel.unary_unary("/test.Echo/Unary")
     said, call = unary.with_call(b"hello", timeout=10)
     assert said == b"said hello", said
     initial, trailing = dict(call.initial_metadata()), dict(call.trailing_metadata())
     assert initial["x-initial"] == "1" and initial["x-bytes-bin"] == b"\x00\xff", initial
     assert trailing["x-trailing"] == "2" and trailing["x-bytes-bin"] == b"\xff\x00", trailing
-    failed = refused(lambda: unary(b"fail", timeout=10), grpc.StatusCode.NOT_FOUND, "it is not there")
+    failed = failed_call(lambda: unary(b"fail", timeout=10), grpc.StatusCode.NOT_FOUND, "it is not there")
     assert dict(failed.trailing_metadata())["x-trailing"] == "2"
     denied = "not \N{SNOWMAN} for you: 100%"
-    refused(lambda: unary(b"refuse", timeout=10), grpc.StatusCode.PERMISSION_DENIED, denied)
+    failed_call(lambda: unary(b"refuse", timeout=10), grpc.StatusCode.PERMISSION_DENIED, denied)
     nothing = channel.unary_unary("/test.Echo/Nothing")
-    refused(lambda: nothing(b"", timeout=10), grpc.StatusCode.UNIMPLEMENTED)
+    failed_call(lambda: nothing(b"", timeout=10), grpc.StatusCode.UNIMPLEMENTED)
     large = bytes(range(256)) * (8 << 12)
     assert unary(large, timeout=30) == b"said " + large
     calls = [unary.future(str(number).encode(), timeout=20) for number in range(200)]
     assert all(call.result() == b"said " + str(number).encode() for number, call in enumerate(calls))
 
 
-def ask_streams(channel):
+def check_streams(channel):
     streamed = list(channel.unary_stream("/test.Echo/ServerStream")(b"100", timeout=10))
     assert len(streamed) == 100 and streamed[99] == b"99" * 1000
     large = [b"x" * 100_000] * 50
     assert channel.stream_unary("/test.Echo/ClientStream")(iter(large), timeout=10) == b"5000000"
-    to_say = queue.Queue()
-    to_say.put(b"0")
-    heard = []
-    for message in channel.stream_stream("/test.Echo/Both")(iter(to_say.get, None), timeout=10):
-        heard.append(message)
-        # The next is said when the one before was heard.
-        to_say.put(str(len(heard)).encode() if len(heard) < 20 else None)
-    assert heard == [str(number).encode() for number in range(20)], heard
+    to_send = queue.Queue()
+    to_send.put(b"0")
+    received = []
+    for message in channel.stream_stream("/test.Echo/Both")(iter(to_send.get, None), timeout=10):
+        received.append(message)
+        # The client sends the next message after it has received the previous one.
+        to_send.put(str(len(received)).encode() if len(received) < 20 else None)
+    assert received == [str(number).encode() for number in range(20)], received
 
 
-def ask_and_go(channel):
+def check_cancellation(channel):
     wait = channel.unary_unary("/test.Echo/Wait")
     count = channel.unary_unary("/test.Echo/Cancelled")
     before = int(count(b"", timeout=10))
@@ -140,18 +140,18 @@ def ask_and_go(channel):
     # The client and the server both end the call at the deadline. If a Go server is first, it resets the stream, and the
     # gateway responds 502.
     started = time.monotonic()
-    refused(lambda: wait(b"", timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, or_code=grpc.StatusCode.UNAVAILABLE)
+    failed_call(lambda: wait(b"", timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, or_code=grpc.StatusCode.UNAVAILABLE)
     assert time.monotonic() - started > 0.25
     call = wait.future(b"", timeout=15)
     call.cancel()
     assert call.cancelled()
     stream = channel.stream_stream("/test.Echo/Both")(iter(queue.Queue().get, None), timeout=15)
     stream.cancel()
-    refused(lambda: list(stream), grpc.StatusCode.CANCELLED)
+    failed_call(lambda: list(stream), grpc.StatusCode.CANCELLED)
     end = time.monotonic() + 10
-    # One of a deadline; one that was cancelled at once may never have come there.
+    # The call with the deadline counts. The cancelled call may not have reached the server.
     while int(count(b"", timeout=10)) == before:
-        assert time.monotonic() < end, "the server was not told that the call is over"
+        assert time.monotonic() < end, "the server did not notice that the call ended"
         time.sleep(0.02)
 
 
@@ -163,9 +163,9 @@ def ask(url, roots):
     else:
         channel = grpc.insecure_channel(address, options=OPTIONS)
     with channel:
-        ask_once(channel)
-        ask_streams(channel)
-        ask_and_go(channel)
+        check_unary(channel)
+        check_streams(channel)
+        check_cancellation(channel)
     print("calls, streams both ways, errors, deadlines, cancellation, 8 MiB, 200 at a time")
 
 

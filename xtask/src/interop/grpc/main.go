@@ -1,5 +1,5 @@
-// gRPC both ways: `serve [CERTIFICATE KEY]` is a server, `URL [ROOT]` a client that asks it by way of another address.
-// Messages are bytes, so that nothing has to be generated.
+// gRPC server (`serve [CERTIFICATE KEY]`) and client (`URL [ROOT]`).
+// Messages are plain bytes, so that no code must be generated.
 package main
 
 import (
@@ -22,12 +22,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// More than a message may have unless both say so.
+// The tests send messages that exceed the default limits.
 const messageBytes = 32 << 20
 
 const denied = "not \u2603 for you: 100%"
 
-// rawCodec passes each message on as a slice of bytes.
+// rawCodec uses each message as a slice of bytes.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(value any) ([]byte, error) { return *value.(*[]byte), nil }
@@ -37,12 +37,12 @@ func (rawCodec) Unmarshal(data []byte, value any) error {
 }
 func (rawCodec) Name() string { return "proto" }
 
-// cancelled is how many calls of `Wait` ended before they were answered.
+// cancelled counts the calls of `Wait` that ended before their response.
 var cancelled atomic.Int64
 
 func unary(ctx context.Context, request []byte) ([]byte, error) {
 	if string(request) == "refuse" {
-		// Nothing was said before, so head and trailers are one.
+		// No message precedes the error, so the response has only trailers.
 		return nil, status.Error(codes.PermissionDenied, denied)
 	}
 	grpc.SendHeader(ctx, metadata.Pairs("x-initial", "1", "x-bytes-bin", "\x00\xff"))
@@ -161,54 +161,54 @@ func serve(files []string) {
 	must(server.Serve(listener))
 }
 
-// asking is a client of the service.
-type asking struct{ *grpc.ClientConn }
+// client is a client of the service.
+type client struct{ *grpc.ClientConn }
 
-func (asking asking) call(name string, request []byte, within time.Duration, options ...grpc.CallOption) ([]byte, error) {
+func (client client) call(name string, request []byte, within time.Duration, options ...grpc.CallOption) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	var response []byte
-	err := asking.Invoke(ctx, "/test.Echo/"+name, &request, &response, options...)
+	err := client.Invoke(ctx, "/test.Echo/"+name, &request, &response, options...)
 	return response, err
 }
 
-func (asking asking) number(name string) int {
-	response, err := asking.call(name, nil, 10*time.Second)
+func (client client) number(name string) int {
+	response, err := client.call(name, nil, 10*time.Second)
 	must(err)
 	number, err := strconv.Atoi(string(response))
 	must(err)
 	return number
 }
 
-func (asking asking) open(ctx context.Context, name string) grpc.ClientStream {
+func (client client) open(ctx context.Context, name string) grpc.ClientStream {
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	stream, err := asking.NewStream(ctx, desc, "/test.Echo/"+name)
+	stream, err := client.NewStream(ctx, desc, "/test.Echo/"+name)
 	must(err)
 	return stream
 }
 
-func (asking asking) once() {
+func (client client) once() {
 	var initial, trailing metadata.MD
-	said, err := asking.call("Unary", []byte("hello"), 10*time.Second, grpc.Header(&initial), grpc.Trailer(&trailing))
+	said, err := client.call("Unary", []byte("hello"), 10*time.Second, grpc.Header(&initial), grpc.Trailer(&trailing))
 	must(err)
 	expect("the answer", string(said), "said hello")
 	expect("initial metadata", fmt.Sprintf("%q%q", initial["x-initial"], initial["x-bytes-bin"]), `["1"]["\x00\xff"]`)
 	expect("trailing metadata", fmt.Sprintf("%q%q", trailing["x-trailing"], trailing["x-bytes-bin"]), `["2"]["\xff\x00"]`)
-	_, err = asking.call("Unary", []byte("fail"), 10*time.Second, grpc.Trailer(&trailing))
+	_, err = client.call("Unary", []byte("fail"), 10*time.Second, grpc.Trailer(&trailing))
 	expect("the error", err.Error(), status.Error(codes.NotFound, "it is not there").Error())
 	expect("its metadata", fmt.Sprint(trailing["x-trailing"]), "[2]")
-	_, err = asking.call("Unary", []byte("refuse"), 10*time.Second)
-	expect("the refusal", err.Error(), status.Error(codes.PermissionDenied, denied).Error())
-	_, err = asking.call("Nothing", nil, 10*time.Second)
+	_, err = client.call("Unary", []byte("refuse"), 10*time.Second)
+	expect("the rejected call", err.Error(), status.Error(codes.PermissionDenied, denied).Error())
+	_, err = client.call("Nothing", nil, 10*time.Second)
 	expect("no such method", status.Code(err), codes.Unimplemented)
 	large := bytes.Repeat([]byte("0123456789abcdef"), 8<<16)
-	said, err = asking.call("Unary", large, 30*time.Second)
+	said, err = client.call("Unary", large, 30*time.Second)
 	must(err)
 	expect("a large message", bytes.Equal(said[5:], large), true)
 	answers := make(chan string)
 	for number := range 200 {
 		go func() {
-			said, err := asking.call("Unary", []byte(strconv.Itoa(number)), 20*time.Second)
+			said, err := client.call("Unary", []byte(strconv.Itoa(number)), 20*time.Second)
 			answers <- fmt.Sprint(string(said) == fmt.Sprint("said ", number), err)
 		}()
 	}
@@ -217,10 +217,10 @@ func (asking asking) once() {
 	}
 }
 
-func (asking asking) streams() {
+func (client client) streams() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	streamed := asking.open(ctx, "ServerStream")
+	streamed := client.open(ctx, "ServerStream")
 	hundred := []byte("100")
 	must(streamed.SendMsg(&hundred))
 	must(streamed.CloseSend())
@@ -230,7 +230,7 @@ func (asking asking) streams() {
 		expect("a message", string(message), strings.Repeat(strconv.Itoa(number), 1000))
 	}
 	expect("the end", streamed.RecvMsg(&message), io.EOF)
-	sent := asking.open(ctx, "ClientStream")
+	sent := client.open(ctx, "ClientStream")
 	large := bytes.Repeat([]byte("x"), 100_000)
 	for range 50 {
 		must(sent.SendMsg(&large))
@@ -238,7 +238,7 @@ func (asking asking) streams() {
 	must(sent.CloseSend())
 	must(sent.RecvMsg(&message))
 	expect("the sum", string(message), "5000000")
-	talk := asking.open(ctx, "Both")
+	talk := client.open(ctx, "Both")
 	for number := range 20 {
 		said := []byte(strconv.Itoa(number))
 		must(talk.SendMsg(&said))
@@ -249,12 +249,12 @@ func (asking asking) streams() {
 	expect("the end", talk.RecvMsg(&message), io.EOF)
 }
 
-func (asking asking) andGo() {
-	before := asking.number("Cancelled")
-	left := asking.number("TimeLeft")
-	expect("a deadline that arrives", left > 0 && left <= 11_000, true)
+func (client client) checkCancellation() {
+	before := client.number("Cancelled")
+	left := client.number("TimeLeft")
+	expect("the server got the deadline", left > 0 && left <= 11_000, true)
 	started := time.Now()
-	_, err := asking.call("Wait", nil, 300*time.Millisecond)
+	_, err := client.call("Wait", nil, 300*time.Millisecond)
 	// The client and the server both end the call at the deadline. If a Go server is first, it resets the stream, and
 	// the gateway responds 502.
 	if code := status.Code(err); code != codes.Unavailable {
@@ -262,14 +262,14 @@ func (asking asking) andGo() {
 	}
 	expect("not before the deadline", time.Since(started) > 250*time.Millisecond, true)
 	ctx, cancel := context.WithCancel(context.Background())
-	talk := asking.open(ctx, "Both")
+	talk := client.open(ctx, "Both")
 	said := []byte("there")
 	must(talk.SendMsg(&said))
 	must(talk.RecvMsg(&said))
 	cancel()
 	expect("cancelled", status.Code(talk.RecvMsg(&said)), codes.Canceled)
-	for end := time.Now().Add(10 * time.Second); asking.number("Cancelled") == before; time.Sleep(20 * time.Millisecond) {
-		expect("the server was told that the call is over", time.Now().Before(end), true)
+	for end := time.Now().Add(10 * time.Second); client.number("Cancelled") == before; time.Sleep(20 * time.Millisecond) {
+		expect("the server noticed that the call ended", time.Now().Before(end), true)
 	}
 }
 
@@ -285,10 +285,10 @@ func ask(url string, roots []string) {
 		grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(messageBytes)))
 	must(err)
 	defer connection.Close()
-	asking := asking{connection}
-	asking.once()
-	asking.streams()
-	asking.andGo()
+	client := client{connection}
+	client.once()
+	client.streams()
+	client.checkCancellation()
 	fmt.Println("calls, streams both ways, errors, deadlines, cancellation, 8 MiB, 200 at a time")
 }
 

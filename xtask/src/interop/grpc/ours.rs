@@ -1,5 +1,5 @@
-//! Our own engine as a server of gRPC: the same calls as those of the others, by a handler that frames
-//! messages and says in trailers how a call has ended.
+//! A gRPC server with our own engine. Its handler supports the same calls as the other servers. It frames
+//! messages, and sends the status of a call in trailers.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use thruway_server::{
 
 use crate::server::OwnServer;
 
-/// Starts it, in TLS if there are files of a certificate and its key.
+/// Starts the server. Uses TLS if there are files with a certificate and its key.
 pub(super) fn start(files: &[&Path]) -> anyhow::Result<OwnServer> {
     let mut listener = Listener::new("127.0.0.1:0".parse()?).http2();
     if let [chain, key] = *files {
@@ -42,18 +42,18 @@ async fn answer(request: OwnedRequest, cancelled: Arc<AtomicU64>) -> Response {
 async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Result<Response> {
     let method = request.path().strip_prefix("/test.Echo/").unwrap_or_default().to_owned();
     if method == "Both" {
-        return Ok(said(Vec::new(), Some(request.take_content()), 0, ""));
+        return Ok(grpc_response(Vec::new(), Some(request.take_content()), 0, ""));
     }
     let time_left = request.field("grpc-timeout").and_then(|value| milliseconds(value.as_str()?));
     let content =
         request.content().collect(CONTENT_BYTES).await.map_err(|error| anyhow::anyhow!("{error}"))?;
     let messages = messages(&content)?;
     let message = messages.first().copied().unwrap_or_default();
-    let one = |text: String| said(framed(text.as_bytes()), None, 0, "");
+    let one = |text: String| grpc_response(framed(text.as_bytes()), None, 0, "");
     Ok(match method.as_str() {
         "Unary" => unary(message),
         "Wait" => {
-            let _told = Cancelled(cancelled);
+            let _count_on_drop = Cancelled(cancelled);
             std::future::pending().await
         }
         "Cancelled" => one(cancelled.load(Ordering::Relaxed).to_string()),
@@ -62,7 +62,7 @@ async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Resul
         "ServerStream" => {
             let count: usize = std::str::from_utf8(message)?.parse()?;
             let all = (0..count).flat_map(|number| framed(number.to_string().repeat(1000).as_bytes()));
-            said(all.collect(), None, 0, "")
+            grpc_response(all.collect(), None, 0, "")
         }
         _ => only_trailers(UNIMPLEMENTED, ""),
     })
@@ -71,13 +71,13 @@ async fn call(mut request: OwnedRequest, cancelled: &AtomicU64) -> anyhow::Resul
 fn unary(message: &[u8]) -> Response {
     let response = match message {
         b"refuse" => return only_trailers(PERMISSION_DENIED, "not %E2%98%83 for you: 100%25"),
-        b"fail" => said(Vec::new(), None, NOT_FOUND, "it is not there"),
-        message => said(framed(&[b"said ", message].concat()), None, 0, ""),
+        b"fail" => grpc_response(Vec::new(), None, NOT_FOUND, "it is not there"),
+        message => grpc_response(framed(&[b"said ", message].concat()), None, 0, ""),
     };
     response.with_field("X-Initial", "1").with_field("X-Bytes-Bin", "AP8=")
 }
 
-/// Counts a call that is dropped before it is answered.
+/// Counts a call whose handler is dropped before the response.
 struct Cancelled<'c>(&'c AtomicU64);
 
 impl Drop for Cancelled<'_> {
@@ -86,14 +86,14 @@ impl Drop for Cancelled<'_> {
     }
 }
 
-/// Returns a response that is only a head.
+/// Returns a response with the status of the call in its header section and without a body.
 fn only_trailers(status: u8, message: &str) -> Response {
     let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/grpc");
     response.with_field("Grpc-Status", status.to_string()).with_field("Grpc-Message", message)
 }
 
 /// Returns a response with these messages, the client's messages after them, and the status of the call.
-fn said(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
+fn grpc_response(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
     let mut trailers = FieldLinesBuf::new();
     for (name, value) in [
         ("Grpc-Status", status.to_string().as_str()),
@@ -101,23 +101,23 @@ fn said(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, message: &s
         ("X-Trailing", "2"),
         ("X-Bytes-Bin", "/wA="),
     ] {
-        // They are good, and a client that misses one says so.
+        // Appending cannot fail for these fields. The client would notice a missing one.
         let _appended = trailers.append(name, value);
     }
     let messages = Some(messages).filter(|messages| !messages.is_empty());
-    let stream = Said { messages: messages.map(Bytes::from), echo, trailers: Some(trailers) };
+    let stream = GrpcBody { messages: messages.map(Bytes::from), echo, trailers: Some(trailers) };
     Response::new(StatusCode::OK)
         .with_field("Content-Type", "application/grpc")
         .with_content(Content::from_content_stream(stream))
 }
 
-struct Said {
+struct GrpcBody {
     messages: Option<Bytes>,
     echo: Option<RequestContent>,
     trailers: Option<FieldLinesBuf>,
 }
 
-impl ContentStream for Said {
+impl ContentStream for GrpcBody {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
         if let Some(messages) = self.messages.take() {
             return Poll::Ready(Some(Ok(Piece::Data(messages))));
@@ -133,7 +133,7 @@ impl ContentStream for Said {
     }
 }
 
-/// A message with its head: that it is not compressed, and how long it is.
+/// Returns a message with its prefix: the flag for no compression, and the length.
 fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0][..], &length.to_be_bytes(), message].concat()
@@ -144,7 +144,7 @@ fn messages(mut bytes: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
     while let [is_compressed, a, b, c, d, rest @ ..] = bytes {
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let Some((message, rest)) = rest.split_at_checked(length).filter(|_| *is_compressed == 0) else {
-            bail!("a message that is cut off, or compressed")
+            bail!("a message is incomplete or compressed")
         };
         messages.push(message);
         bytes = rest;
@@ -152,7 +152,7 @@ fn messages(mut bytes: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
     Ok(messages)
 }
 
-/// A timeout as gRPC writes it: a number, and a letter for its unit.
+/// Parses a gRPC timeout: a number, and a letter for the unit.
 fn milliseconds(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = number.parse().ok()?;
@@ -170,7 +170,7 @@ const PERMISSION_DENIED: u8 = 7;
 const UNIMPLEMENTED: u8 = 12;
 const INTERNAL: u8 = 13;
 
-/// More than any call of the clients has.
+/// Maximum size of a request body, larger than any call of the clients.
 const CONTENT_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_found_again_and_timeouts_have_a_unit() {
+    fn messages_and_timeouts_are_parsed() {
         let bytes = [framed(b"one"), framed(b""), framed(b"three")].concat();
         assert_eq!(messages(&bytes).unwrap(), [&b"one"[..], b"", b"three"]);
         assert!(messages(&bytes[..7]).is_err());

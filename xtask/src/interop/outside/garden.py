@@ -1,7 +1,7 @@
 """Prints payloads of the HTTP Garden: `garden.py CHECKOUT COUNT`.
 
-Those that its authors found bugs with come first, then mutations that its own code makes of them, with a fixed seed. A line is
-a payload: a list of the texts that are sent in pieces, in which each character is a byte.
+The published payloads come first, because they have exposed bugs. Then come mutations by the code of the HTTP Garden, with
+a fixed seed. Each line is a payload: a JSON list of texts, each sent in one write. Each character is a byte.
 """
 import ast
 import importlib.machinery
@@ -13,7 +13,7 @@ import sys
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Loads modules that name type parameters, which Python knows since 3.12."""
+    """Loads modules with type parameters, which older versions than Python 3.12 cannot parse."""
 
     def source_to_code(self, data, path, **options):
         source = re.sub(r"(?m)^(\s*def \w+)\[[^\]]*\]\(", r"\1(", data.decode())
@@ -34,11 +34,11 @@ def published():
             try:
                 yield ast.literal_eval("b'" + literal.replace("'", "\\'") + "'")
             except (SyntaxError, ValueError):
-                # It is described in words.
+                # Some entries describe the payload in words.
                 continue
 
 
-# Mutation needs something that is well-formed, and bodies of both kinds.
+# Well-formed seeds for mutations, with both kinds of body framing.
 SEEDS = [
     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
@@ -48,7 +48,7 @@ SEEDS = [
 
 payloads = [[payload] for payload in published()]
 random.seed(9112)
-# Half of the mutations begin with something well-formed: gateways refuse nearly all of the others at once.
+# Half of the mutations start from a well-formed seed, because gateways reject nearly all of the others early.
 pools = [list(payloads), [[seed] for seed in SEEDS]]
 while len(payloads) < count:
     payload = random.choice(random.choice(pools))
@@ -56,7 +56,7 @@ while len(payloads) < count:
         try:
             payload = mutations.mutate(payload)
         except (AssertionError, ValueError, IndexError):
-            # Its parser takes only some of its own payloads.
+            # The mutation code cannot parse all payloads.
             break
     if any(payload):
         payloads.append(payload)

@@ -1,7 +1,7 @@
-"""Starts `thruway serve` in the place of another gateway: what both translations share.
+"""Starts `thruway serve` in place of another gateway: common code of the two translations.
 
-A route is for all listeners of a process, while the other gateways bind routes to listeners, so each listener gets a process
-of its own. `PROGRAM` in the environment is `thruway`. Names the reason on standard error if a config cannot be translated.
+Routes of Thruway apply to all listeners of a process. The other gateways bind routes to listeners, so each listener gets a
+separate process. The environment variable `PROGRAM` is the path of `thruway`.
 """
 import ctypes
 import json
@@ -17,11 +17,11 @@ START_LIMIT_SECONDS = 10
 
 
 class CannotTranslate(Exception):
-    """Thruway has no such setting, or the translation does not know it."""
+    """Thruway has no equivalent setting, or the translation does not support it."""
 
 
 def text(value):
-    """Writes a TOML string. `$$` is how a config of ours writes a dollar sign."""
+    """Returns a TOML string. In a config of Thruway, `$$` is a dollar sign."""
     return json.dumps(value).replace("$", "$$")
 
 
@@ -83,7 +83,7 @@ def run(listeners, ready):
             child.terminate()
         for child in children:
             child.wait()
-        # Without the clean-up of Python, which could wait for nothing that matters here.
+        # Exits without the clean-up of Python, which could block.
         os._exit(0)
 
     def reload(*_):

@@ -1,6 +1,6 @@
-"""Stands in for the program `haproxy` in scenarios of varnishtest: translates the config, and starts Thruway.
+"""Replaces the program `haproxy` in scenarios of varnishtest: translates the config, and starts Thruway.
 
-varnishtest opens the listening sockets and passes them on; Thruway binds the same addresses once they are free.
+varnishtest opens the listening sockets and passes them on. This program closes them, and Thruway binds the same addresses.
 """
 import os
 import re
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gateway
 from gateway import CannotTranslate, Listener, Route, text
 
-# They tune HAProxy, or say what Thruway does anyway.
+# Settings that tune HAProxy, or that describe the default behavior of Thruway.
 WITHOUT_EFFECT = (
     r"thread-groups|\.if|\.endif|nbthread|tune\.|mode http|timeout|stats socket|id |http-reuse|option http-keep-alive"
     r"|option splice-(request|response)|option httplog|log global|log stderr|option abortonclose"
@@ -41,13 +41,13 @@ def unquoted(word):
 
 
 def bound_address(bind):
-    """Takes the address of the socket that varnishtest opened, and frees it."""
+    """Returns the address of the socket that varnishtest opened, and frees that address."""
     variable = re.match(r'"?fd@\$\{(\w+)\}"?', bind)
     if not variable:
         raise CannotTranslate(f"bind {bind}")
     inherited = socket.socket(fileno=int(os.environ[variable[1]]))
     host, port = inherited.getsockname()[:2]
-    # Ends listening for the parent too, which holds the same socket; the port is free afterwards.
+    # The parent holds the same socket. `shutdown` also stops listening there, so the port is free afterwards.
     inherited.shutdown(socket.SHUT_RDWR)
     inherited.close()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -150,7 +150,7 @@ def translated(config):
 
 def main():
     if "-cc" in sys.argv:
-        # Which features HAProxy has is no question for us.
+        # varnishtest asks for a feature of HAProxy. Claim that it exists.
         return 0
     with open(sys.argv[-1], encoding="utf-8") as file:
         config = file.read()

@@ -1,9 +1,9 @@
-//! `cargo xtask interop --outside`: test suites of other gateways, run against Thruway.
+//! `cargo xtask interop --outside`: runs test suites of other gateways against Thruway.
 //!
-//! HAProxy's scenarios and nginx's tests write a config of their own gateway and start it. A program in
-//! Python stands in for that gateway: it translates the config and starts `thruway serve`. The payloads of
-//! the HTTP Garden go through the gateway to each upstream of `--gateway`. Each suite is a checkout that the
-//! caller names; none is part of this repository.
+//! The tests of HAProxy and nginx write a config for their gateway and start it. A Python program replaces
+//! that gateway: it translates the config and starts `thruway serve`. The payloads of the HTTP Garden go
+//! through the gateway to each upstream server of `--gateway`. The suites are not part of this repository:
+//! the caller names a checkout of each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::check::Scene;
+use super::check::Checker;
 use super::gateway::{self, Pieces};
 use crate::child;
 use crate::expected::Expected;
@@ -33,37 +33,37 @@ pub(super) struct Checkouts {
     http_garden: Option<PathBuf>,
 }
 
-/// Runs each suite that has a checkout and a program that runs its tests.
-pub(super) fn run(scene: &Scene<'_>, checkouts: &Checkouts) -> anyhow::Result<()> {
+/// Runs each suite whose checkout is given and whose test runner is installed.
+pub(super) fn run(checker: &Checker<'_>, checkouts: &Checkouts) -> anyhow::Result<()> {
     for (suite, runner, what, checkout) in [
         ("haproxy", "varnishtest", "HAProxy's http-messaging", &checkouts.haproxy),
         ("nginx", "perl", "nginx's proxy tests", &checkouts.nginx_tests),
     ] {
         match checkout {
-            Some(checkout) => scene.check(runner, what, || {
-                let printed = printed("suites.py", &[suite, &path_of(checkout)?], scene)?;
+            Some(checkout) => checker.check(runner, what, || {
+                let printed = printed("suites.py", &[suite, &path_of(checkout)?], checker)?;
                 let lines = printed.lines().filter(|line| line.starts_with('{'));
                 let results: Vec<_> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
                 verdict(&expected(suite)?, &results)
             })?,
-            None => scene.not_installed(suite, &format!("{what} (a checkout)")),
+            None => checker.not_installed(suite, &format!("{what} (a checkout)")),
         }
     }
     let Some(checkout) = &checkouts.http_garden else {
-        scene.not_installed("python3", "HTTP Garden (a checkout)");
+        checker.not_installed("python3", "HTTP Garden (a checkout)");
         return Ok(());
     };
-    let payloads = payloads(checkout, scene)?;
-    // Most of them are malformed.
-    gateway::run_cases(scene, "HTTP Garden", &payloads, payloads.len() / 10)
+    let payloads = payloads(checkout, checker)?;
+    // Few requests can pass, because most payloads are malformed.
+    gateway::run_cases(checker, "HTTP Garden", &payloads, payloads.len() / 10)
 }
 
 /// Returns the output of a script in this folder.
-fn printed(script: &str, arguments: &[&str], scene: &Scene<'_>) -> anyhow::Result<String> {
+fn printed(script: &str, arguments: &[&str], checker: &Checker<'_>) -> anyhow::Result<String> {
     let mut command = Command::new("python3");
     command.arg(repository().join("xtask/src/interop/outside").join(script)).args(arguments);
-    command.env("PROGRAM", scene.program).env("PYTHONDONTWRITEBYTECODE", "1");
-    child::output_of(script, command, LIMIT, scene.stop)
+    command.env("PROGRAM", checker.program).env("PYTHONDONTWRITEBYTECODE", "1");
+    child::output_of(script, command, LIMIT, checker.stop)
 }
 
 fn path_of(checkout: &Path) -> anyhow::Result<String> {
@@ -71,7 +71,7 @@ fn path_of(checkout: &Path) -> anyhow::Result<String> {
     path.into_os_string().into_string().ok().context("the path of the checkout is not UTF-8")
 }
 
-/// The outcome of one test, as `suites.py` reports it.
+/// The result of one test from `suites.py`.
 #[derive(Deserialize)]
 struct TestResult {
     name: String,
@@ -83,10 +83,10 @@ fn expected(suite: &str) -> anyhow::Result<Expected> {
     Expected::read_of(include_str!("expected_failures.toml"), suite, "")
 }
 
-/// Returns how many tests passed and failed as expected.
+/// Returns a text with the numbers of passed tests and of expected failures.
 ///
 /// # Errors
-/// A test failed that is not listed, an entry matches no failure, or nothing passed.
+/// A failure is not listed, an entry matches no failure, or no test passed.
 fn verdict(expected: &Expected, results: &[TestResult]) -> anyhow::Result<String> {
     let failed = results.iter().filter(|result| !result.passed);
     let failed: Vec<_> = failed.map(|result| (result.name.clone(), result.cause.clone())).collect();
@@ -96,11 +96,11 @@ fn verdict(expected: &Expected, results: &[TestResult]) -> anyhow::Result<String
     Ok(format!("{passed} tests passed, {} failed as expected", failed.len()))
 }
 
-/// Payloads of the HTTP Garden. `garden.py` prints each as a list of
-/// texts, in which each character is a byte.
-fn payloads(checkout: &Path, scene: &Scene<'_>) -> anyhow::Result<Vec<Pieces>> {
-    let count = scene.either(5_000, 10_000);
-    let printed = printed("garden.py", &[&path_of(checkout)?, &count.to_string()], scene)?;
+/// Returns payloads of the HTTP Garden. `garden.py` prints each one as a list of texts, in which each
+/// character is a byte.
+fn payloads(checkout: &Path, checker: &Checker<'_>) -> anyhow::Result<Vec<Pieces>> {
+    let count = checker.either(5_000, 10_000);
+    let printed = printed("garden.py", &[&path_of(checkout)?, &count.to_string()], checker)?;
     let bytes = |piece: String| piece.chars().map(u8::try_from).collect::<Result<Vec<_>, _>>();
     let mut payloads = Vec::new();
     for line in printed.lines() {
@@ -111,7 +111,7 @@ fn payloads(checkout: &Path, scene: &Scene<'_>) -> anyhow::Result<Vec<Pieces>> {
     Ok(payloads)
 }
 
-/// Most of the time is spent in nginx's tests, which wait for timeouts.
+/// The tests of nginx take most of the time, because they wait for timeouts.
 const LIMIT: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_must_be_listed_and_something_must_pass() {
+    fn unlisted_failure_and_unmatched_entry_are_errors() {
         let result =
             |(name, passed): (&str, bool)| TestResult { name: name.to_owned(), passed, cause: String::new() };
         let results = [("a.t: one", true), ("a.t: two", false), ("b.t", false)].map(result);

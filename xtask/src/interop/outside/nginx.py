@@ -1,7 +1,8 @@
-"""Stands in for the program `nginx` in the tests of nginx: translates the config, and starts Thruway.
+"""Replaces the program `nginx` in the tests of nginx: translates the config, and starts Thruway.
 
-A location with a directive that cannot be translated answers 501 and names it, so that the other locations are still tested.
-Directives that only add or log information for the test are left out; tests that look at it are listed as expected failures.
+A location with a directive that cannot be translated responds with 501 and names the directive. So the tests of the other
+locations still run. Directives that only add or log information for a test are skipped. Tests that need this information
+are listed as expected failures.
 """
 import os
 import re
@@ -18,7 +19,7 @@ TLS SNI support enabled
 configure arguments: --with-http_ssl_module --with-http_v2_module --with-http_realip_module --with-http_sub_module
 """
 
-# They tune nginx, say what Thruway does anyway, or write what no client and no server sees.
+# Directives that tune nginx, that describe the default behavior of Thruway, or whose effect is invisible to peers.
 WITHOUT_EFFECT = {
     "access_log", "add_header", "client_body_buffer_size", "client_header_buffer_size", "client_body_temp_path",
     "fastcgi_temp_path", "keepalive", "keepalive_requests", "log_format", "proxy_buffer_size", "proxy_buffering", "proxy_buffers",
@@ -29,17 +30,17 @@ WITHOUT_EFFECT = {
 
 
 def tokens(source):
-    """Yields words, and `;`, `{`, `}` as they are."""
+    """Yields words, `;`, `{` and `}`."""
     lexer = shlex.shlex(source, posix=True, punctuation_chars=";{}")
     lexer.whitespace_split = True
     lexer.commenters = "#"
     for token in lexer:
-        # Several signs of punctuation in a row come as one token.
+        # The lexer joins adjacent punctuation characters into one token.
         yield from token if re.fullmatch(r"[;{}]+", token) else [token]
 
 
 def block(words, is_top=True):
-    """Parses directives: lists of (name, arguments, directives of its block or None)."""
+    """Parses directives: lists of (name, arguments, directives of the block or None)."""
     found, current = [], []
     for word in words:
         if word == ";":
@@ -71,7 +72,7 @@ class Site:
         self.upstreams = {}
 
     def inherited(self, location, name):
-        """Returns the arguments of a directive in the location, or else around it."""
+        """Returns the arguments of a directive in the location, or else in the server or `http` block."""
         for level in (location, self.server, self.http):
             found = every(level, name)
             if found:
@@ -106,7 +107,7 @@ class Site:
         return settings
 
     def servers_of(self, authority):
-        """Returns the servers, each with its options, and whether connections to them are kept for further requests."""
+        """Returns the servers, each with its options, and True if connections to them are reused."""
         for (name,), body in every(self.http, "upstream"):
             if name == authority:
                 self.check_known(body, {"server"})
@@ -163,7 +164,7 @@ class Site:
         return action
 
     def action(self, location):
-        """Returns the lines of a route that say what it does."""
+        """Returns the lines of a route that define its action."""
         known = {"proxy_pass", "proxy_set_header", "proxy_read_timeout", "proxy_connect_timeout", "proxy_redirect", "return"}
         known.add("proxy_next_upstream")
         self.check_known(location, known)

@@ -1,7 +1,7 @@
 """Runs an outside suite against Thruway: `suites.py haproxy|nginx CHECKOUT`, with `PROGRAM` as the path of `thruway`.
 
-Prints a line of JSON for each test: its name, whether it passed, and the cause if it did not. The files of the checkout are
-adapted in a temporary directory; the checkout is only read.
+Prints a line of JSON for each test: its name, its result, and the cause of a failure. Adapts copies of the test files in a
+temporary directory. It does not change the checkout.
 """
 import glob
 import json
@@ -57,9 +57,9 @@ WAIT = """shell {{
 
 
 def adapted_scenario(lines):
-    """Waits until Thruway listens, asks no HAProxy socket for statistics, and names an authority in each HTTP/2 request.
+    """Adapts a scenario: it waits until Thruway listens, skips the statistics socket, and adds authorities to HTTP/2 requests.
 
-    HAProxy takes requests of HTTP/2 without an authority. Thruway refuses them, which would hide what else is tested.
+    HAProxy accepts HTTP/2 requests without an authority. Thruway rejects them, so the rest of the test would not run.
     """
     adapted, name, is_skipped, depth = [], None, False, 0
     for number, line in enumerate(lines):
@@ -105,7 +105,7 @@ def haproxy(checkout, directory):
             ["varnishtest", "-k", "-t", "20", name], directory, HAPROXY_PROGRAM=program, TMPDIR=directory
         )
         cause = cause_in(printed, r"(cannot translate: .*)") or cause_in(printed, r"^---- (.*)")
-        # 77 says that the scenario was skipped.
+        # Exit status 77 means that varnishtest skipped the scenario.
         report(name, status == 0, cause or f"exit status {status}")
 
 
@@ -116,10 +116,10 @@ HERE_DOCUMENT = re.compile(r"<<\s*(['\"]?)([A-Z]+)\1")
 
 
 def with_line_ends(source):
-    """Ends the header lines of HTTP messages in here-documents as RFC 9112 has them.
+    """Ends the header lines of HTTP messages in here-documents with CRLF, as RFC 9112 requires.
 
-    The tests end many lines with a bare LF, which nginx takes and Thruway refuses. Perl drops a CR of its source, so the
-    lines get an escape, and a document without escapes becomes one with them.
+    The tests end many lines with a bare LF, which nginx accepts and Thruway rejects. Perl drops a CR in its source, so the
+    lines get an escape sequence. Literal documents become documents with escapes.
     """
     lines = source.split("\n")
     adapted = []

@@ -1,4 +1,4 @@
-"""A client of the second version of the Python SDK that is asked through a bridge. Arguments: TOOL, then URL or COMMAND…"""
+"""A client with version 2 of the Python SDK that answers an elicitation. Arguments: TOOL, then URL or COMMAND…"""
 
 import asyncio
 import sys
@@ -13,14 +13,14 @@ async def elicit(context, params):
 
 
 async def main():
-    tool, place, *args = sys.argv[1:]
-    target = place if "://" in place else StdioServerParameters(command=place, args=args)
+    tool, address, *args = sys.argv[1:]
+    target = address if "://" in address else StdioServerParameters(command=address, args=args)
     for mode, expected in (("auto", "2026-07-28"), ("legacy", "2025-11-25")):
         async with Client(target, mode=mode, elicitation_callback=elicit) as client:
             assert client.protocol_version == expected, client.protocol_version
             answered = await client.call_tool(tool, {})
             assert "Grace" in str(answered.content), answered
-    print("asked in both eras")
+    print("elicitation in both eras")
 
 
 asyncio.run(main())

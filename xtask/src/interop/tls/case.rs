@@ -1,31 +1,32 @@
-//! A server before a judge.
+//! A server under test by the TLS test tools.
 
 use std::path::Path;
 
 use super::certificates::Authority;
 use crate::expected::Expected;
-use crate::interop::check::Scene;
+use crate::interop::check::Checker;
 
-/// A server before a judge.
+/// A server under test, with the files that the tools need.
 pub(super) struct Case<'s> {
-    pub(super) scene: &'s Scene<'s>,
-    /// A checkout of `tlsfuzzer`, if there is one.
+    pub(super) checker: &'s Checker<'s>,
+    /// A checkout of `tlsfuzzer`, if any.
     pub(super) tlsfuzzer: Option<&'s Path>,
-    /// The kind of its certificate.
+    /// The kind of certificate of the server.
     pub(super) kind: &'static str,
-    /// `true` if the server asks clients for certificates.
-    pub(super) asks_clients: bool,
-    /// The folder of the files of the server and of the judges.
+    /// `true` if the server requests client certificates.
+    pub(super) requests_client_certificates: bool,
+    /// The folder with the files of the server and of the tools.
     pub(super) directory: &'s Path,
     pub(super) authority: &'s Authority<'s>,
     pub(super) port: &'s str,
 }
 
 impl Case<'_> {
-    /// Checks the findings of a judge, each with its id and its text, and returns their number.
-    pub(super) fn check_findings(&self, judge: &str, found: &[(String, String)]) -> anyhow::Result<usize> {
+    /// Compares the findings of a tool with the expected ones. A finding has an ID and a text. Returns their
+    /// number.
+    pub(super) fn check_findings(&self, tool: &str, found: &[(String, String)]) -> anyhow::Result<usize> {
         let list = include_str!("expected_findings.toml");
-        Expected::read_of(list, judge, self.kind)?.check(found)?;
+        Expected::read_of(list, tool, self.kind)?.check(found)?;
         Ok(found.len())
     }
 

@@ -1,5 +1,5 @@
-//! Certificates with the lifetimes and usages of today's authorities, made with `openssl`, because judges
-//! check both.
+//! Makes certificates with `openssl`. Their lifetimes and usages are those of public authorities, because the
+//! TLS test tools check both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::child;
 use crate::stop::Stop;
 
-/// An authority for the duration of a run.
+/// A certificate authority for one run.
 pub(super) struct Authority<'s> {
     directory: PathBuf,
     stop: &'s Stop,
 }
 
-/// The kind of a key.
+/// The type of a key.
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     P256,
@@ -22,14 +22,14 @@ pub(super) enum Key {
 }
 
 impl<'s> Authority<'s> {
-    /// A new one, with its files in `directory`.
+    /// Creates an authority with its files in `directory`.
     pub(super) fn new(directory: &Path, stop: &'s Stop) -> anyhow::Result<Self> {
         let new = Self { directory: directory.to_owned(), stop };
         new.openssl(Key::P256, directory, "root", &["keyUsage=critical,keyCertSign,cRLSign"])?;
         Ok(new)
     }
 
-    /// The file with its own certificate.
+    /// Returns the path of the root certificate.
     pub(super) fn root(&self) -> PathBuf {
         self.directory.join("root.pem")
     }
@@ -50,7 +50,7 @@ impl<'s> Authority<'s> {
         self.openssl(key, directory, name, &[basic[0], basic[1], &names, &usage])
     }
 
-    /// Makes a key and its certificate, with these extensions.
+    /// Creates a key and a certificate with these extensions.
     fn openssl(&self, key: Key, directory: &Path, name: &str, extensions: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new("openssl");
         command.args(["req", "-x509", "-noenc", "-sha256", "-days", "90", "-subj", &format!("/CN={name}")]);
@@ -69,8 +69,8 @@ impl<'s> Authority<'s> {
     }
 }
 
-/// The name that server certificates are for.
+/// The host name in server certificates.
 pub(super) const HOST: &str = "www.example";
 
-/// To find the primes of a key.
+/// Generating an RSA key can take seconds.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,55 +1,56 @@
-//! `cargo xtask interop --tls`: programs of other authors judge TLS as `thruway serve` speaks it.
+//! `cargo xtask interop --tls`: tests the TLS of `thruway serve` with third-party tools.
 //!
-//! Each judge looks at a server with a certificate of one kind. A finding that is not in
-//! `expected_findings.toml` fails, and so does an entry that no judge finds.
+//! Each server has another kind of certificate. A finding that is not in `expected_findings.toml` fails the
+//! run. An entry without a finding fails it too.
 
 mod certificates;
 mod case;
-mod judges;
+mod scanners;
 mod tlsfuzzer;
 mod soak;
 
 use std::fs;
 use std::path::Path;
 
-use super::check::Scene;
+use super::check::Checker;
 use crate::program::find_on_path;
 use crate::server::Server;
 use case::Case;
 use certificates::{Authority, Key};
 
-/// Looks at a server.
-type Judge = fn(&Case<'_>) -> anyhow::Result<()>;
+/// Tests a server with one tool.
+type TlsTool = fn(&Case<'_>) -> anyhow::Result<()>;
 
-/// Servers: name, kind of key, `true` if the server asks clients for certificates, and judges.
-const SERVERS: [(&str, Key, bool, &[Judge]); 3] = [
-    ("P-256", Key::P256, false, &[soak::run, judges::testssl, judges::sslyze]),
-    ("RSA", Key::Rsa, false, &[judges::testssl, judges::sslyze, tlsfuzzer::run]),
+/// The servers: name, key type, `true` if the server requests client certificates, and test tools.
+const SERVERS: [(&str, Key, bool, &[TlsTool]); 3] = [
+    ("P-256", Key::P256, false, &[soak::run, scanners::testssl, scanners::sslyze]),
+    ("RSA", Key::Rsa, false, &[scanners::testssl, scanners::sslyze, tlsfuzzer::run]),
     ("clients", Key::Rsa, true, &[tlsfuzzer::run]),
 ];
 
-/// Runs every judge that there is.
-pub(super) fn run(scene: &Scene<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result<()> {
+/// Runs all installed tools.
+pub(super) fn run(checker: &Checker<'_>, tlsfuzzer: Option<&Path>) -> anyhow::Result<()> {
     if find_on_path("openssl").is_none() {
-        scene.not_installed("openssl", "certificates to be judged with");
+        checker.not_installed("openssl", "TLS test tools");
         return Ok(());
     }
-    let authority = &Authority::new(scene.directory, scene.stop)?;
-    for (name, key, asks_clients, judges) in SERVERS {
-        let directory = &scene.directory.join(name);
+    let authority = &Authority::new(checker.directory, checker.stop)?;
+    for (name, key, requests_client_certificates, scanners) in SERVERS {
+        let directory = &checker.directory.join(name);
         fs::create_dir_all(directory)?;
         authority.issue_server(key, directory)?;
         let mut config = include_str!("thruway.toml").to_owned();
-        if asks_clients {
+        if requests_client_certificates {
             authority.issue_client(key, directory)?;
             config = config.replace("[[routes]]", CLIENTS);
             fs::copy(authority.root(), directory.join("root.pem"))?;
         }
-        let server = Server::serve(scene.program, &config, &directory.join("thruway.toml"), scene.stop)?;
+        let server = Server::serve(checker.program, &config, &directory.join("thruway.toml"), checker.stop)?;
         let port = server.port();
-        let case = Case { scene, tlsfuzzer, kind: name, asks_clients, directory, authority, port };
-        judges.iter().try_for_each(|judge| judge(&case))?;
-        scene.row("thruway", &format!("{name}, judged"), || server.end(scene.stop))?;
+        let case =
+            Case { checker, tlsfuzzer, kind: name, requests_client_certificates, directory, authority, port };
+        scanners.iter().try_for_each(|tool| tool(&case))?;
+        checker.row("thruway", &format!("{name}, end"), || server.end(checker.stop))?;
     }
     Ok(())
 }

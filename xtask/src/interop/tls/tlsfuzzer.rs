@@ -1,7 +1,8 @@
-//! `tlsfuzzer`: conversations that say what a server must answer, to what is right and to what is not.
+//! Runs scripts of `tlsfuzzer`: TLS conversations, valid and invalid, with the expected messages of the
+//! server.
 //!
-//! `tlsfuzzer` is in no registry, so this needs a checkout. `tlsfuzzer.toml` lists the scripts, their
-//! arguments and our differences.
+//! `tlsfuzzer` is not in a package registry, so this needs a checkout. `tlsfuzzer.toml` lists the scripts,
+//! their arguments and the expected failures.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,57 +20,62 @@ struct Script {
     name: String,
     #[serde(default)]
     arguments: Vec<String>,
-    /// `true` if the script is for servers that ask for certificates.
+    /// `true` if the script is for servers that request client certificates.
     #[serde(default)]
     shows_certificate: bool,
     #[serde(default)]
-    different: Vec<Different>,
+    different: Vec<ExpectedFailure>,
 }
 
-/// Probes that fail for one reason.
+/// Probes that are expected to fail, with the reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Different {
+struct ExpectedFailure {
     reason: String,
-    /// Their names, or what they have in common: each run has another selection of some.
+    /// Parts of the names of the probes. Some scripts run a random selection of probes.
     probes: Vec<String>,
 }
 
 fn scripts() -> anyhow::Result<Vec<Script>> {
     let scripts: Vec<Script> = list::read(include_str!("tlsfuzzer.toml"))?;
     let mut differences = scripts.iter().flat_map(|script| &script.different);
-    ensure!(differences.all(|different| !different.reason.trim().is_empty()), "a difference has no reason");
+    ensure!(
+        differences.all(|different| !different.reason.trim().is_empty()),
+        "an expected failure has no reason"
+    );
     Ok(scripts)
 }
 
-/// Runs the scripts for servers like this one.
+/// Runs the scripts for this kind of server.
 pub(super) fn run(case: &Case<'_>) -> anyhow::Result<()> {
     let Some(checkout) = case.tlsfuzzer else {
-        case.scene.not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)");
+        case.checker.not_installed("tlsfuzzer", "conversations (`--tlsfuzzer DIR`)");
         return Ok(());
     };
-    for script in scripts()?.iter().filter(|script| script.shows_certificate == case.asks_clients) {
-        case.scene.row("tlsfuzzer", &case.what(&script.name), || script.run(case, checkout))?;
+    for script in
+        scripts()?.iter().filter(|script| script.shows_certificate == case.requests_client_certificates)
+    {
+        case.checker.row("tlsfuzzer", &case.what(&script.name), || script.run(case, checkout))?;
     }
     Ok(())
 }
 
 impl Script {
     fn run(&self, case: &Case<'_>, checkout: &Path) -> anyhow::Result<String> {
-        let mut command = Command::new(packages::python("tlsfuzzer", case.scene.stop)?.join("python"));
+        let mut command = Command::new(packages::python("tlsfuzzer", case.checker.stop)?.join("python"));
         command.arg(checkout.join("scripts").join(&self.name)).env("PYTHONPATH", checkout);
         command.args(["-h", "127.0.0.1", "-p", case.port]).args(&self.arguments);
-        if case.scene.is_full {
+        if case.checker.is_full {
             command.args(["-n", "0"]);
         }
         if self.shows_certificate {
             command.arg("-k").arg(case.directory.join("client.key"));
             command.arg("-c").arg(case.directory.join("client.pem"));
         }
-        self.verdict(&child::any_output_of(command, LIMIT, case.scene.stop)?)
+        self.verdict(&child::any_output_of(command, LIMIT, case.checker.stop)?)
     }
 
-    /// Returns the summary, unless a probe fails that is not listed as different.
+    /// Returns a summary, or an error if a probe fails that is not listed.
     fn verdict(&self, printed: &str) -> anyhow::Result<String> {
         let count = |name: &str| {
             let value = printed.lines().rev().find_map(|line| line.strip_prefix(name));
@@ -80,12 +86,12 @@ impl Script {
         let failed = failed.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix('\''));
         let failed: Vec<_> = failed.collect();
         ensure!(Some(failed.len()) == count("FAIL:"), "{}", child::tail(printed));
-        let new: Vec<_> = failed.iter().filter(|probe| !self.is_different(probe)).collect();
+        let new: Vec<_> = failed.iter().filter(|probe| !self.is_expected(probe)).collect();
         ensure!(new.is_empty() && passed > 0, "{new:#?}");
-        Ok(format!("{passed} probes, {} that differ are explained", failed.len()))
+        Ok(format!("{passed} probes passed, {} failed as expected", failed.len()))
     }
 
-    fn is_different(&self, probe: &str) -> bool {
+    fn is_expected(&self, probe: &str) -> bool {
         let mut names = self.different.iter().flat_map(|different| &different.probes);
         names.any(|name| probe.contains(name.as_str()))
     }
@@ -98,9 +104,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_passes_if_no_probe_fails_but_those_that_differ() {
+    fn script_passes_if_only_listed_probes_fail() {
         assert!(scripts().unwrap().len() > 10);
-        let different = Different { reason: "why".to_owned(), probes: vec!["padding".to_owned()] };
+        let different = ExpectedFailure { reason: "why".to_owned(), probes: vec!["padding".to_owned()] };
         let script = Script { different: vec![different], ..Script::default() };
         for (printed, is_good) in [
             ("PASS: 3\nFAIL: 0\nXPASS: 0\n====\n", true),

@@ -1,4 +1,4 @@
-// net/http: tells what it was asked, in its answer and in a log. The log is the only argument.
+// net/http: describes each request in the response and in a log. The only argument is the path of the log.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// quoted is a string of JSON with a character of Latin 1 for each byte.
+// quoted returns a JSON string with one Latin-1 character for each byte.
 func quoted(bytes string) string {
 	var text strings.Builder
 	for _, byte := range []byte(bytes) {

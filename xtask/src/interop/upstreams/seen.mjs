@@ -1,4 +1,4 @@
-// node:http: tells what it was asked, in its answer and in a log. The log is the only argument.
+// node:http: describes each request in the response and in a log. The only argument is the path of the log.
 
 import { appendFileSync } from "node:fs";
 import { createServer } from "node:http";

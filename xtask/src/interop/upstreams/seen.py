@@ -1,4 +1,4 @@
-"""http.server: tells what it was asked, in its answer and in a log. The log is the only argument."""
+"""http.server: describes each request in the response and in a log. The only argument is the path of the log."""
 
 import http.server
 import json
@@ -9,16 +9,16 @@ LOG = open(sys.argv[1], "a", encoding="ascii")
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Each answer in one piece.
+    # Sends each response with one write.
     wbufsize = -1
 
     def __getattr__(self, name):
         if name.startswith("do_"):
-            return self.tell
+            return self.describe
         raise AttributeError(name)
 
     def chunks(self):
-        """The standard library leaves chunks to the handler."""
+        """Reads a chunked body, because the standard library does not."""
         content = b""
         while True:
             line = self.rfile.readline()
@@ -42,13 +42,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ConnectionError
         return content
 
-    def tell(self):
+    def describe(self):
         try:
             content = self.content()
         except (ConnectionError, ValueError):
             self.close_connection = True
             return
-        # Not `self.path`, in which several slashes at the start have become one.
+        # `self.path` would have only one slash at the start instead of several.
         target = self.requestline.split()[1]
         line = json.dumps({"method": self.command, "target": target, "host": self.headers["Host"],
                            "content": content.decode("latin-1")}).encode()

@@ -1,4 +1,4 @@
-"""uvicorn, with h11 or httptools: tells what it was asked, as `seen.py` does. The log and the parser are the arguments."""
+"""uvicorn, with h11 or httptools: describes requests as `seen.py` does. The arguments are the path of the log and the parser."""
 
 import asyncio
 import json

@@ -1,11 +1,11 @@
-// A WebSocket server that sends messages back, and for `Upgrade: echo` one that sends bytes back. No arguments.
+// A WebSocket server that echoes messages. For `Upgrade: echo`, it echoes bytes. No arguments.
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-// The frames in `bytes`, each with its opcode and unmasked content, and what is left. Clients send final frames only here.
+// Returns the complete frames in `bytes`, with opcode and unmasked content, and the remaining bytes. All frames are final.
 function frames(bytes) {
   const found = [];
   for (;;) {

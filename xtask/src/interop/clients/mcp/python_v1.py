@@ -1,4 +1,4 @@
-"""The first version of the Python SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, COMMAND…"""
+"""The first version of the Python SDK, which supports only the legacy era, over HTTP and stdio. Arguments: URL, COMMAND…"""
 
 import asyncio
 import sys

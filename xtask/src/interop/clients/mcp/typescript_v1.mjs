@@ -1,4 +1,4 @@
-// The first version of the TypeScript SDK, which knows the legacy era only: HTTP and stdio. Arguments: URL, COMMAND….
+// The first version of the TypeScript SDK, which supports only the legacy era, over HTTP and stdio. Arguments: URL, COMMAND….
 
 import assert from 'node:assert';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';

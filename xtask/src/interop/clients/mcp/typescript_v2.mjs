@@ -20,7 +20,7 @@ async function use(transport, mode, expected) {
   assert.equal(greeted.content[0].text, 'Hello, Grace!');
   const seen = [];
   await client.callTool({ name: 'slow', arguments: { steps: 2 } }, { onprogress: ({ progress }) => seen.push(progress) });
-  // Of progress that comes in one piece with the answer, this SDK tells nobody.
+  // This SDK does not report progress that arrives in the same read as the result.
   assert.deepEqual(seen, [1, 2].slice(0, Math.max(1, seen.length)));
   const hello = await client.readResource({ uri: 'example://hello' });
   assert.equal(hello.contents[0].text, 'Hello, World!');

@@ -35,7 +35,7 @@ func add(_ context.Context, _ *mcp.CallToolRequest, addends addends) (*mcp.CallT
 	return text(fmt.Sprint(addends.A + addends.B)), nil, nil
 }
 
-// The SDK asks clients of the legacy era by itself, and calls this again with their answer.
+// In the legacy era, the SDK sends the elicitation request itself, and calls this function again with the answer.
 func ask(_ context.Context, request *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 	answer, isAnswered := request.Params.InputResponses["name"].(*mcp.ElicitResult)
 	if isAnswered {

@@ -28,7 +28,7 @@ func add(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, e
 	return mcp.NewToolResultText(fmt.Sprint(request.GetFloat("a", 0) + request.GetFloat("b", 0))), nil
 }
 
-// The library asks clients of the legacy era by itself, and calls this again with their answer.
+// In the legacy era, the library sends the elicitation request itself, and calls this function again with the answer.
 func ask(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer := server.ElicitationResponse(request.Params.InputResponses, "name")
 	if answer == nil {

@@ -1,5 +1,5 @@
-//! Judges of protocols, ciphers, certificates and known holes: `testssl.sh`, and `sslyze` with Mozilla's
-//! recommendation for current servers (`intermediate`).
+//! Scans protocols, ciphers, certificates and known vulnerabilities with `testssl.sh` and `sslyze`. `sslyze`
+//! checks Mozilla's recommendation for general-purpose servers (`intermediate`).
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::certificates::HOST;
 use crate::program::find_on_path;
 use crate::{child, packages};
 
-/// An entry of the report.
+/// An entry of the report of `testssl.sh`.
 #[derive(Deserialize)]
 struct Finding {
     id: String,
@@ -23,57 +23,61 @@ struct Finding {
 }
 
 impl Finding {
-    /// Returns `true` if the finding is no fault of the server. The judge's `openssl` may lack a feature, or
-    /// get no ticket. Tickets go with the first response, and this client sends no request, so a ticket
-    /// arrives by chance.
+    /// Returns `true` if the finding is not a fault of the server. The scanner's `openssl` may lack a
+    /// feature. Or it may get no session ticket: the server sends tickets with the first response, but this
+    /// client sends no request.
     fn is_note(&self) -> bool {
         let is_chance = ["engine_problem", "sessionresumption_ticket"].contains(&self.id.as_str());
         ["OK", "INFO", "DEBUG"].contains(&self.severity.as_str()) || self.severity == "WARN" && is_chance
     }
 }
 
-/// Judges a server by `testssl.sh`, as its authors call it; Debian calls it `testssl`.
+/// Scans a server with `testssl.sh`, which Debian installs as `testssl`.
 pub(super) fn testssl(case: &Case<'_>) -> anyhow::Result<()> {
     let program = find_on_path("testssl.sh").map_or("testssl", |_| "testssl.sh");
-    case.scene.check(program, &case.what("protocols, ciphers, holes"), || {
+    case.checker.check(program, &case.what("protocols, ciphers, vulnerabilities"), || {
         let report = case.directory.join("testssl.json");
         let mut command = Command::new(program);
-        // The judge asks no other machine for names or revocation lists.
+        // The scanner must not contact DNS servers.
         command.args(["--quiet", "--color", "0", "--warnings", "batch", "--nodns", "none"]);
         command.args(["--ip", "127.0.0.1", "--openssl-timeout", "20"]);
         command.arg("--add-ca").arg(case.authority.root()).arg("--jsonfile").arg(&report);
         command.arg(format!("https://{HOST}:{}", case.port)).current_dir(case.directory);
-        let printed = child::any_output_of(command, TESTSSL_LIMIT, case.scene.stop)?;
+        let printed = child::any_output_of(command, TESTSSL_LIMIT, case.checker.stop)?;
         let report = fs::read_to_string(&report).with_context(|| child::tail(&printed))?;
-        let all: Vec<Finding> = serde_json::from_str(&report).context("its report is not complete")?;
+        let all: Vec<Finding> = serde_json::from_str(&report).context("the report is incomplete")?;
         let count = all.len();
-        ensure!(count >= FINDINGS_MIN, "it looked at {count} things only\n{}", child::tail(&printed));
+        ensure!(
+            count >= FINDINGS_MIN,
+            "only {count} findings, so the scan is incomplete\n{}",
+            child::tail(&printed)
+        );
         let bad = all.into_iter().filter(|finding| !finding.is_note());
         let bad = bad.map(|finding| (finding.id, format!("{}: {}", finding.severity, finding.text)));
-        let explained = case.check_findings("testssl", &bad.collect::<Vec<_>>())?;
-        Ok(format!("{count} things, nothing worse than a note but {explained} that are explained"))
+        let expected = case.check_findings("testssl", &bad.collect::<Vec<_>>())?;
+        Ok(format!("{count} findings, {expected} of them expected faults, no others"))
     })
 }
 
-/// Fewer, and it has given up.
+/// With fewer findings, the scan is incomplete.
 const FINDINGS_MIN: usize = 80;
 
-/// It tries hundreds of handshakes, each with a process.
+/// The scanner tries hundreds of handshakes, each in a new process.
 const TESTSSL_LIMIT: Duration = Duration::from_mins(8);
 
-/// Judges a server by `sslyze`, which is installed with Python.
+/// Scans a server with `sslyze`, which is installed with pip.
 pub(super) fn sslyze(case: &Case<'_>) -> anyhow::Result<()> {
-    case.scene.check("python3", &case.what("sslyze, as Mozilla wants it"), || {
-        let mut command = Command::new(packages::python("sslyze", case.scene.stop)?.join("sslyze"));
+    case.checker.check("python3", &case.what("sslyze, Mozilla's recommendation"), || {
+        let mut command = Command::new(packages::python("sslyze", case.checker.stop)?.join("sslyze"));
         command.args(["--mozilla_config", "intermediate", "--certinfo_ca_file"]).arg(case.authority.root());
         command.arg(format!("{HOST}:{}{{127.0.0.1}}", case.port));
-        let printed = child::any_output_of(command, SSLYZE_LIMIT, case.scene.stop)?;
-        let explained = case.check_findings("sslyze", &findings_in(&printed)?)?;
-        Ok(format!("compliant but for {explained} that are explained"))
+        let printed = child::any_output_of(command, SSLYZE_LIMIT, case.checker.stop)?;
+        let expected = case.check_findings("sslyze", &findings_in(&printed)?)?;
+        Ok(format!("compliant except {expected} expected findings"))
     })
 }
 
-/// Returns the findings: an id and a text in each line.
+/// Returns the findings in the output, each with an ID and a text.
 fn findings_in(printed: &str) -> anyhow::Result<Vec<(String, String)>> {
     let (_, verdict) = printed.split_once("COMPLIANCE AGAINST").with_context(|| child::tail(printed))?;
     if verdict.contains("OK - Compliant") {
@@ -92,7 +96,7 @@ mod tests {
     use super::findings_in;
 
     #[test]
-    fn a_verdict_has_its_findings_and_no_verdict_is_no_success() {
+    fn findings_are_read_and_a_missing_verdict_is_an_error() {
         let found =
             |verdict: &str| findings_in(&format!("COMPLIANCE AGAINST MOZILLA\n\n    a:443: {verdict}\n"));
         assert_eq!(
