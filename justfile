@@ -1,9 +1,9 @@
-# What is done with this repository. `just` lists it; each recipe is one command that can be typed as well.
+# Tasks of this repository. `just` lists them. Each recipe only runs the commands that it shows.
 
 _default:
     @just --list --unsorted
 
-# Serve the demo on 127.0.0.1:8080, or what a config says
+# Serve the demo on 127.0.0.1:8080, or run a config
 serve *arguments:
     cargo run --release --package thruway -- serve {{ arguments }}
 
@@ -11,7 +11,7 @@ serve *arguments:
 build:
     cargo build --workspace --all-targets
 
-# Run all tests, also after a failure; a filter may follow
+# Run all tests and do not stop at a failure; optionally with a filter
 test *arguments:
     cargo test --no-fail-fast {{ arguments }}
 
@@ -19,13 +19,13 @@ test *arguments:
 format:
     cargo fmt
 
-# Everything that must be clean before a commit
+# Run the checks that must pass before a commit
 lint:
     cargo fmt --check
     cargo clippy --workspace --all-targets -- -D warnings
     cargo xtask tidy
 
-# Check licences, versions, bans and advisories
+# Check the licenses, duplicate versions, bans and advisories of dependencies
 deny:
     cargo deny check
 
@@ -33,23 +33,23 @@ deny:
 doc *arguments:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps {{ arguments }}
 
-# Run each fuzz target, for so many seconds
+# Run each fuzz target for the given number of seconds
 fuzz seconds="10" *targets:
     cargo xtask fuzz --seconds {{ seconds }} {{ targets }}
 
-# Let curl, wrk, ab, h2load, slowhttptest, Python, Node and Go talk to the server
+# Test the server with curl, wrk, ab, h2load, slowhttptest, and clients in Python, Node and Go
 interop *arguments:
     cargo xtask interop {{ arguments }}
 
-# Let `thruway bench`, wrk, ab and h2load load the same server in turn, and compare what they count
+# Load one server with `thruway bench`, wrk, ab and h2load in turn, and compare their counts
 cross-check *arguments:
     cargo xtask bench cross-check {{ arguments }}
 
-# Open the pages of `thruway bench` in Chromium, as wide as a phone and as a window, in light and dark
+# Check the HTML reports of `thruway bench` in Chromium: phone and desktop width, light and dark mode
 report-page *arguments:
     cargo xtask report-page {{ arguments }}
 
-# Run the conformance tests of HTTP/2 against the server and the gateway
+# Run the HTTP/2 conformance tests of h2spec against the server and the gateway
 h2spec *arguments:
     cargo xtask h2spec {{ arguments }}
 
@@ -57,18 +57,18 @@ h2spec *arguments:
 conformance *arguments:
     cargo xtask conformance {{ arguments }}
 
-# Compare our verdicts with those of a checkout of nodejs/llhttp
+# Compare the HTTP/1.1 parser with llhttp; needs a checkout of nodejs/llhttp
 differential directory *arguments:
     cargo xtask differential {{ directory }} {{ arguments }}
 
-# Compare the types of the Model Context Protocol with its official schemas and examples
+# Compare the MCP types with the official schemas and examples
 schema directory:
     cargo xtask schema {{ directory }}
 
-# Build the peers and measure Thruway against them
+# Build the peers, and measure Thruway and the peers
 bench *arguments:
     cargo xtask bench {{ arguments }}
 
-# What continuous integration does
+# Run continuous integration
 ci:
     .ci/run
