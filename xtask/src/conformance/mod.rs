@@ -126,7 +126,7 @@ impl Suite<'_> {
         command.args(&set.arguments).arg("-o").arg(&output);
         let printed = child::any_output_of(command, RUN_LIMIT, self.stop)?;
         ensure!(printed.contains("SUMMARY ==="), "the suite did not finish:\n{}", child::tail(&printed));
-        // Ends the last bridge first, because it uses the server before it until it ends.
+        // Ends the last bridge first, because each bridge uses the previous server until its own end.
         for server in servers.into_iter().rev() {
             server.end(self.stop)?;
         }

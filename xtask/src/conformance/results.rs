@@ -77,8 +77,8 @@ impl Results {
         failed.map(text).collect()
     }
 
-    /// Returns the scenarios with fewer passed checks than in `direct`. The suite itself does not report a
-    /// check that no longer applies through a bridge.
+    /// Returns the scenarios with fewer passed checks than in `direct`. The suite itself reports a pass if a
+    /// check no longer applies through a bridge.
     pub(super) fn lost_from(&self, direct: &Self) -> Vec<String> {
         let passed = |results: &Self, name: &String| {
             let checks = results.0.get(name).into_iter().flatten();

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_code_is_marked() {
+    fn code_for_tests_is_marked() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(not(test))]\nfn d() {}\n";
         let source = Source::read(text, false).unwrap();
         let is_test = |word: &str| source.tokens.iter().find(|token| token.text == word).unwrap().is_test;

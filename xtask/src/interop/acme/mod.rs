@@ -110,7 +110,7 @@ impl<'s> Site<'s> {
     fn start_thruway(&self) -> anyhow::Result<Server> {
         let config = words::replaced(include_str!("thruway.toml"), &self.placeholders);
         let file = self.directory.join("thruway.toml");
-        Server::start_thruway(self.checker.program, &config, &file, self.checker.stop)
+        Server::serve(self.checker.program, &config, &file, self.checker.stop)
     }
 
     /// Writes the root certificate of Pebble to a file and returns its path. Pebble makes a new root at each
