@@ -1,7 +1,7 @@
 """A backend that closes the connection after each response (W6 (a)): `/ok`, two bytes, and `/download?bytes=N`.
 
-The backlog is large: the default of 100 overflows at more connections than that, and adds seconds of SYN retransmission to
-whoever is unlucky.
+The listen backlog is large. The default of 100 overflows with more connections, and SYN retransmissions then delay some
+clients by seconds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ async def answer(reader, writer):
                      b"Connection: close\r\n\r\n%s" % (status, len(content), content))
         await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
-        # A probe, or a client that has left.
+        # The client is a probe, or has closed the connection.
         pass
     finally:
         writer.close()

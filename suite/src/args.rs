@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use crate::case::{CASES, Case, Workload};
 use crate::peers::{PEERS, Peer};
 
-/// Run the workloads of published reports, beside the peers that are found on this machine
+/// Run the workloads of published benchmark reports with Thruway and other servers (peers) on this machine
 #[derive(clap::Parser)]
 #[command(name = "thruway-suite", version)]
 #[command(after_help = AFTER)]
@@ -19,26 +19,26 @@ pub(crate) struct SuiteArgs {
     /// The workload
     #[arg(value_name = "NAME", value_parser = names())]
     name: String,
-    /// Time limit of the whole run. If it is too short, the suite shortens measurements, then measures less
-    /// often, then leaves out cases and names them
+    /// Time limit of the whole run. If it is too short, the suite first shortens the measurements, then runs
+    /// fewer rounds, and then skips cases. The report lists the skipped cases
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
     /// Duration of each measurement
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub(crate) duration: Duration,
-    /// Number of rounds of each case; intervals of 95 % need 6
+    /// Number of rounds of each case. A 95 % interval needs 6 rounds
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=100))]
     pub(crate) rounds: u16,
-    /// Only cases with one of these texts in the name
+    /// Run only cases whose name contains one of these texts
     #[arg(long, value_name = "TEXT,…", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Only these peers; `none` for ours alone [default: all that are found]
+    /// Run only these peers; `none` runs only Thruway [default: all that are found]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     peers: Vec<String>,
-    /// The folder `peers` of the repository, in which peers are built
+    /// Folder `peers` of the repository, which has the sources and builds of peers
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
-    /// Build the peers that take part first
+    /// Build the required peers first
     #[arg(long, requires = "peers_from")]
     pub(crate) build: bool,
     /// The `thruway` program under test [default: the one beside this program]
@@ -56,7 +56,7 @@ fn names() -> PossibleValuesParser {
 }
 
 impl SuiteArgs {
-    /// Returns the cases that the user asks for, in the order in which they run.
+    /// Returns the selected cases, in the order in which they run.
     pub(crate) fn chosen_cases(&self) -> anyhow::Result<Vec<Case>> {
         let workload = Workload::from_str(&self.name, false).ok();
         let workloads = workload.as_ref().map_or(Workload::published(), slice::from_ref);
@@ -64,7 +64,7 @@ impl SuiteArgs {
         for text in &self.cases {
             if !all.iter().any(|case| case.name.contains(text)) {
                 let names: Vec<_> = all.iter().map(|case| case.name.as_str()).collect();
-                bail!("no case is called `{text}`: there are `{}`", names.join("`, `"));
+                bail!("no case name contains `{text}`: the cases are `{}`", names.join("`, `"));
             }
         }
         let is_chosen =
@@ -72,13 +72,13 @@ impl SuiteArgs {
         Ok(all.into_iter().filter(is_chosen).cloned().collect())
     }
 
-    /// Returns the peers that the user allows and that have a part in some of `cases`, and the peers that
-    /// some of the cases need; ours first.
+    /// Returns the servers for `cases`: Thruway first, then the peers that the user allows, and the peers
+    /// that a case needs.
     pub(crate) fn chosen_peers(&self, cases: &[Case]) -> anyhow::Result<Vec<&'static Peer>> {
-        // No peer has the name `none`.
+        // `none` is a valid argument, but not the name of a peer.
         let known: Vec<_> = PEERS.iter().map(|peer| &*peer.name).chain(["none"]).collect();
         for name in &self.peers {
-            ensure!(known.contains(&&**name), "no peer is called `{name}`: there are {}", known.join(", "));
+            ensure!(known.contains(&&**name), "unknown peer `{name}`: the peers are {}", known.join(", "));
         }
         let is_allowed = |peer: &Peer| self.peers.is_empty() || self.peers.contains(&peer.name);
         let is_wanted = |peer: &&Peer| {
@@ -91,24 +91,24 @@ impl SuiteArgs {
 
 const ALL: &str = "all";
 
-const AFTER: &str = r"Servers have a core of their own, and so has the load generator, where there are two.
-Without `--peers-from`, the peers are nginx, HAProxy and h2o, as far as they are installed; wrk, ab and h2load
-check the load generator.
+const AFTER: &str = r"On machines with two or more cores, the load generator uses a different core than the servers.
+Without `--peers-from`, the peers are nginx, HAProxy and h2o if they are installed. If wrk, ab or h2load are
+installed, the suite uses them to check its own load generator.
 
 Examples:
   thruway-suite plaintext --limit 1m --peers nginx
   thruway-suite all --peers-from peers --report target/suite
 
 Exit codes:
-  0    Every request was answered as expected
-  1    Some were not, or a server has died
-  2    The arguments cannot be used, or nothing could be measured
-  130  It was interrupted; what was measured is reported. At a second signal it ends at once";
+  0    All responses were as expected
+  1    A request failed, or a server ended unexpectedly
+  2    The arguments are invalid, or nothing could be measured
+  130  A signal ended the run. The report has the results until then. A second signal ends it at once";
 
-/// Parses a time that is more than 0, such as `500ms` or `2m`.
+/// Parses a duration greater than 0, such as `500ms` or `2m`.
 fn parse_time(text: &str) -> anyhow::Result<Duration> {
-    let time = humantime::parse_duration(text).context("it is no time")?;
-    ensure!(!time.is_zero(), "it must be more than 0");
+    let time = humantime::parse_duration(text).context("invalid duration")?;
+    ensure!(!time.is_zero(), "the duration must be greater than 0");
     Ok(time)
 }
 
@@ -119,11 +119,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_peers_that_are_allowed_and_have_a_part_or_are_needed_are_chosen() {
+    fn allowed_and_required_peers_are_chosen() {
         let chosen = |line: &str| {
             let args = SuiteArgs::parse_from(["suite"].into_iter().chain(line.split(' ')));
             let peers = args.chosen_peers(&args.chosen_cases().unwrap()).unwrap();
-            let built = peers.into_iter().filter(|peer| peer.program.place().is_some());
+            let built = peers.into_iter().filter(|peer| peer.program.build_path().is_some());
             built.map(|peer| &*peer.name).collect::<Vec<_>>()
         };
         assert_eq!(chosen("gateway"), ["haproxy-newest", "nginx-newest", "relay"]);

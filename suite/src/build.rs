@@ -1,4 +1,4 @@
-//! Builds peers below `peers/target`.
+//! Builds peers in `peers/target`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::debian;
 use crate::peers::{NPM_LOCK, Program, REQUIREMENTS};
 use crate::process::{Runner, on_path};
 
-/// Builds a program in the folder `peers`, if it is built there.
+/// Builds a program in the folder `peers`. Does nothing for installed programs.
 pub(crate) fn build(program: &Program, peers: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
     match program {
         Program::Ours(_) | Program::Installed(_) => Ok(()),
@@ -34,10 +34,10 @@ pub(crate) fn build(program: &Program, peers: &Path, runner: Runner<'_>) -> anyh
     }
 }
 
-/// Installs the packages of a folder and links Node beside them: the one among the packages, or else that of
-/// the system.
+/// Installs the npm packages of a folder, and creates a link to Node: the one from the packages, or else the
+/// system's.
 ///
-/// Scripts are copied beside their packages, as Node looks for them from there.
+/// Copies the scripts beside the packages, because Node looks for packages relative to the script.
 fn node(from: &Path, to: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -58,7 +58,7 @@ fn node(from: &Path, to: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Installs the packages of a folder into an environment.
+/// Installs the Python packages of a folder into a virtual environment.
 fn python(from: &Path, environment: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
     let requirements = from.join(REQUIREMENTS);
     install_once(&requirements, environment, || {
@@ -70,8 +70,8 @@ fn python(from: &Path, environment: &Path, runner: Runner<'_>) -> anyhow::Result
     })
 }
 
-/// Calls `install` unless `directory` has the packages of the lock file; then it contains a copy of that
-/// file.
+/// Calls `install`, unless `directory` already has the packages of the lock file. A copy of the lock file in
+/// `directory` marks a complete installation.
 fn install_once(
     lock: &Path,
     directory: &Path,
@@ -86,7 +86,8 @@ fn install_once(
     Ok(fs::write(&installed, wanted)?)
 }
 
-/// Limit for one build. A fat link of a large peer takes a minute; all of them share nothing at first.
+/// Time limit of one build. The first build compiles all dependencies, and linking a large peer takes a
+/// minute.
 const BUILD_LIMIT: Duration = Duration::from_mins(15);
 
 const INSTALL_LIMIT: Duration = Duration::from_mins(5);
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_installed_once_for_each_lock_file_unless_that_failed() {
+    fn packages_are_reinstalled_only_after_a_change_or_failure() {
         let directory = tempfile::tempdir().unwrap();
         let lock = directory.path().join("lock");
         for (content, is_installed, works) in

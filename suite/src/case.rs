@@ -1,4 +1,4 @@
-//! The cases of the suite, which `suite/data/cases.toml` lists: a load, and the candidates.
+//! The cases of the suite, listed in `suite/data/cases.toml`. A case has a load and several candidates.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thruway_bench::{Era, FoundTool, McpOperation, McpServerFacts, Revision};
 
-/// A workload, in the order of the reports. The comments are the help of the command line.
+/// The workloads in the order of the reports. The doc comments are the help texts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
     /// W1: small responses on keep-alive connections
     #[default]
     Plaintext,
-    /// W2: the same, pipelined
+    /// W2: small responses with pipelining
     Pipelining,
     /// W3: with and without keep-alive
     KeepAlive,
@@ -32,9 +32,9 @@ pub(crate) enum Workload {
     Tls,
     /// W9: HTTP/2, to servers and through gateways
     Http2,
-    /// axum on this engine beside axum on hyper
+    /// axum on this engine, compared with axum on hyper
     Axum,
-    /// Servers on MCP SDKs in both eras, over HTTP and over pipes, beside bare echoes
+    /// MCP servers on SDKs in both eras, over HTTP and pipes, compared with echo servers
     Mcp,
     /// A million MCP messages, and the growth of the memory
     McpSoak,
@@ -42,59 +42,60 @@ pub(crate) enum Workload {
     McpClient,
     /// Bridges from HTTP to an MCP server on pipes
     McpBridge,
-    /// Commands of the command line, from start to end
+    /// Runs of `thruway` commands
     McpCommand,
-    /// Counts of load generators beside that of the server
+    /// Request counts of load generators, compared with the count of the server
     CrossCheck,
 }
 
-/// One load of one workload, made on several candidates in turn.
+/// One load of a workload, applied to several candidates in turn.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
-    /// The workload, which is the key of its table in the file.
+    /// The workload: the key of the table in the file.
     #[serde(skip)]
     pub(crate) workload: Workload,
-    /// Its name in reports; each has its own.
+    /// The unique name, for reports.
     pub(crate) name: String,
-    /// Name of the peer that is ours in this case.
+    /// Name of the Thruway server that this case compares with the peers.
     #[serde(default = "thruway")]
     pub(crate) ours: String,
     /// The request.
     pub(crate) request: Request,
-    /// Era of the MCP messages; the newest that the server knows if `None`.
+    /// Era of the MCP messages. `None` uses the newest one that the server supports.
     pub(crate) era: Option<MessageEra>,
-    /// Connections at the same time; of no concern over pipes.
+    /// Number of simultaneous connections. Ignored for pipes.
     pub(crate) connections: u32,
-    /// Requests that are unanswered on a connection, or on a pipe, at the same time: over HTTP/2, streams.
+    /// Number of requests in flight on each connection or pipe. Over HTTP/2, each one is a stream.
     #[serde(default = "one")]
     pub(crate) pipeline: u16,
     /// The use of TLS.
     #[serde(default)]
     pub(crate) security: Security,
-    /// `true` for HTTP/2 with prior knowledge: TLS is another workload.
+    /// `true` for HTTP/2. Without TLS, it uses prior knowledge.
     #[serde(default, rename = "http2")]
     pub(crate) is_http2: bool,
     /// `true` if connections are kept alive.
     #[serde(default = "yes", rename = "persistent")]
     pub(crate) is_persistent: bool,
-    /// Requests a second in an open loop; nothing in a closed one.
+    /// Requests per second in an open loop; `None` for a closed loop.
     pub(crate) rate: Option<f64>,
-    /// Number of requests; if `None`, the load has the duration that the suite has for each.
+    /// Number of requests. `None` uses the duration of the suite.
     pub(crate) requests: Option<u64>,
-    /// About how many milliseconds these requests take.
+    /// Estimated duration of these requests, in milliseconds.
     #[serde(default)]
     pub(crate) about_ms: u64,
     /// The kind of comparison.
     #[serde(default)]
     pub(crate) between: ComparisonKind,
-    /// The surroundings of the load.
+    /// The conditions of the load.
     #[serde(default)]
     pub(crate) circumstance: LoadCondition,
-    /// The peers besides ours.
+    /// The peers in this case.
     #[serde(default)]
     pub(crate) peers: Peers,
-    /// Rank: if time is short, the highest is left out first. The main cases of a workload have 0.
+    /// Priority: if time is short, the suite skips cases with the highest rank first. The main cases of a
+    /// workload have rank 0.
     #[serde(default)]
     pub(crate) rank: u8,
 }
@@ -111,8 +112,8 @@ const fn yes() -> bool {
     true
 }
 
-/// All cases, in the order in which they run. The file is part of this program, and a test reads it: an error
-/// in it ends any run.
+/// All cases, in the order in which they run. The file is compiled into this program. An error in it ends
+/// every run, and a test detects it.
 pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let file: Result<BTreeMap<Workload, Vec<Case>>, _> = toml::from_str(include_str!("../data/cases.toml"));
     let tables = file.unwrap_or_else(|error| panic!("cases.toml: {error}")).into_iter();
@@ -121,50 +122,50 @@ pub(crate) static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     tables.flat_map(of_table).collect()
 });
 
-/// The use of TLS, and the start of connections.
+/// The use of TLS and the kind of handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Security {
     /// No TLS.
     #[default]
     None,
-    /// Sessions are resumed.
+    /// TLS with resumed sessions.
     Resumed,
-    /// Each handshake is a full one.
+    /// TLS with full handshakes.
     Full,
 }
 
-/// A role of a server.
+/// A role in which a server can start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// It has `GET /plaintext`.
+    /// A server with `GET /plaintext`.
     Http,
-    /// It has `POST /mcp`.
+    /// A server with `POST /mcp`.
     Mcp,
-    /// It speaks MCP on its standard input and output.
+    /// An MCP server on standard input and output.
     Pipes,
-    /// It stands before others.
+    /// A gateway.
     Gateway,
-    /// It has `GET /ok` and `/download?bytes=N` in TLS.
+    /// A TLS server with `GET /ok` and `/download?bytes=N`.
     Tls,
-    /// It has the same over HTTP/2.
+    /// The same over HTTP/2.
     Http2,
-    /// It stands before others and speaks HTTP/2 with its clients.
+    /// A gateway that uses HTTP/2 with its clients.
     Http2Gateway,
-    /// It has `POST /mcp`, and its program is a client too, with `--call`.
+    /// A server with `POST /mcp`. With `--call`, its program is a client.
     Client,
-    /// It is a bridge from HTTP to an MCP server on pipes.
+    /// A bridge from HTTP to an MCP server on pipes.
     Bridge,
-    /// It is a command that ends.
+    /// A command that runs to its end.
     Command,
-    /// It stands behind gateways, at nine addresses with the same port.
+    /// A backend of gateways, on nine addresses with the same port.
     Backend,
-    /// It stands behind gateways, and closes after each response.
+    /// A backend of gateways that closes the connection after each response.
     ClosingBackend,
-    /// It has `GET /plaintext` over HTTP/1.1 and HTTP/2, and tells how often it was asked.
+    /// A server with `GET /plaintext` over HTTP/1.1 and HTTP/2 that counts its requests.
     Counted,
-    /// It has the same in TLS.
+    /// The same over TLS.
     CountedTls,
 }
 
@@ -172,13 +173,13 @@ pub(crate) enum Role {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// A GET of this target; the response has a body of so many bytes.
+    /// A GET request: the target, and the length of the response body in bytes.
     Get(String, u64),
-    /// A message of MCP.
+    /// An MCP request.
     Mcp(Operation),
 }
 
-/// An era of MCP, of which the newest revision is spoken.
+/// An era of MCP. The suite uses the newest revision of the era.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MessageEra {
@@ -190,7 +191,7 @@ pub(crate) enum MessageEra {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
-    /// `ping`, or `server/discover`, which is in its place in the modern era.
+    /// `ping`, or `server/discover` in the modern era.
     Ping,
     /// `tools/call` of `echo`.
     Echo,
@@ -210,24 +211,24 @@ pub(crate) enum Operation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ComparisonKind {
-    /// Servers, under the same load.
+    /// Compares servers under the same load.
     #[default]
     Servers,
-    /// Gateways before a backend that keeps its connections.
+    /// Compares gateways in front of a backend with keep-alive.
     Gateways,
-    /// Gateways before a backend that closes after each response.
+    /// Compares gateways in front of a backend that closes the connection after each response.
     GatewaysBeforeClosing,
-    /// Servers on pipes; and ours over HTTP, on one connection.
+    /// Compares servers on pipes, and Thruway over HTTP on one connection.
     Pipes,
-    /// Load generators, on one server of ours: whether ours is to be trusted.
+    /// Compares load generators on one Thruway server, to check our load generator.
     Generators,
-    /// Ours and a loop written by hand, each on a server of ours on pipes.
+    /// Compares our load generator with a hand-written loop, each with a Thruway server on pipes.
     PipeGenerators,
-    /// Clients with a server of the same library.
+    /// Compares clients, each with a server of the same library.
     Clients,
-    /// Bridges before a server on pipes.
+    /// Compares bridges in front of a server on pipes.
     Bridges,
-    /// Commands, run one after the other beside a server.
+    /// Compares commands that may call a server.
     Commands,
 }
 
@@ -237,35 +238,35 @@ impl ComparisonKind {
         matches!(self, Self::Generators | Self::PipeGenerators)
     }
 
-    /// Returns `true` if the candidates stand before a backend.
+    /// Returns `true` if the candidates need a backend.
     const fn has_backend(self) -> bool {
         matches!(self, Self::Gateways | Self::GatewaysBeforeClosing)
     }
 }
 
-/// The surroundings of a load.
+/// The conditions of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoadCondition {
-    /// The server has a core of its own.
+    /// The server and the load generator have separate cores.
     #[default]
     Usual,
     /// The server, its backend and the load generator share all cores.
     SharedCores,
-    /// Our server reloads its config again and again; another one of ours does not.
+    /// One Thruway server reloads its config repeatedly. A second one does not, for comparison.
     Reloads,
     /// The server and the load generator share one core, so that neither waits for the other to wake up.
     OneCore,
 }
 
-/// The peers of a case besides ours.
+/// The peers of a case.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Peers {
-    /// All possible peers, without the extra ones, which take part only in cases that name them.
+    /// All suitable peers except extra peers. A case must name extra peers.
     #[default]
     All,
-    /// All possible peers, and the peers with these names.
+    /// All suitable peers, and the peers with these names.
     AllAnd(Vec<String>),
     /// The peers with these names.
     Only(Vec<String>),
@@ -291,7 +292,7 @@ impl Peers {
 }
 
 impl Operation {
-    /// Returns the message for a server that says this of itself.
+    /// Returns the request for a server with these properties.
     pub(crate) fn on(self, facts: &McpServerFacts) -> McpOperation {
         let call = |name: &str, arguments: Value| {
             let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
@@ -328,7 +329,7 @@ impl MessageEra {
 }
 
 impl Case {
-    /// Returns the role in which its candidates are started.
+    /// Returns the role in which the candidates start.
     pub(crate) fn role(&self) -> Role {
         match (self.between, &self.request) {
             (ComparisonKind::Pipes | ComparisonKind::PipeGenerators, _) => Role::Pipes,
@@ -346,7 +347,7 @@ impl Case {
         }
     }
 
-    /// Returns `true` if it cannot be measured without the peer of this name.
+    /// Returns `true` if the case needs this server.
     pub(crate) fn needs(&self, peer: &str) -> bool {
         self.ours == peer
             || match self.between {
@@ -356,7 +357,7 @@ impl Case {
             }
     }
 
-    /// Returns `true` if the server counts the requests too.
+    /// Returns `true` if the server also counts the requests.
     pub(crate) fn is_counted(&self) -> bool {
         self.workload == Workload::CrossCheck
     }
@@ -366,25 +367,25 @@ impl Case {
         self.is_crowded() && self.rate.is_some()
     }
 
-    /// Returns `true` if it has ten thousand connections, which need more time.
+    /// Returns `true` if the case has at least ten thousand connections, which need more time.
     pub(crate) const fn is_crowded(&self) -> bool {
-        self.connections >= CROWD
+        self.connections >= CROWDED_CONNECTIONS_MIN
     }
 }
 
-/// Returns a duration in seconds, at least one, for programs that count in whole seconds.
+/// Converts a duration to whole seconds, at least 1, for programs that need whole seconds.
 pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().max(1)
 }
 
-/// A server on our SDK, which is ours in some cases and stands behind bridges.
+/// Name of the server on our SDK. Some cases measure it, and bridges use it as their server.
 pub(crate) const OUR_SDK: &str = "mcp-on-thruway";
 
-/// A backend that closes after each response.
+/// Name of the backend that closes the connection after each response.
 pub(crate) const CLOSING_BACKEND: &str = "closing-backend";
 
-/// Number of connections from which a case counts as crowded.
-const CROWD: u32 = 10_000;
+/// Minimum number of connections of a crowded case.
+const CROWDED_CONNECTIONS_MIN: u32 = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -393,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_has_a_name_of_its_own_and_every_workload_a_case_that_is_left_out_last() {
+    fn case_names_are_unique_and_every_workload_has_a_main_case() {
         let names: BTreeSet<_> = CASES.iter().map(|case| &case.name).collect();
         assert_eq!(names.len(), CASES.len());
         for workload in Workload::value_variants() {

@@ -1,5 +1,4 @@
-//! A certificate for the servers of a suite, the same for all of them: made anew for each run, of a key on
-//! the curve P-256.
+//! The certificate of all servers in a run. Each run creates a new one, with a P-256 key.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +13,14 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one for this machine.
+    /// Creates a certificate for this machine.
     pub(crate) fn make() -> anyhow::Result<Self> {
         let made = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])
-            .context("no certificate can be made")?;
+            .context("cannot create a certificate")?;
         Ok(Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() })
     }
 
-    /// Writes it into `directory`: each by itself, and both in one file.
+    /// Writes the certificate, the key, and a file with both to `directory`.
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let Self { certificate, key } = self;
         fs::write(directory.join(CERTIFICATE), certificate)?;
@@ -30,7 +29,7 @@ impl Certificate {
     }
 }
 
-/// Names of the files.
+/// File names.
 pub(crate) const CERTIFICATE: &str = "certificate.pem";
 pub(crate) const KEY: &str = "key.pem";
 pub(crate) const BOTH: &str = "certificate-and-key.pem";

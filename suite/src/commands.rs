@@ -1,4 +1,4 @@
-//! The cost of a command from its start to its end, again and again.
+//! Measures the cost of a whole run of a command, over many runs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::found::Found;
 use crate::process::Runner;
 use crate::server::Server;
 
-/// Runs a command `runs` times, beside a server that it may call.
+/// Runs a command `runs` times. The command may call `server`.
 pub(crate) fn repeat(
     found: &Found,
     server: &Server,
@@ -32,14 +32,14 @@ pub(crate) fn repeat(
 
 /// Runs the command to its end, and returns its CPU time.
 fn run_once(found: &Found, server: &Server, runner: Runner<'_>) -> anyhow::Result<Duration> {
-    let setup = found.peer.setup(Role::Command).context("it cannot be that")?;
+    let setup = found.peer.setup(Role::Command).context("the peer does not support this role")?;
     let backend = server.address.to_string();
     let mut command = Command::new(&found.program);
     command.args(setup.arguments.iter().map(|argument| argument.replace("{backend}", &backend)));
-    let ended = runner.end_of(&mut command, PATIENCE)?;
-    ensure!(ended.status.success(), "it ended with {}", ended.status);
-    ensure!(!ended.printed.is_empty(), "it printed nothing");
+    let ended = runner.end_of(&mut command, WAIT_LIMIT)?;
+    ensure!(ended.status.success(), "the command ended with {}", ended.status);
+    ensure!(!ended.printed.is_empty(), "the command printed nothing");
     Ok(ended.cpu)
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! A candidate of a case: a server, a child on pipes, or another load generator on a server of ours.
+//! The candidates of a case: servers, child processes on pipes, and load generators on a Thruway server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,47 +33,47 @@ use crate::soak;
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) what: Measured,
+    pub(crate) what: CandidateKind,
 }
 
 /// A server or a load generator to measure.
 #[derive(Clone)]
-pub(crate) enum Measured {
-    /// This server, being that.
+pub(crate) enum CandidateKind {
+    /// This server in this role.
     Server(Found, Role),
-    /// The server of ours that is shared, by another load generator, or by ours if there is none.
+    /// The shared Thruway server, loaded by another load generator, or by ours if `None`.
     Ours(Option<Generator>),
-    /// Ours on pipes, by a loop written by hand.
+    /// Thruway on pipes, loaded by the hand-written loop.
     HandWritten(Found),
-    /// This gateway, which reloads its config all the time.
+    /// This gateway, with repeated reloads of its config.
     Reloaded(Found),
 }
 
-/// The settings of all cells of a case.
+/// The settings for measuring a case, common to all candidates.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
     pub(crate) case: &'a Case,
     pub(crate) duration: Duration,
     pub(crate) warm_up: Duration,
-    pub(crate) ground: ServerResources<'a>,
-    /// The backend of gateways.
+    pub(crate) resources: ServerResources<'a>,
+    /// The backend of the gateways.
     pub(crate) backend: Option<&'a Server>,
-    /// The server of ours that all load generators load.
+    /// The Thruway server that all load generators use.
     pub(crate) shared: Option<&'a Server>,
-    /// The program of the server behind bridges.
+    /// The program of the MCP server behind bridges.
     pub(crate) behind_bridges: Option<&'a Path>,
 }
 
 /// A candidate of a case.
 pub(crate) struct Contender {
     entry: Entry,
-    subject: Option<Subject>,
+    started: Option<StartedCandidate>,
     result: CandidateResult,
 }
 
 /// A started candidate.
-enum Subject {
-    /// A server with its loads: one, but for a soak.
+enum StartedCandidate {
+    /// A server and its loads. Only a soak has more than one load.
     Server(Box<Server>, Vec<Load>),
     Reloaded(Box<Server>, Load),
     Shared(Load),
@@ -84,7 +84,7 @@ enum Subject {
     Command(Found),
 }
 
-/// A server on pipes, known among the groups for as long as it exists.
+/// A server on pipes. Its process group is registered in `groups` until it is dropped.
 struct Piped {
     child: ChildServer,
     groups: ProcessGroups,
@@ -97,10 +97,10 @@ impl Drop for Piped {
 }
 
 impl Contender {
-    /// Starts a candidate. The reason of a failed start is part of the result.
+    /// Starts a candidate. If that fails, the result has the reason.
     pub(crate) fn start(entry: Entry, cell: Cell<'_>) -> Self {
         let result = CandidateResult { name: entry.name.clone(), ..CandidateResult::default() };
-        let mut contender = Self { entry, subject: None, result };
+        let mut contender = Self { entry, started: None, result };
         contender.prepare(cell);
         contender
     }
@@ -110,89 +110,93 @@ impl Contender {
         self.result
     }
 
-    /// Loads it once. One that has failed is not loaded again.
+    /// Measures one round. Does nothing after a failure.
     pub(crate) fn measure(&mut self, cell: Cell<'_>) {
-        // Memory that earlier connections leave in a server would hide the growth in the next round.
+        // Restarts the server, because memory from earlier connections would hide the growth in this round.
         let workload = cell.case.workload;
         let is_lasting =
             matches!(workload, Workload::Connections | Workload::McpSoak) || cell.case.is_crowded();
-        if is_lasting && self.subject.is_some() && !self.result.rounds.is_empty() {
-            self.subject = None;
+        if is_lasting && self.started.is_some() && !self.result.rounds.is_empty() {
+            self.started = None;
             self.prepare(cell);
         }
-        let Some(subject) = &mut self.subject else { return };
-        let measured = measure_counted(subject, cell);
-        let death = subject.death();
-        // A server that has died has no figures for this round.
+        let Some(started) = &mut self.started else { return };
+        let measured = measure_and_check_count(started, cell);
+        let death = started.death();
+        // A server that ended has no figures for this round.
         match death.map_or(measured, Err) {
-            _ if cell.ground.runner.stop.is_set() => {}
+            _ if cell.resources.runner.stop.is_set() => {}
             Ok(figures) => self.result.rounds.push(figures),
             Err(error) => self.fail(&error),
         }
     }
 
     fn prepare(&mut self, cell: Cell<'_>) {
-        match Subject::start(&self.entry.what, cell) {
-            Ok(subject) => {
+        match StartedCandidate::start(&self.entry.what, cell) {
+            Ok(started) => {
                 let wanted = u64::from(cell.case.connections);
-                self.result.connections = subject.connections().filter(|given| *given < wanted);
-                self.subject = Some(subject);
+                self.result.connections = started.connections().filter(|given| *given < wanted);
+                self.started = Some(started);
             }
-            // An interrupted start is no failure.
-            Err(_) if cell.ground.runner.stop.is_set() => {}
+            // An interrupted start is not a failure.
+            Err(_) if cell.resources.runner.stop.is_set() => {}
             Err(error) => self.fail(&error),
         }
     }
 
     fn fail(&mut self, error: &anyhow::Error) {
-        self.subject = None;
+        self.started = None;
         self.result.failure = Some(format!("{error:#}"));
     }
 }
 
-/// Loads a subject, and compares the count of requests with that of the server where it has one.
-fn measure_counted(subject: &mut Subject, cell: Cell<'_>) -> anyhow::Result<Figures> {
-    let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else { return subject.measure(cell) };
+/// Measures a candidate. If the server counts requests, compares both counts.
+fn measure_and_check_count(started: &mut StartedCandidate, cell: Cell<'_>) -> anyhow::Result<Figures> {
+    let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else { return started.measure(cell) };
     let before = counter::requests(server.admin)?;
-    let figures = subject.measure(cell)?;
+    let figures = started.measure(cell)?;
     let answered = counter::requests(server.admin)?.saturating_sub(before);
     let open_max = u64::from(cell.case.connections) * u64::from(cell.case.pipeline);
     counter::check(figures.answered, answered, open_max)?;
     Ok(figures)
 }
 
-impl Subject {
-    fn start(what: &Measured, cell: Cell<'_>) -> anyhow::Result<Self> {
-        let ground = cell.ground;
+impl StartedCandidate {
+    fn start(what: &CandidateKind, cell: Cell<'_>) -> anyhow::Result<Self> {
+        let resources = cell.resources;
         match what {
-            Measured::HandWritten(found) => Ok(Self::HandWritten(HandWritten::start(found, ground)?.into())),
-            Measured::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
-                Ok(Self::HandWritten(HandWritten::start(found, ground)?.into()))
+            CandidateKind::HandWritten(found) => {
+                Ok(Self::HandWritten(HandWritten::start(found, resources)?.into()))
             }
-            Measured::Server(found, Role::Pipes) => child(found, cell),
-            Measured::Server(found, Role::Client) if !found.peer.reads_no_messages => {
-                Ok(Self::Client(Server::start(found, Role::Client, None, ground)?.into(), found.clone()))
+            CandidateKind::Server(found, Role::Pipes) if found.peer.reads_no_messages => {
+                Ok(Self::HandWritten(HandWritten::start(found, resources)?.into()))
             }
-            Measured::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
-            Measured::Server(found, role) => {
+            CandidateKind::Server(found, Role::Pipes) => child(found, cell),
+            CandidateKind::Server(found, Role::Client) if !found.peer.reads_no_messages => {
+                Ok(Self::Client(Server::start(found, Role::Client, None, resources)?.into(), found.clone()))
+            }
+            CandidateKind::Server(found, Role::Command) => Ok(Self::Command(found.clone())),
+            CandidateKind::Server(found, role) => {
                 let server =
-                    Server::start(found, *role, cell.backend.map(|backend| backend.address), ground)?;
+                    Server::start(found, *role, cell.backend.map(|backend| backend.address), resources)?;
                 let loads = loads(cell, &server, found).map_err(|error| server.with_output(error))?;
                 Ok(Self::Server(server.into(), loads))
             }
-            Measured::Reloaded(found) => {
+            CandidateKind::Reloaded(found) => {
                 let backend = cell.backend.map(|backend| backend.address);
-                let server = Server::start(found, Role::Gateway, backend, ground)?;
+                let server = Server::start(found, Role::Gateway, backend, resources)?;
                 let load = http_load(cell, &server, Some(found))?;
                 Ok(Self::Reloaded(server.into(), load))
             }
-            Measured::Ours(Some(generator)) => Ok(Self::Other(*generator)),
-            Measured::Ours(None) => Ok(Self::Shared(http_load(cell, cell.shared.context(NO_SERVER)?, None)?)),
+            CandidateKind::Ours(Some(generator)) => Ok(Self::Other(*generator)),
+            CandidateKind::Ours(None) => {
+                Ok(Self::Shared(http_load(cell, cell.shared.context(NO_SERVER)?, None)?))
+            }
         }
     }
 
     fn measure(&mut self, cell: Cell<'_>) -> anyhow::Result<Figures> {
-        let (case, runner) = (cell.case, cell.ground.runner);
+        let (case, runner) = (cell.case, cell.resources.runner);
         match self {
             Self::Server(server, loads) if case.workload == Workload::McpSoak => {
                 let requests = case.requests.context(NO_REQUESTS)?;
@@ -200,7 +204,7 @@ impl Subject {
             }
             Self::Server(_, loads) if case.between == ComparisonKind::Bridges => bridged(&loads[0], cell),
             Self::Server(server, loads) => {
-                // The growth counts from the time before the connections.
+                // Reads the memory before the connections open.
                 let before = usage(server.id()).filter(|_| case.holds_connections());
                 let report = run(&loads[0], None, cell)?;
                 Ok(Figures::of(&report, before.map(|before| before.resident_bytes)))
@@ -209,7 +213,7 @@ impl Subject {
                 let reloads = Reloads::begin(server.id(), server.config());
                 let report = run(load, None, cell);
                 match reloads.end() {
-                    0 => bail!("it was not told to read its config again"),
+                    0 => bail!("the config was never reloaded"),
                     _ => Ok(Figures::of(&report?, None)),
                 }
             }
@@ -229,7 +233,7 @@ impl Subject {
         }
     }
 
-    /// Returns the number of connections that a server gets.
+    /// Returns the number of connections to a server.
     fn connections(&self) -> Option<u64> {
         match self {
             Self::Server(_, loads) => Some(loads[0].connections as u64),
@@ -247,18 +251,18 @@ impl Subject {
             Self::HandWritten(started) => started.status(),
             Self::Shared(_) | Self::Other(_) | Self::Command(_) => None,
         };
-        status.map(|status| anyhow!("it has ended: {status}"))
+        status.map(|status| anyhow!("the program ended with {status}"))
     }
 }
 
-/// Makes a load that ends with the suite, or when it takes far longer than it should.
+/// Runs a load. Stops it when the suite ends, or if it takes far too long.
 fn run(load: &Load, child: Option<&ChildServer>, cell: Cell<'_>) -> anyhow::Result<Report> {
     let clock = Clock::system();
     let about = Duration::from_millis(cell.case.about_ms).max(cell.duration);
-    let end = clock.now_exact() + cell.warm_up + about * 3 + PATIENCE;
+    let end = clock.now_exact() + cell.warm_up + about * 3 + WAIT_LIMIT;
     let load = Load { stop: StopFlag::default(), ..load.clone() };
     let mut watch = |_: &_| {
-        if cell.ground.runner.stop.is_set() || clock.now_exact() > end {
+        if cell.resources.runner.stop.is_set() || clock.now_exact() > end {
             load.stop.stop();
         }
     };
@@ -269,7 +273,7 @@ fn run(load: &Load, child: Option<&ChildServer>, cell: Cell<'_>) -> anyhow::Resu
     Ok(Report::new("", &load, &outcome?))
 }
 
-/// Makes a load on a bridge, and adds the CPU time of the bridge without that of the servers behind it.
+/// Runs a load on a bridge, and adds the CPU time of the bridge without the servers behind it.
 fn bridged(load: &Load, cell: Cell<'_>) -> anyhow::Result<Figures> {
     run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell)?;
     let program = cell.behind_bridges.context(NO_SERVER)?;
@@ -281,7 +285,7 @@ fn bridged(load: &Load, cell: Cell<'_>) -> anyhow::Result<Figures> {
     Ok(figures.with(Metric::ProgramCpu, alone))
 }
 
-/// Returns the load of a case on a server; in a soak, a load for each kind of messages in both eras.
+/// Returns the loads of a case on a server: one, or in a soak one for each kind of message and era.
 fn loads(cell: Cell<'_>, server: &Server, found: &Found) -> anyhow::Result<Vec<Load>> {
     if cell.case.workload != Workload::McpSoak {
         return Ok(vec![http_load(cell, server, Some(found))?]);
@@ -312,7 +316,7 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
         Ok(if case.is_http2 { requests.for_http2()? } else { requests })
     };
     let requests: Arc<dyn Requests> = match &case.request {
-        // A server that does nothing but answer stands beside clients too.
+        // The client cases also include a server that does not read MCP messages.
         _ if case.between == ComparisonKind::Clients => Arc::new(get("/plaintext", 13)?),
         Request::Get(target, bytes) => Arc::new(get(target, *bytes)?),
         Request::Mcp(operation) if found.is_some_and(|found| found.peer.reads_no_messages) => {
@@ -328,7 +332,7 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
     };
     let options = load_options(cell);
     let tls = options.tls(&url("/")?, if case.is_http2 { "h2" } else { "http/1.1" })?;
-    let mut load = options.load(requests, vec![address], cell.ground.runner.stop);
+    let mut load = options.load(requests, vec![address], cell.resources.runner.stop);
     load.server = Some(server.id());
     load.tls = tls;
     load.connection_options = ConnectionOptions { is_http2: case.is_http2, ..load.connection_options };
@@ -339,21 +343,21 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
     Ok(load)
 }
 
-fn child(found: &Found, cell: Cell<'_>) -> anyhow::Result<Subject> {
-    let Request::Mcp(operation) = cell.case.request else { bail!("pipes carry MCP") };
-    let setup = found.peer.setup(Role::Pipes).context("it cannot be that")?;
+fn child(found: &Found, cell: Cell<'_>) -> anyhow::Result<StartedCandidate> {
+    let Request::Mcp(operation) = cell.case.request else { bail!("only MCP cases can use pipes") };
+    let setup = found.peer.setup(Role::Pipes).context("the peer does not support this role")?;
     let mut command = vec![found.program.display().to_string()];
-    command.extend(setup.arguments.iter().map(|argument| cell.ground.with_folders(argument)));
-    run_on(&cell.ground.cores.server);
+    command.extend(setup.arguments.iter().map(|argument| cell.resources.with_folders(argument)));
+    run_on(&cell.resources.cores.server);
     let child = ChildServer::start(&command);
-    run_on(&cell.ground.cores.load);
-    let piped = Piped { child: child?, groups: cell.ground.runner.groups.clone() };
+    run_on(&cell.resources.cores.load);
+    let piped = Piped { child: child?, groups: cell.resources.runner.groups.clone() };
     piped.groups.add(piped.child.id());
     let facts = probe_child(&piped.child, &revisions(cell.case), PROBE_TIMEOUT)?;
     let requests = Arc::new(messages(operation, &facts, None, cell.case)?);
-    let load = load_options(cell).load(requests, Vec::new(), cell.ground.runner.stop);
+    let load = load_options(cell).load(requests, Vec::new(), cell.resources.runner.stop);
     let load = Load { server: Some(piped.child.id()), ..load };
-    Ok(Subject::Child(Box::new(piped), load))
+    Ok(StartedCandidate::Child(Box::new(piped), load))
 }
 
 fn messages(
@@ -362,15 +366,15 @@ fn messages(
     endpoint: Option<&Endpoint>,
     case: &Case,
 ) -> anyhow::Result<McpRequests> {
-    // Sessions need a connection that lasts, and pipes are one.
+    // MCP sessions over HTTP need keep-alive. A pipe needs no session.
     let is_possible = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
-    // Servers on SDKs are set up without sessions.
+    // The servers on SDKs run without sessions.
     let has_sessions = is_possible && !matches!(case.workload, Workload::Mcp | Workload::McpSoak);
     let sessions = if has_sessions { SessionUse::PerConnection } else { SessionUse::None };
     Ok(McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint)?)
 }
 
-/// Returns a message for a server that does not read it.
+/// Returns a request for a server that does not read it.
 fn unread_message(operation: Operation, era: Option<MessageEra>, url: LoadUrl) -> HttpRequest {
     let revision = era.unwrap_or(MessageEra::Modern).revision();
     let mut operation = operation.on(&McpServerFacts { revision, tools: Vec::new() });
@@ -396,7 +400,7 @@ fn unread_message(operation: Operation, era: Option<MessageEra>, url: LoadUrl) -
     HttpRequest { method: "POST".to_owned(), headers, content, expected, ..HttpRequest::get(url) }
 }
 
-/// Returns the revisions in which a server is asked, the newest first.
+/// Returns the MCP revisions to offer to a server, newest first.
 fn revisions(case: &Case) -> Vec<Revision> {
     let eras = case.era.map_or_else(|| vec![MessageEra::Modern, MessageEra::Legacy], |era| vec![era]);
     eras.into_iter().map(MessageEra::revision).collect()
@@ -404,7 +408,7 @@ fn revisions(case: &Case) -> Vec<Revision> {
 
 fn load_options(cell: Cell<'_>) -> LoadOptions {
     let case = cell.case;
-    // Not all peers support key exchanges that withstand quantum computers.
+    // Not all peers support post-quantum key exchange.
     let (verify, post_quantum, resume) = (false, false, case.security != Security::Full);
     LoadOptions {
         connections: case.connections,
@@ -417,10 +421,10 @@ fn load_options(cell: Cell<'_>) -> LoadOptions {
     }
 }
 
-const NO_SERVER: &str = "there is no server";
+const NO_SERVER: &str = "the case has no server";
 const NO_REQUESTS: &str = "the case has no number of requests";
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time that a load may take beyond three times its duration.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Additional time for a load after three times its duration.
+const WAIT_LIMIT: Duration = Duration::from_secs(2);

@@ -1,15 +1,15 @@
-//! The cores of servers and of the load generator. A child process inherits the cores of the thread that
+//! Assigns cores to servers and the load generator. A child process inherits the cores of the thread that
 //! starts it.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores of this machine, shared out.
+/// The assignment of the cores of this machine.
 pub(crate) struct Cores {
-    /// Of the servers that are measured.
+    /// Core of the measured servers.
     pub(crate) server: CpuSet,
-    /// Of the load generator.
+    /// Core of the load generator.
     pub(crate) load: CpuSet,
-    /// Of the backends of gateways.
+    /// Core of the backends of gateways.
     pub(crate) backend: CpuSet,
     /// Number of cores.
     pub(crate) count: usize,
@@ -18,8 +18,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// Shares out the cores that this thread may use.
-    pub(crate) fn share_out() -> Self {
+    /// Assigns the cores that this thread may use.
+    pub(crate) fn assign() -> Self {
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
         let description = describe(&cores);
@@ -32,34 +32,34 @@ impl Cores {
         Self { server, load, backend, count, all: allowed, description }
     }
 
-    /// The same cores, of which everything may use each.
+    /// Returns an assignment in which all processes may use all cores.
     pub(crate) fn shared(&self) -> Self {
         let Self { all, count, .. } = *self;
         Self { server: all, load: all, backend: all, count, all, description: self.description.clone() }
     }
 
-    /// The same cores, with the load generator on that of the servers.
+    /// Returns an assignment with the load generator on the core of the servers.
     pub(crate) fn one(&self) -> Self {
         let Self { server, backend, count, all, .. } = *self;
         Self { server, load: server, backend, count, all, description: self.description.clone() }
     }
 
-    /// In words.
+    /// Describes the assignment.
     pub(crate) fn describe(&self) -> &str {
         &self.description
     }
 }
 
-/// Runs this thread on `cores`, and with it all programs that it starts from now on.
+/// Restricts this thread, and the programs that it starts later, to `cores`.
 pub(crate) fn run_on(cores: &CpuSet) {
-    // Where that is not allowed, the figures of the report come from any core.
+    // If this is not allowed, the programs run on any core.
     let _ = sched_setaffinity(None, cores);
 }
 
 fn describe(cores: &[usize]) -> String {
     match cores {
         [] => "unknown".to_owned(),
-        [one] => format!("everything on core {one}: servers and load disturb each other"),
+        [one] => format!("everything on core {one}: servers and load generator compete for it"),
         [server, load] => {
             format!("servers on core {server}; the load generator, and backends of gateways, on core {load}")
         }
@@ -81,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_runs_where_it_is_told() {
-        let cores = Cores::share_out();
+    fn thread_runs_on_the_assigned_core() {
+        let cores = Cores::assign();
         assert!(cores.count > 0);
         run_on(&cores.server);
-        assert_eq!(Cores::share_out().count, 1);
+        assert_eq!(Cores::assign().count, 1);
         run_on(&cores.shared().server);
-        assert_eq!(Cores::share_out().count, cores.count);
+        assert_eq!(Cores::assign().count, cores.count);
     }
 }

@@ -1,5 +1,4 @@
-//! The number of requests that a server has answered, as its own metrics say: no load generator is believed
-//! because it is known.
+//! Reads the number of requests from the metrics of a server, to check the counts of load generators.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// Returns the number of requests that the server with this admin listener has answered with success so far.
+/// Returns the number of successful responses so far of the server with this admin listener.
 pub(crate) fn requests(admin: SocketAddr) -> anyhow::Result<u64> {
-    let mut stream = TcpStream::connect(admin).context("the metrics cannot be read")?;
+    let mut stream = TcpStream::connect(admin).context("cannot read the metrics")?;
     stream.set_read_timeout(Some(LIMIT))?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
     let mut metrics = String::new();
@@ -17,7 +16,7 @@ pub(crate) fn requests(admin: SocketAddr) -> anyhow::Result<u64> {
     Ok(answered(&metrics))
 }
 
-/// Sums the counts of all answers with success. There is no count before the first answer.
+/// Returns the sum of the counts of all successful responses. The metric does not exist before the first one.
 fn answered(metrics: &str) -> u64 {
     let counts =
         metrics.lines().filter(|line| line.starts_with("http_server_request_duration_seconds_count"));
@@ -25,13 +24,16 @@ fn answered(metrics: &str) -> u64 {
     successes.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// Fails unless a load generator has counted the requests that the server answered, without the open ones at
-/// the end: at most `open_max`.
+/// Compares the count of a load generator with that of the server. They may differ by up to `open_max`, the
+/// requests in flight at the end.
 pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> anyhow::Result<()> {
-    ensure!(counted > 0, "it has counted no request");
-    ensure!(counted <= answered, "it has counted {counted} requests, and the server {answered}");
+    ensure!(counted > 0, "the load generator counted no requests");
+    ensure!(
+        counted <= answered,
+        "the load generator counted {counted} requests, but the server only {answered}"
+    );
     let uncounted = answered - counted;
-    ensure!(uncounted <= open_max, "of {answered} requests it has not counted {uncounted}");
+    ensure!(uncounted <= open_max, "the load generator missed {uncounted} of {answered} requests");
     Ok(())
 }
 
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_of_answers_with_success_is_read_and_compared() {
+    fn successful_responses_are_counted_and_compared() {
         let count = |status, count: u64| {
             format!(
                 "http_server_request_duration_seconds_count{{http_route=\"/a\",\

@@ -1,5 +1,5 @@
-//! Programs of Debian that are newer than the installed ones: its newest packages, unpacked below
-//! `peers/target` and started with their own libraries. This installs nothing.
+//! Downloads the newest Debian packages of some peers and unpacks them in `peers/target`, without installing
+//! them. The programs start with the unpacked libraries.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,15 +11,14 @@ use anyhow::{Context as _, ensure};
 
 use crate::process::{Runner, on_path};
 
-/// Makes the launcher of a program, which has the name of its package, if there is none. It stays until it is
-/// removed.
+/// Creates a launcher for a program with the name of its package. Keeps an existing launcher.
 pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let directory = peers.join("target/debian").join(name);
     let launcher = directory.join(name);
     if launcher.is_file() {
         return Ok(());
     }
-    ensure!(Path::new(KEYS).is_file(), "there is no `{KEYS}`");
+    ensure!(Path::new(KEYS).is_file(), "`{KEYS}` is missing");
     let archives = downloaded(&directory, name, runner)?;
     let root = directory.join("root");
     for archive in archives {
@@ -29,7 +28,7 @@ pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Re
     launch(&launcher, &root, name)
 }
 
-/// Downloads a package with all that it needs, as if there were no other on this machine.
+/// Downloads a package with all its dependencies, even the installed ones.
 fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let archives = directory.join("cache/archives");
     fs::create_dir_all(directory.join("state/lists/partial"))?;
@@ -48,11 +47,12 @@ fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Resul
     Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect())
 }
 
-/// Options with which apt takes neither sources nor packages of this machine into account, and writes nothing
-/// outside of `directory`. Settings in `/etc/apt/apt.conf.d` hold, such as proxies.
+/// Returns options for apt. It ignores the sources and packages of this machine, and writes only to
+/// `directory`. Settings in `/etc/apt/apt.conf.d`, such as proxies, still apply.
 fn options(directory: &Path) -> Vec<String> {
-    let place = |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
-    let places = [
+    let option_for =
+        |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
+    let paths = [
         ("Dir::State", "state"),
         ("Dir::State::status", "status"),
         ("Dir::Cache", "cache"),
@@ -61,15 +61,14 @@ fn options(directory: &Path) -> Vec<String> {
         ("Dir::Etc::Preferences", "none"),
         ("Dir::Etc::PreferencesParts", "none"),
     ];
-    let others = ["--option=Acquire::Languages=none", "--no-install-recommends"].map(str::to_owned);
-    places.map(|(option, path)| place(option, path)).into_iter().chain(others).collect()
+    let fixed_options = ["--option=Acquire::Languages=none", "--no-install-recommends"].map(str::to_owned);
+    paths.map(|(option, path)| option_for(option, path)).into_iter().chain(fixed_options).collect()
 }
 
-/// Writes a program that becomes the unpacked one, by the loader and with the libraries that were unpacked
-/// with it.
+/// Writes a script that starts the unpacked program with its own dynamic loader and libraries.
 fn launch(launcher: &Path, root: &Path, name: &str) -> anyhow::Result<()> {
     let program = root.join("usr/sbin").join(name);
-    let loader = loader(root).context("no loader came with the program")?;
+    let loader = loader(root).context("the packages contain no dynamic loader")?;
     let libraries = loader.parent().context("the loader is in no directory")?;
     let line = format!(
         "#!/bin/sh\nexec '{}' --library-path '{}' '{}' \"$@\"\n",
@@ -82,7 +81,7 @@ fn launch(launcher: &Path, root: &Path, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The dynamic loader, which stands among the libraries of its architecture.
+/// Returns the path of the dynamic loader, which is in the library folder of its architecture.
 fn loader(root: &Path) -> Option<PathBuf> {
     let libraries = fs::read_dir(root.join("usr/lib")).ok()?.flatten();
     let files = libraries.filter_map(|directory| fs::read_dir(directory.path()).ok()).flatten().flatten();
@@ -93,7 +92,7 @@ fn loader(root: &Path) -> Option<PathBuf> {
 const MIRROR: &str = "http://deb.debian.org/debian";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The newest distribution of Debian; it has few packages, and unstable has the others.
+/// The newest distribution of Debian. It has few packages, and unstable has the others.
 const NEWEST: &str = "experimental";
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(3);
@@ -104,12 +103,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launcher_becomes_the_program_with_the_loader_beside_its_libraries() {
+    fn launcher_starts_the_program_with_its_own_loader() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
         let libraries = root.join("usr/lib/any-linux-gnu");
         fs::create_dir_all(&libraries).unwrap();
-        // Stands for the loader: it prints its arguments.
+        // A fake loader that prints its arguments.
         fs::write(libraries.join("ld-linux-any.so.2"), "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").unwrap();
         fs::set_permissions(libraries.join("ld-linux-any.so.2"), fs::Permissions::from_mode(0o755)).unwrap();
         let launcher = directory.path().join("haproxy");

@@ -1,4 +1,4 @@
-//! The figures of one load, and the metrics that are read from them.
+//! The measured figures of one load, and their metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,40 +10,40 @@ use thruway_bench::statistics::{Ratio, Summary};
 /// The figures of one load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Figures {
-    /// Requests that were answered as expected.
+    /// Number of requests with the expected response.
     pub(crate) answered: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub(crate) failed: u64,
-    /// Description of the first kind of failure; empty if there is none.
+    /// Description of the first kind of failure; empty without failures.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) failure: String,
-    /// Seconds that were measured.
+    /// Measured time in seconds.
     pub(crate) seconds: f64,
-    /// `true` if the load generator, and not the server, was likely the limit.
+    /// `true` if the load generator, not the server, was probably the bottleneck.
     pub(crate) is_generator_limit: bool,
-    /// Connections for which listeners of the machine had no room.
+    /// Number of connections that overflowed accept queues on this machine.
     pub(crate) listen_drops: u64,
-    /// Handshakes of TLS; absent where connections persist, or without TLS.
+    /// Number of TLS handshakes. Absent with keep-alive or without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) handshakes: Option<Handshakes>,
-    /// The values of the metrics, as far as they are known: four digits.
+    /// The known values of the metrics, rounded to four digits.
     #[serde(flatten)]
     pub(crate) values: BTreeMap<Metric, f64>,
 }
 
-/// A figure of a load. Times are in microseconds.
+/// A metric of a load. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Metric {
-    /// Requests a second that were answered as expected.
+    /// Expected responses per second.
     Rate,
-    /// CPU time of the server for each answer.
+    /// CPU time of the server per response.
     ServerCpu,
-    /// CPU time of the load generator for each answer.
+    /// CPU time of the load generator per response.
     GeneratorCpu,
-    /// CPU time of client and server together.
+    /// Sum of the CPU times of client and server per response.
     BothCpu,
-    /// CPU time of the program without the servers behind it, for each answer; of a command, for each run.
+    /// CPU time of a bridge without its servers, per response, or of a command, per run.
     ProgramCpu,
     Mean,
     P50,
@@ -54,18 +54,18 @@ pub(crate) enum Metric {
     Longest,
     Shortest,
     Deviation,
-    /// Bytes a second that were received.
+    /// Received bytes per second.
     ReceivedRate,
-    /// Growth of the server's resident memory for each connection, in bytes, for cases that report it.
+    /// Growth of the server's resident memory per connection, in bytes, if the case reports it.
     MemoryPerConnection,
     HandshakeRate,
-    /// Growth of the anonymous memory of the server over the load, in bytes; may be negative.
+    /// Growth of the server's anonymous memory during the load, in bytes. Can be negative.
     MemoryGrowth,
 }
 
 impl Figures {
-    /// Returns the figures of a report; `memory_before` is the resident memory of the server before the
-    /// connections, for cases that report their memory.
+    /// Returns the figures of a report. For cases that report memory, `memory_before` is the server's
+    /// resident memory before the connections.
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let server = report.server.as_ref();
         let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0);
@@ -75,10 +75,12 @@ impl Figures {
             failed: report.failures(),
             failure: match failure.filter(|_| !report.is_clean()) {
                 Some(error) => format!("{} {}", error.kind, error.example),
-                None if report.is_stalled => "not answered any more when the load ended".to_owned(),
+                None if report.is_stalled => {
+                    "the server had stopped responding when the load ended".to_owned()
+                }
                 None => String::new(),
             },
-            seconds: kept(report.elapsed_seconds),
+            seconds: rounded(report.elapsed_seconds),
             is_generator_limit: report.generator.is_limit,
             listen_drops: report.listen_queue.map_or(0, |found| found.drops.max(found.overflows)),
             handshakes: handshakes.cloned(),
@@ -90,8 +92,11 @@ impl Figures {
             .with(Metric::HandshakeRate, handshakes.map(|handshakes| handshakes.per_second))
             .with(Metric::ServerCpu, server.and_then(|server| server.cpu_us_per_request))
             .with(Metric::GeneratorCpu, report.generator.cpu_us_per_request)
-            .with(Metric::MemoryPerConnection, memory_before.map(|before| memory_each(report, before)));
-        // Of no answer there is no time.
+            .with(
+                Metric::MemoryPerConnection,
+                memory_before.map(|before| memory_per_connection(report, before)),
+            );
+        // Response times need at least one response.
         if figures.answered == 0 {
             return figures;
         }
@@ -110,30 +115,30 @@ impl Figures {
 
     /// Returns the figures of a load generator that only counts.
     pub(crate) fn counted(answered: u64, seconds: f64) -> Self {
-        let figures = Self { answered, seconds: kept(seconds), ..Self::default() };
+        let figures = Self { answered, seconds: rounded(seconds), ..Self::default() };
         figures.with(Metric::Rate, as_f64(answered) / seconds)
     }
 
-    /// Adds the value of a metric, if there is one.
+    /// Adds the value of a metric, if known.
     pub(crate) fn with(mut self, metric: Metric, value: impl Into<Option<f64>>) -> Self {
-        self.values.extend(value.into().map(|value| (metric, kept(value))));
+        self.values.extend(value.into().map(|value| (metric, rounded(value))));
         self
     }
 
-    /// Adds the part of each answer in a CPU time, if that is known.
+    /// Adds a CPU time per response, if known.
     pub(crate) fn with_cpu(self, metric: Metric, cpu: Option<Duration>) -> Self {
         let count = as_f64(self.answered.max(1));
         self.with(metric, cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count))
     }
 
-    /// Returns `true` if requests were answered and none failed.
+    /// Returns `true` if requests succeeded and none failed.
     pub(crate) const fn is_clean(&self) -> bool {
         self.answered > 0 && self.failed == 0
     }
 }
 
-/// Returns the growth of the server's memory for each connection.
-fn memory_each(report: &Report, before: u64) -> f64 {
+/// Returns the growth of the server's memory per connection.
+fn memory_per_connection(report: &Report, before: u64) -> f64 {
     let after = report.server.as_ref().map_or(before, |server| server.resident_max_bytes);
     as_f64(after.saturating_sub(before)) / as_f64(report.settings.connections)
 }
@@ -144,13 +149,13 @@ pub(crate) const fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Returns four digits of a value: more digits of a figure mean nothing.
-fn kept(value: f64) -> f64 {
+/// Rounds a value to four digits, because more are noise.
+fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 impl Metric {
-    /// Returns its name in reports.
+    /// Returns the name of the metric in reports.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Rate => "requests/s",
@@ -185,12 +190,12 @@ impl Metric {
         }
     }
 
-    /// Returns `true` if more is better.
+    /// Returns `true` if higher values are better.
     pub(crate) const fn is_more_better(self) -> bool {
         matches!(self, Self::Rate | Self::ReceivedRate | Self::HandshakeRate)
     }
 
-    /// Returns the figure, where there is one.
+    /// Returns the value of the metric, if known.
     pub(crate) fn of(self, figures: &Figures) -> Option<f64> {
         match self {
             Self::BothCpu => Some(Self::ServerCpu.of(figures)? + Self::GeneratorCpu.of(figures)?),
@@ -198,19 +203,19 @@ impl Metric {
         }
     }
 
-    /// Returns the median of some rounds, with its unit.
+    /// Returns the median of the rounds, with its unit.
     pub(crate) fn median(self, rounds: &[Figures]) -> Option<String> {
         Summary::of(&self.values(rounds)?).map(|summary| self.format(summary.median))
     }
 
-    /// Returns `ours` as a multiple of `theirs`, round by round; `None` for too few rounds, or if requests
-    /// failed: a failed request does less work.
+    /// Returns the ratio of `ours` to `theirs` over the pairs of rounds. Returns `None` for too few rounds,
+    /// or if requests failed, because a failed request costs less work.
     pub(crate) fn ratio(self, ours: &[Figures], theirs: &[Figures]) -> Option<Ratio> {
         let pairs: Vec<_> = self.clean_values(ours)?.into_iter().zip(self.clean_values(theirs)?).collect();
         if pairs.len() < PAIRS_MIN { None } else { Ratio::of_pairs(&pairs) }
     }
 
-    /// Returns the values of all rounds, if no request failed in any.
+    /// Returns the values of all rounds, or `None` if a request failed.
     pub(crate) fn clean_values(self, rounds: &[Figures]) -> Option<Vec<f64>> {
         self.values(rounds).filter(|_| rounds.iter().all(Figures::is_clean))
     }
@@ -220,5 +225,5 @@ impl Metric {
     }
 }
 
-/// With fewer pairs of rounds a ratio says too little.
+/// Minimum number of pairs of rounds for a ratio.
 const PAIRS_MIN: usize = 3;

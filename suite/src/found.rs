@@ -1,5 +1,5 @@
-//! Finds the servers on this machine with their versions, builds them if that is wanted, and describes
-//! missing ones.
+//! Finds the servers on this machine with their versions, and lists the missing ones. Optionally builds them
+//! first.
 
 use std::env;
 use std::path::{Path, PathBuf, absolute};
@@ -21,14 +21,14 @@ pub(crate) struct Found {
     pub(crate) version: String,
 }
 
-/// The servers that are found, ours first, and the missing ones.
+/// The servers that were found, Thruway first, and the missing ones.
 pub(crate) struct FoundServers {
     pub(crate) servers: Vec<Found>,
     pub(crate) left_out: Vec<Omission>,
 }
 
 impl FoundServers {
-    /// Looks for the peers that `args` and `cases` ask for; `peers` is the folder in which they are built.
+    /// Looks for the servers for `args` and `cases`. `peers` is the folder with built peers.
     pub(crate) fn look(
         args: &SuiteArgs,
         cases: &[Case],
@@ -36,12 +36,12 @@ impl FoundServers {
         runner: Runner<'_>,
     ) -> anyhow::Result<Self> {
         if let Some(peers) = peers {
-            let shown = peers.display();
-            ensure!(peers.is_dir(), "there is no directory `{shown}`: `--peers-from` is the folder `peers`");
+            let path = peers.display();
+            ensure!(peers.is_dir(), "`{path}` is not a directory: `--peers-from` must be the folder `peers`");
         }
-        let mut finds = Self { servers: Vec::new(), left_out: Vec::new() };
+        let mut found = Self { servers: Vec::new(), left_out: Vec::new() };
         for peer in args.chosen_peers(cases)? {
-            if args.build && peer.program.place().is_some() {
+            if args.build && peer.program.build_path().is_some() {
                 eprintln!("preparing {}", peer.name);
             }
             let built =
@@ -49,38 +49,38 @@ impl FoundServers {
             match built.and_then(|()| find(peer, args.program.as_deref(), peers)) {
                 Ok(program) => {
                     let version = peer.version_of(&program, peers);
-                    finds.servers.push(Found { peer, program, version });
+                    found.servers.push(Found { peer, program, version });
                 }
                 Err(error) if peer.is_ours() => return Err(error),
                 Err(error) => {
                     let because = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-                    finds.left_out.push(Omission { what: peer.name.clone(), because });
+                    found.left_out.push(Omission { what: peer.name.clone(), because });
                 }
             }
         }
-        Ok(finds)
+        Ok(found)
     }
 }
 
-/// Returns the place of a program.
+/// Returns the path of a program.
 fn find(peer: &Peer, ours: Option<&Path>, peers: Option<&Path>) -> anyhow::Result<PathBuf> {
     match (&peer.program, ours) {
         (Program::Ours(_), Some(program)) => {
-            ensure!(is_program(program), "`{}` is no program", program.display());
+            ensure!(is_program(program), "`{}` is not a program", program.display());
             Ok(program.canonicalize()?)
         }
         (Program::Ours(name), None) => {
             let beside = env::current_exe()?.with_file_name(name);
-            if beside.is_file() { Ok(beside) } else { on_path(name).context("name it with `--program`") }
+            if beside.is_file() { Ok(beside) } else { on_path(name).context("set the path with `--program`") }
         }
         (Program::Installed(name), _) => on_path(name),
         (built, _) => {
-            let peers = peers.context("no `--peers-from` says where peers were built")?;
-            // It is started in a directory of its own. The link of an environment of Python must not be
-            // followed.
-            let program = absolute(peers.join(built.place().unwrap_or_default()))?;
-            let shown = program.display();
-            ensure!(is_program(&program), "`{shown}` was not built: `cargo xtask bench` builds it");
+            let peers = peers.context("built peers need `--peers-from`")?;
+            // The path is absolute, because servers start in another directory. The link of a Python
+            // environment must not be resolved.
+            let program = absolute(peers.join(built.build_path().unwrap_or_default()))?;
+            let path = program.display();
+            ensure!(is_program(&program), "`{path}` does not exist: build it with `cargo xtask bench`");
             Ok(program)
         }
     }

@@ -1,4 +1,4 @@
-//! Other load generators, which make the same load to check ours: their command lines and their output.
+//! Third-party load generators that check ours with the same load: their command lines and their output.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::process::{Runner, first_line, on_path};
 use crate::results::Tool;
 use crate::server::Server;
 
-/// Another load generator.
+/// A third-party load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Generator {
     Wrk,
@@ -23,7 +23,7 @@ pub(crate) enum Generator {
     H2load,
 }
 
-/// The figures that one prints.
+/// The figures in the output of a load generator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Printed {
     answered: u64,
@@ -55,14 +55,14 @@ impl Generator {
         }
     }
 
-    /// Returns `true` if it is installed.
-    pub(crate) fn is_there(self) -> bool {
+    /// Returns `true` if the load generator is installed.
+    pub(crate) fn is_installed(self) -> bool {
         on_path(self.name()).is_ok()
     }
 
-    /// All that are on this machine, with their versions.
+    /// Returns all installed load generators with their versions.
     pub(crate) fn versions() -> Vec<Tool> {
-        let there = Self::ALL.into_iter().filter(|generator| generator.is_there());
+        let installed = Self::ALL.into_iter().filter(|generator| generator.is_installed());
         let tool = |generator: Self| {
             let argument = match generator {
                 Self::Wrk => "-v",
@@ -72,10 +72,10 @@ impl Generator {
             let version = first_line(Command::new(generator.name()).arg(argument));
             Tool { name: generator.name().to_owned(), version: version.unwrap_or_default() }
         };
-        there.map(tool).collect()
+        installed.map(tool).collect()
     }
 
-    /// Makes the load on `server`.
+    /// Runs the load of a case on `server`.
     pub(crate) fn load(
         self,
         case: &Case,
@@ -87,15 +87,15 @@ impl Generator {
         let mut command = self.command(case, duration, &server.address.to_string(), directory.path())?;
         let (clock, before) = (Clock::system(), usage(server.id()));
         let start = clock.now_exact();
-        let ended = runner.end_of(&mut command, duration + PATIENCE)?;
+        let ended = runner.end_of(&mut command, duration + WAIT_LIMIT)?;
         let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
         let after = usage(server.id());
         ensure!(ended.status.success(), "`{}` ended with {}", self.name(), ended.status);
         let printed = self.read(&ended.printed);
-        let Printed { answered, failed, rate } =
-            printed.with_context(|| format!("`{}` printed {:?}", self.name(), ended.printed))?;
+        let Printed { answered, failed, rate } = printed
+            .with_context(|| format!("unexpected output of `{}`: {:?}", self.name(), ended.printed))?;
         let server_cpu = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
-        let failure = if failed > 0 { format!("as `{}` says", self.name()) } else { String::new() };
+        let failure = if failed > 0 { format!("reported by `{}`", self.name()) } else { String::new() };
         let figures = Figures { failed, failure, ..Figures::counted(answered, seconds) };
         let figures = figures.with(Metric::Rate, rate).with_cpu(Metric::ServerCpu, server_cpu);
         Ok(figures.with_cpu(Metric::GeneratorCpu, Some(ended.cpu)))
@@ -108,7 +108,7 @@ impl Generator {
         address: &str,
         directory: &Path,
     ) -> anyhow::Result<Command> {
-        let Request::Get(target, _) = &case.request else { bail!("`{}` knows no MCP", self.name()) };
+        let Request::Get(target, _) = &case.request else { bail!("`{}` does not support MCP", self.name()) };
         let scheme = if case.security == Security::None { "http" } else { "https" };
         let (connections, url) = (case.connections.to_string(), format!("{scheme}://{address}{target}"));
         let mut command = Command::new(self.name());
@@ -125,7 +125,7 @@ impl Generator {
                 command.arg("-q").args(persistent).args(["-c", &connections]);
                 match case.requests {
                     Some(requests) => command.args(["-n", &requests.to_string()]),
-                    // A time sets the number to 50,000 unless a number follows.
+                    // `-t` sets the number of requests to 50,000, so `-n` must follow.
                     None => command.args(["-t", &whole_seconds(duration).to_string(), "-n", "100000000"]),
                 };
             }
@@ -175,14 +175,14 @@ impl Generator {
     }
 }
 
-/// Of `Socket errors: connect 0, read 1, write 0, timeout 2`.
+/// Sums the errors in `Socket errors: connect 0, read 1, write 0, timeout 2`.
 fn socket_errors(text: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix("Socket errors:"));
     let numbers = line.into_iter().flat_map(|line| line.split([' ', ',']));
     numbers.filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// A script for wrk that sends `depth` requests at once.
+/// Writes a wrk script that sends `depth` pipelined requests, and returns its path.
 fn script(directory: &Path, target: &str, depth: u16) -> anyhow::Result<String> {
     let path = directory.join("pipeline.lua");
     let script = format!(
@@ -194,14 +194,14 @@ fn script(directory: &Path, target: &str, depth: u16) -> anyhow::Result<String> 
     Ok(path.display().to_string())
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_output_of_each_is_understood() {
+    fn output_of_each_generator_is_parsed() {
         let wrk = "Running 1s test @ http://127.0.0.1/\n  64012 requests in 1.00s, 8.00MB read\n  \
                    Socket errors: connect 0, read 1, write 0, timeout 2\n  Non-2xx or 3xx responses: 4\n\
                    Requests/sec:  64000.50\n";

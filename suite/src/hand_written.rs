@@ -1,5 +1,5 @@
-//! A loop over pipes as one writes it by hand, to measure ours against: blocking calls, one message in which
-//! the id changes, answers that are counted. It keeps no times.
+//! A minimal hand-written loop over pipes, to compare our load generator with. It uses blocking calls, sends
+//! one message with changing IDs, and counts responses. It records no response times.
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus};
@@ -18,27 +18,27 @@ use crate::found::Found;
 use crate::process::{PipedChild, Runner};
 use crate::server::ServerResources;
 
-/// A server of ours on pipes.
+/// The hand-written loop with its Thruway server on pipes.
 pub(crate) struct HandWritten {
     child: PipedChild,
     message: Vec<u8>,
     id_at: usize,
     next_id: u64,
     buffer: Vec<u8>,
-    /// All answers are as long as the first.
+    /// Length of each response.
     answer_bytes: u64,
     received_bytes: u64,
 }
 
 impl HandWritten {
-    /// Starts the server on its core.
-    pub(crate) fn start(ours: &Found, ground: ServerResources<'_>) -> anyhow::Result<Self> {
-        let setup = ours.peer.setup(Role::Pipes).context("it cannot be that")?;
+    /// Starts the server on the server core.
+    pub(crate) fn start(ours: &Found, resources: ServerResources<'_>) -> anyhow::Result<Self> {
+        let setup = ours.peer.setup(Role::Pipes).context("the peer does not support this role")?;
         let mut command = Command::new(&ours.program);
         command.args(&setup.arguments);
-        run_on(&ground.cores.server);
-        let child = PipedChild::start(&mut command, ground.runner);
-        run_on(&ground.cores.load);
+        run_on(&resources.cores.server);
+        let child = PipedChild::start(&mut command, resources.runner);
+        run_on(&resources.cores.load);
         let message = message();
         let id = FIRST_ID.to_string();
         let id_at = message.windows(id.len()).position(|bytes| bytes == id.as_bytes()).unwrap_or_default();
@@ -51,11 +51,12 @@ impl HandWritten {
             answer_bytes: 0,
             received_bytes: 0,
         };
-        ground.runner.guarded(started.child.id(), PATIENCE, || started.exchange_first())?;
+        resources.runner.guarded(started.child.id(), WAIT_LIMIT, || started.exchange_first())?;
         Ok(started)
     }
 
-    /// Keeps as many requests unanswered as the case says, for `warm_up` and then for `duration`.
+    /// Runs the load for `warm_up` and then for `duration`, with the number of requests in flight of the
+    /// case.
     pub(crate) fn load(
         &mut self,
         case: &Case,
@@ -64,7 +65,7 @@ impl HandWritten {
         runner: Runner<'_>,
     ) -> anyhow::Result<Figures> {
         let window = u64::from(case.pipeline);
-        runner.guarded(self.child.id(), warm_up + duration + PATIENCE, || {
+        runner.guarded(self.child.id(), warm_up + duration + WAIT_LIMIT, || {
             self.send(window)?;
             self.exchange(warm_up)?;
             let figures = self.measure(duration)?;
@@ -90,7 +91,7 @@ impl HandWritten {
         self.child.status()
     }
 
-    /// The first answer tells how long all of them are.
+    /// Exchanges the first message, which determines the length of all responses.
     fn exchange_first(&mut self) -> anyhow::Result<()> {
         self.send(1)?;
         let mut answer = Vec::new();
@@ -100,7 +101,7 @@ impl HandWritten {
             answer.extend_from_slice(&self.buffer[..n]);
         }
         let answer = String::from_utf8_lossy(&answer);
-        ensure!(answer.contains(MESSAGE), "it answers {}", answer.escape_debug());
+        ensure!(answer.contains(MESSAGE), "unexpected response: {}", answer.escape_debug());
         self.answer_bytes = self.received_bytes;
         Ok(())
     }
@@ -118,18 +119,18 @@ impl HandWritten {
         Ok(answered)
     }
 
-    /// Receives the remaining responses, and checks that all are as long as the first.
+    /// Receives the remaining responses, and checks that all responses have the same length.
     fn receive_last(&mut self, unanswered: u64) -> anyhow::Result<()> {
         let mut left = unanswered;
         while left > 0 {
             left = left.saturating_sub(self.receive()?);
         }
         let is_even = self.received_bytes.is_multiple_of(self.answer_bytes);
-        ensure!(is_even, "some answers are longer or shorter than the first");
+        ensure!(is_even, "the responses have different lengths");
         Ok(())
     }
 
-    /// So many requests with one write.
+    /// Sends `requests` requests with one write.
     fn send(&mut self, requests: u64) -> anyhow::Result<()> {
         let mut batch = Vec::new();
         for _ in 0..requests {
@@ -139,13 +140,13 @@ impl HandWritten {
             batch[id_at..id_at + id.len()].copy_from_slice(id.as_bytes());
             self.next_id = if self.next_id == LAST_ID { FIRST_ID } else { self.next_id + 1 };
         }
-        self.child.input.write_all(&batch).context("it reads no more")
+        self.child.input.write_all(&batch).context("the server stopped reading")
     }
 
     /// Returns the number of responses in the next read.
     fn receive(&mut self) -> anyhow::Result<u64> {
         let n = self.child.output.read(&mut self.buffer)?;
-        ensure!(n > 0, "it has closed its output");
+        ensure!(n > 0, "the server closed its output");
         let read = &self.buffer[..n];
         self.received_bytes += n as u64;
         Ok(read.iter().map(|byte| u64::from(*byte == b'\n')).sum())
@@ -170,11 +171,11 @@ fn thread_cpu_time() -> Duration {
 }
 
 const MESSAGE: &str = "Benchmark test message";
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// All ids have as many digits.
+/// All IDs have the same number of digits.
 const FIRST_ID: u64 = 1_000_000;
 const LAST_ID: u64 = 9_999_999;
 
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const BUFFER_BYTES: usize = 64 << 10;

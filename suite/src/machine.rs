@@ -29,7 +29,7 @@ pub(crate) fn describe(ours: &Found, cores: &Cores, tools: Vec<Tool>) -> Environ
     }
 }
 
-/// Returns the version of the measured program, and its commit if it lies within a repository.
+/// Returns the version of the measured program, with the commit if the program is in a repository.
 fn version(ours: &Found) -> String {
     let generator = format!("thruway {}", env!("CARGO_PKG_VERSION"));
     let commit = ours.program.parent().and_then(commit);
@@ -38,7 +38,7 @@ fn version(ours: &Found) -> String {
     format!("{}{commit}{loader}", ours.version)
 }
 
-/// Returns the commit that is checked out around `directory`, with `-dirty` if files differ from it.
+/// Returns the commit of the repository that contains `directory`, with `-dirty` if there are local changes.
 fn commit(directory: &Path) -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(directory).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
@@ -50,7 +50,7 @@ fn memory() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// The value of the first line `name : value` of a file of `/proc`.
+/// Returns the value of the first line `name : value` in a file in `/proc`.
 fn value_of(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_tells_of_itself() {
+    fn machine_properties_are_read() {
         assert!(memory().unwrap() > 1 << 20);
         assert_eq!(value_of("/proc/meminfo", "NoSuchLine"), None);
         assert_eq!(commit(Path::new("/proc")), None);

@@ -1,5 +1,5 @@
-//! `thruway-suite`: the workloads of published reports, as loads for Thruway and its peers, and the report
-//! about them. `cargo xtask bench` builds the peers and calls it.
+//! `thruway-suite`: runs the workloads of published benchmark reports on Thruway and its peers, and writes a
+//! report. `cargo xtask bench` builds the peers and runs it.
 
 // the arguments
 mod args;
@@ -75,19 +75,19 @@ fn main() -> ExitCode {
     })
 }
 
-/// Exit code if a request failed, or a server did.
+/// Exit code if a request or a server failed.
 const EXIT_FAILED: u8 = 1;
 
-/// Exit code for arguments that cannot be used, and if nothing was measured; that of clap.
+/// Exit code for invalid arguments, as in clap, and if nothing was measured.
 const EXIT_UNUSABLE: u8 = 2;
 
-/// Exit code after a signal: that of a shell for `SIGINT`.
+/// Exit code after a signal, as a shell reports SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures the cases, and writes the reports.
 fn run(args: &SuiteArgs) -> anyhow::Result<ExitCode> {
     if let Some(directory) = &args.report {
-        let unwritable = || format!("`{}` cannot be written", directory.display());
+        let unwritable = || format!("cannot write to `{}`", directory.display());
         fs::create_dir_all(directory).with_context(unwritable)?;
     }
     let report = measure(args)?;
@@ -114,21 +114,21 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
     let groups = ProcessGroups::default();
     let stop = stop_flag(&groups, EXIT_INTERRUPTED)?;
     raise_descriptor_limit();
-    let cores = Cores::share_out();
+    let cores = Cores::assign();
     let peers = args.peers_from.as_ref().map(absolute).transpose()?;
     let runner = Runner { groups: &groups, stop: &stop };
-    let finds = FoundServers::look(args, &cases, peers.as_deref(), runner)?;
-    let ours = finds.servers.first().context("ours is missing")?;
+    let found = FoundServers::look(args, &cases, peers.as_deref(), runner)?;
+    let ours = found.servers.first().context("the program under test is missing")?;
     let environment = machine::describe(ours, &cores, Generator::versions());
     let certificate = Certificate::make()?;
-    let ground =
+    let resources =
         ServerResources { cores: &cores, runner, certificate: &certificate, peers: peers.as_deref() };
     run_on(&cores.load);
     let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let mut session =
-        Session { servers: &finds.servers, ground, results: Vec::new(), left_out: finds.left_out };
+        Session { servers: &found.servers, resources, results: Vec::new(), left_out: found.left_out };
     let plan = Plan::new(session.feasible(cases), args.duration, args.rounds.into(), args.limit);
-    // A run that is killed must not leave the reports of an earlier run.
+    // Removes old reports, so that a killed run does not leave them.
     for name in [MARKDOWN, JSON] {
         let _ = args.report.as_ref().map(|directory| fs::remove_file(directory.join(name)));
     }
@@ -145,7 +145,7 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
             rounds: plan.rounds as u64,
             limit_seconds: args.limit.as_secs_f64(),
         },
-        servers: facts(&finds.servers, &session),
+        servers: facts(&found.servers, &session),
         cases: session.results,
         left_out: session.left_out,
         is_interrupted: stop.is_set(),
@@ -153,14 +153,14 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
     })
 }
 
-/// Returns the command line of this program, to repeat the run.
+/// Returns the command line of this run.
 fn command_line() -> String {
     let quoted = |word: String| if word.contains(' ') { format!("'{word}'") } else { word };
     let words = ["thruway-suite".to_owned()].into_iter().chain(env::args().skip(1).map(quoted));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the servers that took part in a case, or failed to.
+/// Returns the servers with results or failures in a case.
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);

@@ -1,5 +1,4 @@
-//! The servers that can take part, which `suite/data/peers.toml` lists, with their builds, commands and
-//! configs.
+//! The servers in `suite/data/peers.toml`, with their builds, commands and configs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,48 +9,48 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::case::{Case, Peers, Role, Workload};
-use crate::process::{first_line, room_for_clients};
+use crate::process::{first_line, max_clients};
 
-/// A server that can take part; ours is one of them.
+/// A server that the suite can measure: Thruway or a peer.
 #[derive(Deserialize)]
 pub(crate) struct Peer {
-    /// Name on the command line and in reports.
+    /// The name, for the command line and reports.
     pub(crate) name: String,
-    /// Its setup, for reports.
+    /// Description of the setup, for reports.
     pub(crate) about: String,
-    /// Place of its program.
+    /// Location of the program.
     #[serde(flatten)]
     pub(crate) program: Program,
-    /// Place of its version.
+    /// Source of the version.
     pub(crate) version: Version,
-    /// The roles that it can have, each with the way to start it.
+    /// The roles that the server supports, each with its command.
     #[serde(flatten)]
     pub(crate) setups: BTreeMap<Role, Setup>,
-    /// The workloads that it has no part in nevertheless.
+    /// Excluded workloads.
     #[serde(default)]
     pub(crate) not_in: Vec<Workload>,
-    /// `true` if it takes part only in cases that name it: another setup or version of a peer, or a peer with
-    /// fewer features.
+    /// `true` if the server takes part only in cases that name it, such as another setup or version of a
+    /// peer.
     #[serde(default, rename = "extra")]
     pub(crate) is_extra: bool,
-    /// `true` if it answers MCP messages without reading them, as a floor for servers that read them.
+    /// `true` if the server responds to MCP messages without reading them. It shows the minimum cost.
     #[serde(default)]
     pub(crate) reads_no_messages: bool,
 }
 
-/// Place of a program.
+/// Location of a program.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Program {
     /// The program under test.
     Ours(String),
-    /// In the `PATH`.
+    /// A program in the `PATH`.
     Installed(String),
-    /// A package of the workspace `peers/`; its program has the same name.
+    /// A package of the workspace `peers/`. The program has the same name.
     Cargo(String),
     /// A command of the Go module `peers/go`.
     Go(String),
-    /// The newest package of this name that Debian has.
+    /// The newest Debian package with this name.
     Debian(String),
     /// Node, with the packages of this folder of `peers/`.
     Node(String),
@@ -59,11 +58,11 @@ pub(crate) enum Program {
     Python(String),
 }
 
-/// Place of a version.
+/// Source of a version.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Version {
-    /// The first line that the program prints with this argument.
+    /// The first line of the output of the program with this argument.
     Printed(String),
     /// The entry of this package in `Cargo.lock`.
     Locked(String),
@@ -77,7 +76,7 @@ pub(crate) enum Version {
     Requirement(String, String),
 }
 
-/// The way to start a server in one role.
+/// The arguments and the config of a server in one role.
 #[derive(Deserialize)]
 #[serde(from = "RowSetup")]
 pub(crate) struct Setup {
@@ -85,7 +84,7 @@ pub(crate) struct Setup {
     pub(crate) config: Option<String>,
 }
 
-/// A setup in the file. Arguments are a list if one of them has a space.
+/// A setup in the file. Arguments are a list if one of them contains a space.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RowSetup {
@@ -109,8 +108,8 @@ impl From<RowSetup> for Setup {
     }
 }
 
-/// All of them, ours first. The file is part of this program, and a test reads it: an error in it ends any
-/// run.
+/// All servers, Thruway first. The file is compiled into this program. An error in it ends every run, and a
+/// test detects it.
 pub(crate) static PEERS: LazyLock<Vec<Peer>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
@@ -126,14 +125,14 @@ pub(crate) fn templates() -> PathBuf {
 }
 
 impl Program {
-    /// Returns the place of a program that is built, below the folder `peers`.
-    pub(crate) fn place(&self) -> Option<String> {
+    /// Returns the path of a built program, relative to the folder `peers`.
+    pub(crate) fn build_path(&self) -> Option<String> {
         match self {
             Self::Ours(_) | Self::Installed(_) => None,
             Self::Cargo(package) => Some(format!("target/release/{package}")),
             Self::Go(command) => Some(format!("target/go/{command}")),
             Self::Debian(package) => Some(format!("target/debian/{package}/{package}")),
-            // The system's Node, if the packages of the folder have none.
+            // The link leads to the system's Node if the packages do not include Node.
             Self::Node(folder) => Some(format!("target/{folder}/node")),
             Self::Python(folder) => Some(format!("target/{folder}/bin/python")),
         }
@@ -141,12 +140,12 @@ impl Program {
 }
 
 impl Peer {
-    /// Returns `true` if it is the program under test.
+    /// Returns `true` for the program under test.
     pub(crate) const fn is_ours(&self) -> bool {
         matches!(self.program, Program::Ours(_))
     }
 
-    /// Returns `true` if it can take part in a case.
+    /// Returns `true` if the peer takes part in a case.
     pub(crate) fn takes_part(&self, case: &Case) -> bool {
         let is_named = case.peers.named().contains(&self.name);
         let is_chosen = match case.peers {
@@ -157,19 +156,19 @@ impl Peer {
         is_chosen && is_other && self.setup(case.role()).is_some() && !self.not_in.contains(&case.workload)
     }
 
-    /// Returns the number of connections that replaces `wanted`, if it has descriptors for fewer.
+    /// Returns the maximum number of connections if the peer does not have enough descriptors for `wanted`.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
-        // Others share connections to the backend between clients, or queue requests.
-        let room = if self.name == RELAY { room_for_clients(2) } else { None };
-        room.filter(|room| *room < wanted)
+        // Other gateways share backend connections between clients, or queue requests.
+        let clients_max = if self.name == RELAY { max_clients(2) } else { None };
+        clients_max.filter(|clients_max| *clients_max < wanted)
     }
 
-    /// Returns the setup for `role`, if it has one.
+    /// Returns the setup for `role`, if any.
     pub(crate) fn setup(&self, role: Role) -> Option<&Setup> {
         self.setups.get(&role)
     }
 
-    /// Returns the version for reports; `unknown` rather than an error.
+    /// Returns the version for reports, or `unknown`.
     pub(crate) fn version_of(&self, program: &Path, peers_from: Option<&Path>) -> String {
         let within = |file: &str, before: String| {
             let text = fs::read_to_string(peers_from?.join(file)).ok()?;
@@ -194,13 +193,13 @@ impl Peer {
     }
 }
 
-/// A relay that only passes on bytes, as a floor for gateways.
+/// Name of a relay that only copies bytes. It shows the minimum cost of a gateway.
 pub(crate) const RELAY: &str = "relay";
 
-/// Lock file of a folder with npm packages.
+/// Name of the lock file of npm packages.
 pub(crate) const NPM_LOCK: &str = "package-lock.json";
 
-/// Requirements of a folder with Python packages.
+/// Name of the file with the versions of Python packages.
 pub(crate) const REQUIREMENTS: &str = "requirements.txt";
 
 #[cfg(test)]
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_peer_is_in_the_table_once_and_extra_ones_take_part_only_where_they_are_named() {
+    fn peers_are_unique_and_extra_peers_need_to_be_named() {
         let names: BTreeSet<_> = PEERS.iter().map(|peer| &peer.name).collect();
         assert_eq!(names.len(), PEERS.len());
         let mut used: BTreeSet<_> = CASES.iter().flat_map(|case| case.peers.named()).collect();
@@ -227,18 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn the_relay_stands_before_backends_that_keep_connections_and_with_fewer_clients() {
+    fn relay_needs_keep_alive_backends_and_has_fewer_clients() {
         for case in CASES.iter().filter(|case| case.peers.named().iter().any(|name| name == RELAY)) {
             assert!(case.between == ComparisonKind::Gateways && !case.is_http2, "{}", case.name);
         }
         let relay = PEERS.iter().find(|peer| peer.name == RELAY).unwrap();
         assert_eq!(relay.connections_instead_of(1), None);
-        assert_eq!(relay.connections_instead_of(u32::MAX), room_for_clients(2));
+        assert_eq!(relay.connections_instead_of(u32::MAX), max_clients(2));
         assert_eq!(PEERS[0].connections_instead_of(u32::MAX), None);
     }
 
     #[test]
-    fn ours_can_be_everything_and_comes_first() {
+    fn thruway_is_first_and_supports_all_roles() {
         let ours = &PEERS[0];
         assert!(ours.is_ours() && !ours.is_extra);
         let of_https = [Role::Tls, Role::Http2, Role::Http2Gateway];
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_in_the_lock_files_of_the_peers() {
+    fn versions_are_read_from_lock_files() {
         let peers = templates().join("../../peers");
         for peer in PEERS.iter().filter(|peer| !matches!(peer.version, Version::Printed(_) | Version::Go)) {
             let version = peer.version_of(Path::new(""), Some(&peers));

@@ -1,5 +1,5 @@
-//! Fits the cases into a time: shortens all alike, then measures less often, then leaves out the least
-//! important ones.
+//! Fits the cases into the time limit: first shortens all measurements, then runs fewer rounds, and then
+//! skips the least important cases.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::case::{Case, ComparisonKind, LoadCondition, Request};
 /// A case that will be measured.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct PlannedCase {
-    /// The case. Its number of requests may be less than in the table.
+    /// The case. It may have fewer requests than in the table.
     pub(crate) case: Case,
-    /// Number of its candidates.
+    /// Number of candidates.
     pub(crate) candidates: usize,
 }
 
@@ -21,8 +21,7 @@ pub(crate) struct Plan {
     pub(crate) duration: Duration,
     /// Number of rounds of each case.
     pub(crate) rounds: usize,
-    /// The planned cases in order: first the main case of each workload, because the run may take longer than
-    /// expected.
+    /// The planned cases in order. The main cases come first, because the run may take longer than expected.
     pub(crate) cases: Vec<PlannedCase>,
     /// Names of the cases that do not fit into the time.
     pub(crate) left_out: Vec<String>,
@@ -32,7 +31,7 @@ impl Plan {
     /// Warm-up of cases with few connections.
     pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-    /// Returns as much of `cases` as fits into `limit`, at most with the wanted `duration` and `rounds`.
+    /// Plans as many of `cases` as fit into `limit`, with at most the given `duration` and `rounds`.
     pub(crate) fn new(
         mut cases: Vec<PlannedCase>,
         duration: Duration,
@@ -45,13 +44,13 @@ impl Plan {
         plan
     }
 
-    /// Returns the warm-up of `case`: each connection gets a response, from slower servers too. All
-    /// connections are open before.
+    /// Returns the warm-up of `case`. It starts with all connections open, and is long enough for a response
+    /// on each, even from slow servers.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
-            // The server counts all requests.
+            // No warm-up, because the server counts all requests.
             _ if case.is_counted() => Duration::ZERO,
-            // At a rate that slow servers have too.
+            // Assumes a rate that slow servers also reach.
             _ if case.holds_connections() => SECOND * 2,
             _ if case.is_crowded() => SECOND,
             _ if is_heavy(case) => SECOND / 2,
@@ -59,10 +58,10 @@ impl Plan {
         }
     }
 
-    /// Returns the time of each measurement of `case`, if it has no number of requests.
+    /// Returns the duration of each measurement of a `case` without a number of requests.
     pub(crate) fn duration_of(&self, case: &Case) -> Duration {
         match case {
-            // A dozen requests on each connection.
+            // Enough for about a dozen requests on each connection.
             _ if case.is_crowded() && !case.holds_connections() => self.duration.max(SECOND * 2),
             _ if case.is_crowded() || needs_a_second(case) => self.duration.max(SECOND),
             _ => self.duration,
@@ -82,9 +81,9 @@ impl Plan {
         self.cases.iter().map(of).sum()
     }
 
-    /// Takes the next step to a shorter plan; false if there is none.
-    fn is_reduced(&mut self, asked: Duration) -> bool {
-        let shortest = SHORTEST.min(asked);
+    /// Makes the plan shorter by one step. Returns `false` if this is impossible.
+    fn is_reduced(&mut self, wanted: Duration) -> bool {
+        let shortest = SHORTEST.min(wanted);
         if self.duration > shortest {
             self.duration = (self.duration * 9 / 10).max(shortest);
             for planned in &mut self.cases {
@@ -102,7 +101,7 @@ impl Plan {
     }
 }
 
-/// Takes a tenth of the requests away, unless the load is short anyway.
+/// Removes a tenth of the requests, unless the load is already short.
 fn shorten(case: &mut Case) {
     if u128::from(case.about_ms) > SHORTEST.as_millis() {
         case.requests = case.requests.map(|requests| requests * 9 / 10);
@@ -110,9 +109,8 @@ fn shorten(case: &mut Case) {
     }
 }
 
-/// Returns `true` if a case cannot be shorter than a second. Other load generators count in whole seconds.
-/// Where much is on its way at the same time, the first answers take long. A few reloads must fall into the
-/// time.
+/// Returns `true` if a case needs at least a second. Some load generators count in whole seconds. With much
+/// data in flight, the first responses take long. Cases with reloads need time for several reloads.
 fn needs_a_second(case: &Case) -> bool {
     let counts_seconds = matches!(case.between, ComparisonKind::Generators | ComparisonKind::Clients);
     is_heavy(case) || counts_seconds || case.circumstance == LoadCondition::Reloads
@@ -124,18 +122,18 @@ fn is_heavy(case: &Case) -> bool {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Below this, the first moments weigh too much.
+/// Minimum duration. In shorter measurements, the start has too much weight.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// Below this, there is no interval to speak of.
+/// Minimum number of rounds. With fewer, an interval has no meaning.
 const ROUNDS_MIN: usize = 3;
 
 const HEAVY_BYTES: u64 = 40 << 20;
 
-/// To start a server and to end it.
+/// Time to start and end a server.
 const START: Duration = Duration::from_millis(250);
 
-/// A load takes a moment to begin, and another to be seen to have ended.
+/// Time to start a load and to detect its end.
 const PAUSE: Duration = Duration::from_millis(150);
 
 #[cfg(test)]
@@ -143,13 +141,13 @@ mod tests {
     use super::*;
     use crate::case::{CASES, Peers, Workload};
 
-    /// Returns every published case, with four candidates unless the case names its own.
+    /// Returns all published cases, with four candidates unless the case names its peers.
     fn planned() -> Vec<PlannedCase> {
         let count = |case: &Case| match &case.peers {
             Peers::All => 4,
             Peers::AllAnd(named) => 4 + named.len(),
             Peers::Only(named) => 1 + named.len().min(4),
-            // Ours beside ours.
+            // Two Thruway candidates.
             Peers::None => 2,
         };
         let all = CASES.iter().filter(|case| Workload::published().contains(&case.workload));
@@ -165,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_shortened_then_measured_less_often_then_left_out_by_rank() {
+    fn plan_shortens_cases_then_rounds_then_skips_by_rank() {
         let all = plan(100_000);
         assert_eq!((all.duration, all.rounds, all.cases.len()), (SECOND, 6, planned().len()));
-        // Fewer rounds have no interval of 95 %, so that the whole suite fits into half an hour.
+        // With fewer than 6 rounds there is no 95 % interval. The whole suite fits into half an hour with 6.
         let [long, short, shorter] = [1800, 700, 300].map(plan);
         assert!((SHORTEST..SECOND).contains(&long.duration) && long.rounds == 6, "{:?}", long.duration);
         assert!(long.left_out.is_empty());
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_requests_become_smaller_and_heavy_cases_keep_a_second() {
+    fn request_counts_shrink_and_heavy_cases_keep_one_second() {
         let (long, short) = (plan(1800), plan(650));
         let requests = planned_case(&long, "keep-alive without -k").requests.unwrap();
         assert!((11_000..50_000).contains(&requests), "{requests}");
@@ -203,9 +201,10 @@ mod tests {
         }
     }
 
-    /// Ten thousand connections had a fifth of a second, in which slow servers answer less than half of them.
+    /// Cases with ten thousand connections once had a warm-up of 0.2 s. Slow servers responded on less than
+    /// half of the connections in this time.
     #[test]
-    fn many_connections_and_large_answers_are_warmed_up_for_longer() {
+    fn many_connections_and_large_responses_need_longer_warm_up() {
         let plan = plan(100_000);
         for (name, warm_up) in [
             ("connections busy c=100", Plan::WARM_UP),
@@ -215,7 +214,8 @@ mod tests {
         ] {
             assert_eq!(Plan::warm_up_of(planned_case(&plan, name)), warm_up, "{name}");
         }
-        // Where connections are held, each is used: requests go to the one that has waited longest.
+        // In cases with held connections, the warm-up must use each connection. Requests go to the one with
+        // the longest wait.
         for case in CASES.iter().filter(|case| case.holds_connections()) {
             let requests = case.rate.unwrap() * Plan::warm_up_of(case).as_secs_f64();
             assert!(requests >= f64::from(case.connections), "{}", case.name);

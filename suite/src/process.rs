@@ -1,5 +1,4 @@
-//! Programs that are run to their end or over their pipes, and the use and limits of processes, as the kernel
-//! tells them.
+//! Runs programs to their end or over pipes, and reads resource usage and limits from the kernel.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,7 +14,7 @@ use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, k
 use thruway_bench::{ProcessGroups, StopFlag, cpu_of_ended, usage};
 use thruway_net::{Clock, TerminationSignals};
 
-/// Runs programs in process groups that end with the suite.
+/// Runs programs in process groups, which end with the suite.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner<'a> {
     pub(crate) groups: &'a ProcessGroups,
@@ -26,12 +25,12 @@ pub(crate) struct Runner<'a> {
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) cpu: Duration,
-    /// Its standard output and standard error.
+    /// Standard output and standard error together.
     pub(crate) printed: String,
 }
 
 impl Runner<'_> {
-    /// Runs a command to its end; kills it when that takes longer than `limit`.
+    /// Runs a command to its end. Kills it after `limit`.
     pub(crate) fn end_of(self, command: &mut Command, limit: Duration) -> anyhow::Result<Ended> {
         let printed = tempfile::NamedTempFile::new()?;
         let output = || File::options().append(true).open(printed.path());
@@ -41,7 +40,7 @@ impl Runner<'_> {
         let cpu = self.guarded(id, limit, || {
             // The child stays in the process table until its CPU time is known.
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
-            cpu_of_ended(id).context("its CPU time is unknown")
+            cpu_of_ended(id).context("cannot read the CPU time")
         });
         let status = child.wait();
         self.groups.forget(id);
@@ -52,18 +51,18 @@ impl Runner<'_> {
     /// Runs a command that must succeed, such as a compiler.
     pub(crate) fn run(self, command: &mut Command, limit: Duration) -> anyhow::Result<()> {
         let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
-        let shown = format!("{} {}", command.get_program().to_string_lossy(), arguments.join(" "));
-        let ended = self.end_of(command, limit).with_context(|| format!("`{shown}` failed"))?;
+        let command_line = format!("{} {}", command.get_program().to_string_lossy(), arguments.join(" "));
+        let ended = self.end_of(command, limit).with_context(|| format!("`{command_line}` failed"))?;
         if !ended.status.success() {
             let lines: Vec<_> = ended.printed.lines().collect();
             let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
-            bail!("`{shown}` ended with {}\n{tail}", ended.status);
+            bail!("`{command_line}` ended with {}\n{tail}", ended.status);
         }
         Ok(())
     }
 
-    /// Does `work` with a child, and kills the group of the child when that takes longer than `limit`, or
-    /// when it is time to end: then `work` has nothing to wait for.
+    /// Runs `work`, which waits for a child. Kills the child's process group after `limit` or when the suite
+    /// must stop, so that `work` returns.
     pub(crate) fn guarded<T>(
         self,
         child: u32,
@@ -74,10 +73,10 @@ impl Runner<'_> {
         let end = Clock::system().now_exact() + limit;
         let kills = move || {
             let clock = Clock::system();
-            while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while is_done.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if self.stop.is_set() || clock.now_exact() > end {
                     let group = i32::try_from(child).ok().and_then(Pid::from_raw);
-                    // It may have ended already.
+                    // The group may have ended already.
                     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                     return true;
                 }
@@ -90,14 +89,14 @@ impl Runner<'_> {
             drop(done);
             match kills.join() {
                 Ok(true) if self.stop.is_set() => bail!("interrupted"),
-                Ok(true) => bail!("it did not end in time"),
+                Ok(true) => bail!("the program did not end in time"),
                 _ => result,
             }
         })
     }
 }
 
-/// A child that is used over its pipes. It is killed when this is dropped.
+/// A child process with pipes. Dropping it kills the child.
 pub(crate) struct PipedChild {
     child: Child,
     pub(crate) input: ChildStdin,
@@ -109,7 +108,8 @@ impl PipedChild {
     pub(crate) fn start(command: &mut Command, runner: Runner<'_>) -> anyhow::Result<Self> {
         let groups = runner.groups.clone();
         let mut child = groups.start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
-        let (input, output) = child.stdin.take().zip(child.stdout.take()).context("it has no pipes")?;
+        let (input, output) =
+            child.stdin.take().zip(child.stdout.take()).context("the child has no pipes")?;
         Ok(Self { child, input, output, groups })
     }
 
@@ -117,7 +117,7 @@ impl PipedChild {
         self.child.id()
     }
 
-    /// Returns its status, if it has ended.
+    /// Returns the exit status, if the child has ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -125,15 +125,15 @@ impl PipedChild {
 
 impl Drop for PipedChild {
     fn drop(&mut self) {
-        // It has nothing to finish, and may have ended already.
+        // The child has no work to finish, and may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.groups.forget(self.id());
     }
 }
 
-/// Returns a flag that the first signal sets. The second signal ends the processes of `started`, and this
-/// one with `code`.
+/// Returns a flag that the first signal sets. A second signal kills the processes in `started`, and exits
+/// with `code`.
 pub(crate) fn stop_flag(started: &ProcessGroups, code: u8) -> anyhow::Result<StopFlag> {
     let mut signals = TerminationSignals::take_over().context("cannot handle signals")?;
     let (stop, started) = (StopFlag::default(), started.clone());
@@ -149,7 +149,7 @@ pub(crate) fn stop_flag(started: &ProcessGroups, code: u8) -> anyhow::Result<Sto
     Ok(stop)
 }
 
-/// Returns the program of this name in the `PATH`, or in the folders for servers.
+/// Returns the path of a program in the `PATH`, `/usr/sbin` or `/usr/local/sbin`.
 pub(crate) fn on_path(name: &str) -> anyhow::Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
@@ -157,12 +157,13 @@ pub(crate) fn on_path(name: &str) -> anyhow::Result<PathBuf> {
     programs.find(|program| is_program(program)).with_context(|| format!("`{name}` is not on the `PATH`"))
 }
 
-/// Returns `true` if a file can be run.
+/// Returns `true` if a file is executable.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the first line that a command prints, whatever its status and wherever: `wrk -v` fails.
+/// Returns the first line of standard output, or else of standard error. Ignores the status, because `wrk -v`
+/// fails.
 pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
@@ -170,7 +171,7 @@ pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Reads the anonymous memory of a process, its heap and stacks, in bytes.
+/// Returns the anonymous memory of a process (heap and stacks) in bytes.
 pub(crate) fn anonymous_memory(id: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
@@ -178,7 +179,7 @@ pub(crate) fn anonymous_memory(id: u32) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Returns the CPU time that the processes of a program have used so far.
+/// Returns the CPU time of all processes of a program so far.
 pub(crate) fn cpu_of_program(program: &Path) -> Duration {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -186,29 +187,29 @@ pub(crate) fn cpu_of_program(program: &Path) -> Duration {
     ids.filter(runs_it).filter_map(|id| Some(usage(id)?.cpu)).sum()
 }
 
-/// Returns the number of descriptors that a process may have, if there is a limit.
+/// Returns the descriptor limit of a process, if any.
 pub(crate) fn descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns the number of descriptors that a process needs for so many connections.
+/// Returns the number of descriptors that a process needs for `connections`.
 pub(crate) fn descriptors_needed(connections: u32) -> u64 {
-    u64::from(connections) + BESIDES
+    u64::from(connections) + OTHER_DESCRIPTORS
 }
 
-/// Returns the number of clients that a process can have that takes `each` descriptors for one of them, if
-/// there is a limit.
-pub(crate) fn room_for_clients(each: u64) -> Option<u32> {
-    let clients = descriptor_limit()?.saturating_sub(BESIDES) / each;
+/// Returns the maximum number of clients of a process that uses `each` descriptors per client, if there is a
+/// limit.
+pub(crate) fn max_clients(each: u64) -> Option<u32> {
+    let clients = descriptor_limit()?.saturating_sub(OTHER_DESCRIPTORS) / each;
     Some(u32::try_from(clients.max(1)).unwrap_or(u32::MAX))
 }
 
 /// Descriptors that are not for connections.
-const BESIDES: u64 = 64;
+const OTHER_DESCRIPTORS: u64 = 64;
 
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Lines of a failed program's output that are shown.
+/// Maximum number of output lines in the error of a failed program.
 const TAIL_LINES: usize = 20;
 
 #[cfg(test)]
@@ -216,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_does_not_end_is_ended_and_the_output_of_a_failed_one_is_told() {
+    fn slow_program_is_killed_and_error_has_output_of_failed_one() {
         let (groups, stop) = (ProcessGroups::default(), StopFlag::default());
         let runner = Runner { groups: &groups, stop: &stop };
         let run = |script: &str, limit| runner.run(Command::new("sh").args(["-c", script]), limit);
-        run("exit 0", PATIENCE).unwrap();
+        run("exit 0", WAIT_LIMIT).unwrap();
         let endless = format!("{:#}", run("sleep 60", Duration::ZERO).unwrap_err());
-        assert!(endless.ends_with("it did not end in time"), "{endless}");
-        let failed = run("echo first; echo last >&2; exit 3", PATIENCE).unwrap_err().to_string();
+        assert!(endless.ends_with("the program did not end in time"), "{endless}");
+        let failed = run("echo first; echo last >&2; exit 3", WAIT_LIMIT).unwrap_err().to_string();
         assert!(
             failed.contains("exit 3` ended with exit status: 3") && failed.ends_with("first\nlast"),
             "{failed}"
@@ -231,16 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_cpu_time_are_known() {
+    fn memory_and_cpu_time_are_read() {
         let (groups, stop) = (ProcessGroups::default(), StopFlag::default());
         let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         let runner = Runner { groups: &groups, stop: &stop };
-        let ended = runner.end_of(Command::new("sh").args(["-c", busy]), PATIENCE).unwrap();
+        let ended = runner.end_of(Command::new("sh").args(["-c", busy]), WAIT_LIMIT).unwrap();
         assert!(ended.status.success() && ended.cpu > Duration::ZERO, "{:?}", ended.cpu);
         assert!(anonymous_memory(std::process::id()).unwrap() > 0);
         assert!(cpu_of_program(&env::current_exe().unwrap()) > Duration::ZERO);
         assert_eq!(cpu_of_program(Path::new("/no/such/program")), Duration::ZERO);
     }
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const WAIT_LIMIT: Duration = Duration::from_secs(30);
 }

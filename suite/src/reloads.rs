@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Reloads the server as long as this exists.
+/// Reloads the config of a server until `end`.
 pub(crate) struct Reloads {
     over: Sender<()>,
     thread: JoinHandle<u32>,
 }
 
 impl Reloads {
-    /// Sends SIGHUP to process `server` every 200 ms, after a change of the upstream at the end of its
-    /// `config`: the server does not replace an unchanged upstream.
+    /// Every 200 ms, changes the last upstream in `config` and sends SIGHUP to the process `server`. The
+    /// change is necessary, because a reload keeps an unchanged upstream.
     pub(crate) fn begin(server: u32, config: PathBuf) -> Self {
         let (over, is_over) = channel();
         let pid = i32::try_from(server).ok().and_then(Pid::from_raw);
@@ -29,7 +29,7 @@ impl Reloads {
                 if replace(&config, &configs[reloads as usize % 2]).is_err() {
                     return 0;
                 }
-                // Other code reports a server that has ended.
+                // Other code reports that a server has ended.
                 reloads += u32::from(pid.is_some_and(|pid| kill_process(pid, Signal::HUP).is_ok()));
             }
             reloads
@@ -37,21 +37,21 @@ impl Reloads {
         Self { over, thread }
     }
 
-    /// Stops, and returns the number of reloads.
+    /// Stops the reloads, and returns their number.
     pub(crate) fn end(self) -> u32 {
         drop(self.over);
         self.thread.join().unwrap_or(0)
     }
 }
 
-/// Replaces a file at once, so that no reader sees a part of it.
+/// Replaces a file atomically, so that a reader never sees a part of it.
 fn replace(path: &Path, content: &str) -> io::Result<()> {
     let next = path.with_extension("next");
     fs::write(&next, content)?;
     fs::rename(next, path)
 }
 
-/// Of one server, which gets all requests in either way.
+/// The change. It has no effect on an upstream with one server.
 const OTHER_BALANCE: &str = "balance = \"least_connections\"\n";
 
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -15,12 +15,12 @@ impl SuiteReport {
             include_str!("../data/report.md"),
             context! { sections => Value::from(Serde(sections(self))) },
         );
-        // The template is part of this program, and tests render it.
+        // The template is compiled into this program, and tests render it.
         rendered.unwrap_or_else(|error| format!("cannot render the report: {error}"))
     }
 }
 
-/// Escapes Markdown: blanks at the ends of lines are a line break, and bars separate columns.
+/// Escapes Markdown, and joins lines, because a table cell must be one line.
 fn escaped(text: &str) -> String {
     let text = text.replace('|', "\\|").replace('<', "&lt;");
     text.lines().map(str::trim).collect::<Vec<_>>().join(" ")

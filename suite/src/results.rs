@@ -1,12 +1,12 @@
-//! The results of a suite, which are written as JSON.
+//! The results of a suite, for the JSON report.
 
 use serde::Serialize;
 
 use crate::case::{ComparisonKind, Workload};
 use crate::figures::Figures;
 
-/// The results of a suite. New fields may be added; a field changes its meaning or its unit only with another
-/// `format`.
+/// The results of a suite. New fields can appear in the same `format`. The meaning or unit of a field changes
+/// only with a new `format`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SuiteReport {
     /// `thruway-bench-suite/3`.
@@ -15,7 +15,7 @@ pub(crate) struct SuiteReport {
     pub(crate) environment: Environment,
     /// The settings of the run.
     pub(crate) settings: SuiteSettings,
-    /// The servers that took part.
+    /// The servers in this run.
     pub(crate) servers: Vec<ServerFacts>,
     /// The cases, in the order in which they were measured.
     pub(crate) cases: Vec<CaseResult>,
@@ -30,11 +30,12 @@ pub(crate) struct SuiteReport {
 /// The machine and the software of the run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Environment {
-    /// When it began, in UTC.
+    /// Start time in UTC.
     pub(crate) date: String,
-    /// The version of ours, and its commit where that is known.
+    /// The version of Thruway, and its commit if known.
     pub(crate) version: String,
-    /// `true` if ours was compiled without optimization: then its figures have no meaning.
+    /// `true` if the load generator was compiled without optimization. Its rates and times then have no
+    /// meaning.
     pub(crate) is_debug_build: bool,
     /// The processor.
     pub(crate) cpu: String,
@@ -46,13 +47,13 @@ pub(crate) struct Environment {
     pub(crate) kernel: String,
     /// Memory in bytes.
     pub(crate) memory: u64,
-    /// Descriptors that a process may have; absent where there is no limit.
+    /// Descriptor limit of a process; absent if there is no limit.
     pub(crate) descriptors: Option<u64>,
-    /// Other load generators.
+    /// Third-party load generators.
     pub(crate) tools: Vec<Tool>,
 }
 
-/// A program that is no server.
+/// A program that is not a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Tool {
     /// Its name.
@@ -76,7 +77,7 @@ pub(crate) struct SuiteSettings {
     pub(crate) limit_seconds: f64,
 }
 
-/// A server that took part.
+/// A server in this run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct ServerFacts {
     /// Its name in the tables.
@@ -100,7 +101,7 @@ pub(crate) struct CaseResult {
     pub(crate) name: String,
     /// The kind of comparison.
     pub(crate) between: ComparisonKind,
-    /// The candidates; the first is ours.
+    /// The candidates. The first one is Thruway.
     pub(crate) candidates: Vec<CandidateResult>,
 }
 
@@ -111,9 +112,9 @@ pub(crate) struct CandidateResult {
     pub(crate) name: String,
     /// Its figures, by round.
     pub(crate) rounds: Vec<Figures>,
-    /// Why there are no more of them than there are; absent if nothing happened.
+    /// Reason why the rounds are incomplete; absent without a failure.
     pub(crate) failure: Option<String>,
-    /// Connections at the same time, where it has room for fewer than the case has.
+    /// Number of connections, if the candidate supports fewer than the case has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections: Option<u64>,
 }
@@ -123,7 +124,7 @@ pub(crate) struct CandidateResult {
 pub(crate) struct Omission {
     /// A server, a tool or a case.
     pub(crate) what: String,
-    /// Why.
+    /// The reason.
     pub(crate) because: String,
 }
 
@@ -131,8 +132,7 @@ impl SuiteReport {
     /// `thruway-bench-suite/3`.
     pub(crate) const FORMAT: &str = "thruway-bench-suite/3";
 
-    /// Returns `true` if every request of every load was answered as expected, and every candidate lived to
-    /// the end.
+    /// Returns `true` if all requests had the expected response, and no candidate failed.
     pub(crate) fn is_clean(&self) -> bool {
         self.candidates()
             .all(|candidate| candidate.failure.is_none() && candidate.rounds.iter().all(Figures::is_clean))
@@ -143,7 +143,7 @@ impl SuiteReport {
         self.candidates().any(|candidate| !candidate.rounds.is_empty())
     }
 
-    /// The case of this name.
+    /// Returns the case with this name.
     pub(crate) fn case(&self, name: &str) -> Option<&CaseResult> {
         self.cases.iter().find(|case| case.name == name)
     }
@@ -154,17 +154,17 @@ impl SuiteReport {
 }
 
 impl CaseResult {
-    /// The first candidate, which is ours, if it has figures.
+    /// Returns Thruway, the first candidate, if it has figures.
     pub(crate) fn ours(&self) -> Option<&CandidateResult> {
         self.candidates.first().filter(|ours| !ours.rounds.is_empty())
     }
 
-    /// The others that have figures.
-    pub(crate) fn others(&self) -> impl Iterator<Item = &CandidateResult> {
+    /// Returns the other candidates that have figures.
+    pub(crate) fn other_candidates(&self) -> impl Iterator<Item = &CandidateResult> {
         self.candidates.iter().skip(1).filter(|other| !other.rounds.is_empty())
     }
 
-    /// The candidate of this name, if it has figures.
+    /// Returns the candidate with this name, if it has figures.
     pub(crate) fn candidate(&self, name: &str) -> Option<&CandidateResult> {
         self.candidates.iter().find(|candidate| candidate.name == name && !candidate.rounds.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The contents of a report in order: the summary, a section for each workload, the method.
+//! The contents of a report: the summary, a section for each workload, and the method.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,9 +11,9 @@ use crate::case::Workload;
 use crate::figures::{Figures, Metric, as_f64};
 use crate::peers::RELAY;
 use crate::results::{CandidateResult, CaseResult, SuiteReport};
-use crate::targets::{CEILING, TargetResult, judge};
+use crate::targets::{CEILING, TargetResult, evaluate};
 
-/// The layout of all reports. The file is part of this program, and a test reads it.
+/// The layout of all reports. The file is compiled into this program, and a test reads it.
 pub(crate) static LAYOUT: LazyLock<Layout> = LazyLock::new(|| {
     toml::from_str(include_str!("../data/report.toml")).unwrap_or_else(|error| panic!("report.toml: {error}"))
 });
@@ -35,7 +35,7 @@ pub(crate) struct WorkloadLayout {
     about: Option<String>,
     /// The columns of its table.
     metrics: Vec<Metric>,
-    /// Pairs of cases: the rate in the first is divided by the rate in the second.
+    /// Pairs of cases. The table shows the rate in the first divided by the rate in the second.
     #[serde(default)]
     shares: Vec<[String; 2]>,
 }
@@ -80,31 +80,30 @@ pub(crate) fn sections(report: &SuiteReport) -> Vec<Section> {
     sections
 }
 
-/// Returns the summary: the targets, missed ones first, and the comparisons in which others are ahead.
+/// Returns the summary: the targets, missed ones first, and the comparisons in which a peer is ahead.
 fn summary(report: &SuiteReport) -> Section {
     let mut section = Section::new("Summary");
-    let mut judged = judge(report);
+    let mut evaluated = evaluate(report);
     section.paragraphs.extend(caveats(report));
-    section.paragraphs.push(in_a_sentence(&judged));
-    judged.retain(is_measured);
-    // A stable sort: the order of the table within each kind.
-    judged.sort_by_key(|target| target.is_met);
-    let rows = judged.iter().map(target_row).collect();
+    section.paragraphs.push(target_counts(&evaluated));
+    evaluated.retain(is_measured);
+    // The sort is stable, so it keeps the order of the table within each group.
+    evaluated.sort_by_key(|target| target.is_met);
+    let rows = evaluated.iter().map(target_row).collect();
     section.table("Targets", &["target (ours / theirs)", "bound", "figure", "verdict"], rows);
     let (compared, behind) = behind(report);
     let chance = coverage(report).map_or_else(String::new, chance);
-    let caption = format!(
-        "Comparisons in which another candidate is shown to be ahead (of {compared} comparisons, {chance})"
-    );
-    section.table(caption, &["case", "in what", "candidate, and ours / theirs"], behind);
-    section.table("What failed", &["case", "candidate", "failure"], failures(report));
+    let caption =
+        format!("Comparisons in which another candidate is ahead (of {compared} comparisons, {chance})");
+    section.table(caption, &["case", "metric", "candidate (ours / theirs)"], behind);
+    section.table("Failures", &["case", "candidate", "failure"], failures(report));
     let all: Vec<_> = report.cases.iter().collect();
     let drops = |candidate: &CandidateResult| {
         let drops: u64 = candidate.rounds.iter().map(|figures| figures.listen_drops).sum();
         (drops > 0).then(|| format!(": {drops}"))
     };
-    let text = "Listeners had no room for connections, which then took a second or more, so that times there \
-                are times of a queue";
+    let text = "Accept queues were full, so some connections took a second or more, and the times include \
+                this wait";
     section.paragraphs.extend(note(text, &all, drops));
     section.table("Left out", &["because", "what"], left_out(report));
     section
@@ -117,20 +116,20 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
         environment.date, environment.version, environment.cpu, environment.cores, environment.kernel
     )];
     if environment.is_debug_build {
-        let text = "The load generator was compiled without optimization: it is often the limit, rates and \
-                    times say nothing, and only CPU times of servers count here.";
+        let text = "The load generator was compiled without optimization, so it is often the limit. Rates and \
+                    times have no meaning. Use only the CPU times of servers.";
         caveats.push(text.to_owned());
     }
     if report.is_interrupted {
-        caveats.push("It was interrupted: this is what was measured until then.".to_owned());
+        caveats.push("The run was interrupted. The report has the results until then.".to_owned());
     }
     if !report.is_clean() {
-        caveats.push("Some requests failed, or a server did; see below.".to_owned());
+        caveats.push("Some requests or servers failed; see below.".to_owned());
     }
     caveats
 }
 
-/// Returns a sentence with the candidates for which `found` has a text.
+/// Returns a sentence that lists the candidates for which `found` returns a text.
 fn note(
     text: &str,
     cases: &[&CaseResult],
@@ -146,31 +145,37 @@ fn note(
     (!list.is_empty()).then(|| format!("{text}: {}.", list.join("; ")))
 }
 
-fn in_a_sentence(judged: &[TargetResult]) -> String {
-    let count = |is: fn(&TargetResult) -> bool| judged.iter().filter(|target| is(target)).count();
+fn target_counts(evaluated: &[TargetResult]) -> String {
+    let count = |is: fn(&TargetResult) -> bool| evaluated.iter().filter(|target| is(target)).count();
     let measured = count(is_measured);
     let met = count(|target| target.is_met);
     let sure = count(|target| is_measured(target) && !target.is_met && !target.is_close);
     format!(
         "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole \
          interval.",
-        judged.len(),
+        evaluated.len(),
         measured - met
     )
 }
 
-/// Returns `true` if there is a figure, or failed requests prevented it.
-const fn is_measured(judged: &TargetResult) -> bool {
-    judged.figure.is_some() || judged.has_failed
+/// Returns `true` if there is a figure, or if it is missing because requests failed.
+const fn is_measured(evaluated: &TargetResult) -> bool {
+    evaluated.figure.is_some() || evaluated.has_failed
 }
 
-fn target_row(judged: &TargetResult) -> Vec<String> {
-    let verdict = if judged.is_met { judged.verdict().to_owned() } else { judged.verdict().to_uppercase() };
-    vec![judged.target.clone(), judged.bound.clone(), cell(judged.figure.map(with_interval)), verdict]
+fn target_row(evaluated: &TargetResult) -> Vec<String> {
+    let verdict =
+        if evaluated.is_met { evaluated.verdict().to_owned() } else { evaluated.verdict().to_uppercase() };
+    vec![
+        evaluated.target.clone(),
+        evaluated.bound.clone(),
+        cell(evaluated.figure.map(with_interval)),
+        verdict,
+    ]
 }
 
-/// Counts the comparisons. Returns a row for each case and metric in which the whole interval says that
-/// others are better.
+/// Returns the number of comparisons, and a row for each case and metric in which a peer is ahead over the
+/// whole interval.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
     for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
@@ -191,16 +196,17 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     (compared, rows)
 }
 
-/// Returns the ratio of ours to each other candidate, if there are enough rounds for an interval.
+/// Returns the ratio of Thruway to each peer, if there are enough rounds for an interval.
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
-    // Other servers of ours are a yardstick, and the relay and the ceiling do less work.
+    // Other Thruway candidates are only references, and the relay and the ceiling do less work.
     let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
-    let others = case.others().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
+    let others =
+        case.other_candidates().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
     others.filter_map(|other| Some((&*other.name, metric.ratio(&ours.rounds, &other.rounds)?))).collect()
 }
 
-/// Returns the omissions, by reason.
+/// Returns the omissions, grouped by reason.
 fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &report.left_out {
@@ -218,7 +224,7 @@ fn failures(report: &SuiteReport) -> Vec<Vec<String>> {
         for candidate in &case.candidates {
             let failed = candidate.rounds.iter().find(|figures| !figures.is_clean()).map(|figures| {
                 let Figures { answered, failed, failure, .. } = figures;
-                let how = format!("a round with {answered} answers and {failed} failures: {failure}");
+                let how = format!("a round with {answered} responses and {failed} failures: {failure}");
                 how.trim_end_matches([':', ' ']).to_owned()
             });
             for how in candidate.failure.clone().into_iter().chain(failed) {
@@ -241,27 +247,28 @@ fn of_workload(report: &SuiteReport, workload: Workload, layout: &WorkloadLayout
         let limited = candidate.rounds.iter().filter(|figures| figures.is_generator_limit).count();
         (limited * 2 > candidate.rounds.len()).then(String::new)
     };
-    let text =
-        "The load generator used up its core, or waited for one, so that rates say little in these cases";
+    let text = "The load generator was the limit, so the rates have little meaning in these cases";
     section.paragraphs.extend(note(text, &cases, is_limit));
     let fewer = |candidate: &CandidateResult| Some(format!(": {}", candidate.connections?));
-    let text = "Fewer connections than the case has, as descriptors are not enough";
+    let text = "Fewer connections than in the case, because of the descriptor limit";
     section.paragraphs.extend(note(text, &cases, fewer));
     figures(&mut section, "Figures", &cases, &layout.metrics);
     floor(&mut section, &cases);
     shares(&mut section, &cases, &layout.shares);
-    // The same load on the same server of ours, by other load generators in turn.
-    let caption = "Is the load generator to be trusted? Rates must agree where the server is the limit";
+    // The load generators ran the same load on the same Thruway server.
+    let caption = "Check of the load generator: rates must agree if the server is the limit";
     figures(&mut section, caption, &generators, &[Metric::Rate, Metric::GeneratorCpu]);
     Some(section)
 }
 
-/// Adds a table with a row for each candidate of each case: the medians of `metrics`, and ours as a multiple
-/// of theirs. Metrics without a figure have no column.
+/// Adds a table with a row for each candidate of each case: the medians of `metrics`, and the ratio of
+/// Thruway to this candidate. Skips metrics without figures.
 fn figures(section: &mut Section, caption: &str, cases: &[&CaseResult], metrics: &[Metric]) {
     let measured: Vec<_> = cases
         .iter()
-        .flat_map(|case| case.ours().into_iter().chain(case.others()).map(move |candidate| (case, candidate)))
+        .flat_map(|case| {
+            case.ours().into_iter().chain(case.other_candidates()).map(move |candidate| (case, candidate))
+        })
         .collect();
     let is_known =
         |metric: &&Metric| measured.iter().any(|(_, candidate)| metric.median(&candidate.rounds).is_some());
@@ -272,7 +279,7 @@ fn figures(section: &mut Section, caption: &str, cases: &[&CaseResult], metrics:
     let mut heads = vec!["case", "candidate"];
     heads.extend(metrics.iter().map(|metric| metric.label()));
     heads.extend(ratio_heads.iter().map(String::as_str));
-    heads.push("answered / failed");
+    heads.push("succeeded / failed");
     let row = |(case, candidate): &(&&CaseResult, &CandidateResult)| {
         let medians = metrics.iter().map(|metric| metric.median(&candidate.rounds));
         let ours = case.ours().filter(|ours| ours.name != candidate.name);
@@ -287,22 +294,24 @@ fn figures(section: &mut Section, caption: &str, cases: &[&CaseResult], metrics:
     section.table(caption, &heads, measured.iter().map(row).collect());
 }
 
-/// Adds a table with the cost of a relay that reads no HTTP, as a multiple of the cost of each gateway.
+/// Adds a table with the ratio of the relay, which does not read HTTP, to each gateway.
 fn floor(section: &mut Section, cases: &[&CaseResult]) {
     let mut rows = Vec::new();
     for case in cases {
         let Some(relay) = case.candidate(RELAY) else { continue };
-        for other in case.ours().into_iter().chain(case.others()).filter(|other| other.name != RELAY) {
+        for other in
+            case.ours().into_iter().chain(case.other_candidates()).filter(|other| other.name != RELAY)
+        {
             let ratios = COMPARED.map(|metric| metric.ratio(&relay.rounds, &other.rounds).map(with_interval));
             rows.push([case.name.clone(), other.name.clone()].into_iter().chain(ratios.map(cell)).collect());
         }
     }
     let heads = COMPARED.map(|metric| format!("{RELAY} / candidate: {}", metric.label()));
     let heads: Vec<_> = ["case", "candidate"].into_iter().chain(heads.iter().map(String::as_str)).collect();
-    section.table("The floor: a relay that reads no HTTP", &heads, rows);
+    section.table("Minimum cost: a relay that does not read HTTP", &heads, rows);
 }
 
-/// Adds a table with the rate of each candidate in one case, as a multiple of its own rate in another case.
+/// Adds a table with the rate of each candidate in one case divided by its rate in another case.
 fn shares(section: &mut Section, cases: &[&CaseResult], pairs: &[[String; 2]]) {
     let find = |name: &String| cases.iter().find(|case| case.name == *name);
     let mut rows = Vec::new();
@@ -322,11 +331,11 @@ fn shares(section: &mut Section, cases: &[&CaseResult], pairs: &[[String; 2]]) {
 }
 
 fn method(report: &SuiteReport) -> Section {
-    let mut section = Section::new("How it was measured, and how to repeat it");
+    let mut section = Section::new("Method, and how to repeat the run");
     section.paragraphs.push(LAYOUT.method.clone());
     section.paragraphs.extend(coverage(report).map(|coverage| {
         format!(
-            "Intervals contain the true ratio in {:.1} of 100 cases at least, whatever the distribution.",
+            "At least {:.1} of 100 intervals contain the true ratio, for any distribution.",
             coverage * 100.0
         )
     }));
@@ -344,7 +353,7 @@ fn method(report: &SuiteReport) -> Section {
         ("kernel", format!("Linux {}", environment.kernel)),
         ("descriptors of a process", descriptors),
         ("rounds", settings.rounds.to_string()),
-        ("each measurement", format!("{times}; more with ten thousand connections or large answers")),
+        ("each measurement", format!("{times}; more with ten thousand connections or large responses")),
         ("total", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
     ];
     rows.extend(environment.tools.iter().map(|tool| (tool.name.as_str(), tool.version.clone())));
@@ -354,19 +363,19 @@ fn method(report: &SuiteReport) -> Section {
         vec![server.name.clone(), server.version.clone(), server.about.clone(), server.command.clone()]
     });
     section.table("Servers", &["server", "version", "setup", "command"], servers.collect());
-    section.listings.push(("To repeat it".to_owned(), settings.command.clone()));
+    section.listings.push(("Command to repeat the run".to_owned(), settings.command.clone()));
     let configs = report.servers.iter().filter_map(|server| Some((&server.name, server.config.clone()?)));
     section.listings.extend(configs.map(|(name, config)| (format!("The config of {name}"), config)));
     section
 }
 
-/// Returns the share of comparisons of equals in which one looks ahead: half of the cases outside of the
-/// interval lie on each side.
+/// Returns the share of comparisons in which one of two equal servers appears ahead by chance. Half of the
+/// cases outside the interval are on each side.
 fn chance(coverage: f64) -> String {
     format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
 }
 
-/// Returns the smallest coverage of the intervals of ratios.
+/// Returns the smallest coverage of the ratio intervals.
 fn coverage(report: &SuiteReport) -> Option<f64> {
     let ratios = report.cases.iter().flat_map(|case| ratios(case, Metric::Rate));
     ratios.map(|(_, ratio)| ratio.coverage).min_by(f64::total_cmp)
@@ -380,18 +389,18 @@ fn with_interval(Ratio { median, low, high, .. }: Ratio) -> String {
     format!("{} ({} to {})", three_digits(median), three_digits(low), three_digits(high))
 }
 
-/// Counts the answered and the failed requests of all rounds.
+/// Returns the numbers of successful and failed requests in all rounds.
 fn outcome(rounds: &[Figures]) -> String {
     let sum = |count: fn(&Figures) -> u64| rate(as_f64(rounds.iter().map(count).sum()));
     format!("{} / {}", sum(|figures| figures.answered), sum(|figures| figures.failed))
 }
 
-/// The metrics in which others may be ahead.
+/// The compared metrics.
 const COMPARED: [Metric; 3] = [Metric::Rate, Metric::ServerCpu, Metric::P99];
 
 /// The metrics with a column of ratios.
 const RATIOS: [Metric; 5] =
     [Metric::Rate, Metric::ServerCpu, Metric::P99, Metric::BothCpu, Metric::GeneratorCpu];
 
-/// Prefix of the names of ours.
+/// Prefix of the names of Thruway candidates.
 const OURS: &str = "thruway";

@@ -1,5 +1,4 @@
-//! A server that is measured: started on a free port and a core, in a directory of its own, ended when
-//! dropped.
+//! Starts a server on a free port and the server core, in a temporary directory. Dropping it ends the server.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -20,26 +19,26 @@ use crate::process::Runner;
 
 /// A running server.
 pub(crate) struct Server {
-    // The fields drop in this order: the directory goes after the processes that use it.
+    // Fields drop in this order: the directory after the process that uses it.
     started: StartedServer,
     directory: TempDir,
     pub(crate) address: SocketAddr,
-    /// The address of its admin listener, if its config has one.
+    /// The address for the admin listener, if the config has one.
     pub(crate) admin: SocketAddr,
 }
 
-/// The resources for starting servers.
+/// The resources for starting a server.
 #[derive(Clone, Copy)]
 pub(crate) struct ServerResources<'a> {
     pub(crate) cores: &'a Cores,
     pub(crate) runner: Runner<'a>,
     pub(crate) certificate: &'a Certificate,
-    /// The folder `peers` of the repository, if it is known.
+    /// The folder `peers` of the repository, if known.
     pub(crate) peers: Option<&'a Path>,
 }
 
 impl ServerResources<'_> {
-    /// Fills in the folders of the repository.
+    /// Fills in the placeholders for folders of the repository.
     pub(crate) fn with_folders(self, template: &str) -> String {
         let template = template.replace("{templates}", &templates().display().to_string());
         match self.peers {
@@ -53,16 +52,16 @@ impl Server {
     /// Starts a server as `role` and waits until it listens. `backend` is the address of the server
     /// behind a gateway.
     ///
-    /// Starts it a second time if it ends: another process may have taken one of its ports.
+    /// If the server ends at once, starts it a second time, because another process may have taken its port.
     pub(crate) fn start(
         found: &Found,
         role: Role,
         backend: Option<SocketAddr>,
-        ground: ServerResources<'_>,
+        resources: ServerResources<'_>,
     ) -> anyhow::Result<Self> {
-        match Self::try_to_start(found, role, backend, ground) {
+        match Self::try_to_start(found, role, backend, resources) {
             Err(error) if matches!(error.downcast_ref(), Some(StartError::Ended(..))) => {
-                Self::try_to_start(found, role, backend, ground)
+                Self::try_to_start(found, role, backend, resources)
             }
             started => started,
         }
@@ -72,28 +71,28 @@ impl Server {
         found: &Found,
         role: Role,
         backend: Option<SocketAddr>,
-        ground: ServerResources<'_>,
+        resources: ServerResources<'_>,
     ) -> anyhow::Result<Self> {
-        let setup = found.peer.setup(role).context("it cannot be that")?;
+        let setup = found.peer.setup(role).context("the peer does not support this role")?;
         let directory = tempfile::Builder::new().prefix("thruway-suite-").tempdir()?;
         let (address, admin) = (free_address()?, free_address()?);
         let fill = |template: &str| {
-            let template = ground.with_folders(template).replace("{admin}", &admin.to_string());
+            let template = resources.with_folders(template).replace("{admin}", &admin.to_string());
             filled(&template, directory.path(), address, backend)
         };
         if let Some(template) = &setup.config {
             fs::write(directory.path().join(CONFIG), fill(template))?;
-            write_named_files(template, directory.path(), ground.certificate)?;
+            write_named_files(template, directory.path(), resources.certificate)?;
         }
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
         command.stderr(File::create(directory.path().join(PRINTED))?).env("THRUWAY_LOG", "warn");
         let is_backend = matches!(role, Role::Backend | Role::ClosingBackend);
-        run_on(if is_backend { &ground.cores.backend } else { &ground.cores.server });
-        let started = StartedServer::of(&mut command, &found.peer.name, ground.runner.groups, GRACE);
-        run_on(&ground.cores.load);
+        run_on(if is_backend { &resources.cores.backend } else { &resources.cores.server });
+        let started = StartedServer::of(&mut command, &found.peer.name, resources.runner.groups, GRACE);
+        run_on(&resources.cores.load);
         let mut server = Self { started: started?, directory, address, admin };
-        let ready = server.started.wait_until_ready(&[address.into()], ground.runner.stop);
+        let ready = server.started.wait_until_ready(&[address.into()], resources.runner.stop);
         ready.map_err(|error| server.with_output(error.into()))?;
         Ok(server)
     }
@@ -102,21 +101,21 @@ impl Server {
         self.started.id()
     }
 
-    /// Returns the path of its config.
+    /// Returns the path of the config.
     pub(crate) fn config(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
-    /// Returns the reason for its end, if it has ended.
+    /// Returns an error if the server has ended.
     pub(crate) fn death(&mut self) -> Option<anyhow::Error> {
         let status = self.started.status()?;
-        Some(self.with_output(anyhow!("it has ended: {status}")))
+        Some(self.with_output(anyhow!("the program ended with {status}")))
     }
 
-    /// Adds the end of its output to an error that may be its fault.
+    /// Adds the last lines of the output of the server to an error.
     pub(crate) fn with_output(&self, error: anyhow::Error) -> anyhow::Error {
         let printed = fs::read(self.directory.path().join(PRINTED)).unwrap_or_default();
-        // The report does not name directories of one run.
+        // The report must not contain temporary paths.
         let directory = self.directory.path().to_string_lossy();
         let printed = String::from_utf8_lossy(&printed).replace(&*directory, "DIRECTORY");
         let lines: Vec<_> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -129,7 +128,7 @@ impl Server {
 
 fn filled(template: &str, directory: &Path, address: SocketAddr, backend: Option<SocketAddr>) -> String {
     let path = |name: &str| directory.join(name).display().to_string();
-    let places = [
+    let placeholders = [
         ("{address}", address.to_string()),
         ("{host}", address.ip().to_string()),
         ("{port}", address.port().to_string()),
@@ -142,10 +141,12 @@ fn filled(template: &str, directory: &Path, address: SocketAddr, backend: Option
         ("{backend}", backend.map_or_else(String::new, |backend| backend.to_string())),
         ("{backend_port}", backend.map_or_else(String::new, |backend| backend.port().to_string())),
     ];
-    places.iter().fold(template.to_owned(), |text, (place, value)| text.replace(place, value))
+    placeholders
+        .iter()
+        .fold(template.to_owned(), |text, (placeholder, value)| text.replace(placeholder, value))
 }
 
-/// Writes the files that the server serves, and the certificate.
+/// Writes the files for static file servers, and the certificate.
 fn write_named_files(template: &str, directory: &Path, certificate: &Certificate) -> anyhow::Result<()> {
     if template.contains("{certificate") {
         certificate.write(directory)?;
@@ -168,7 +169,7 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// The lengths that are asked for.
+/// The response lengths in the cases.
 const DOWNLOADS: [usize; 2] = [4096, 1 << 20];
 
 const CONFIG: &str = "config";
@@ -176,7 +177,7 @@ const CONTENT: &str = "content";
 const PRINTED: &str = "printed";
 const TAIL_LINES: usize = 4;
 
-/// They have nothing to finish.
+/// Servers have no work to finish.
 const GRACE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -185,15 +186,15 @@ mod tests {
     use crate::peers::PEERS;
 
     #[test]
-    fn every_place_in_templates_and_arguments_is_filled_in() {
+    fn all_placeholders_are_filled_in() {
         let address = SocketAddr::from(([127, 0, 0, 1], 81));
         for setup in PEERS.iter().flat_map(|peer| peer.setups.values()) {
             for template in setup.arguments.iter().map(String::as_str).chain(setup.config.as_deref()) {
                 let text = filled(template, Path::new("dir"), address, Some(address));
-                let places = "address host port directory content config backend backend_port bench \
+                let placeholders = "address host port directory content config backend backend_port bench \
                               certificate key certificate_and_key";
-                for place in places.split_whitespace() {
-                    assert!(!text.contains(&format!("{{{place}}}")), "{place}: {text}");
+                for placeholder in placeholders.split_whitespace() {
+                    assert!(!text.contains(&format!("{{{placeholder}}}")), "{placeholder}: {text}");
                 }
             }
         }

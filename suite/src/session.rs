@@ -1,4 +1,4 @@
-//! One case after the other: its candidates are started, loaded in turn and ended.
+//! Measures the cases one after the other: starts the candidates, loads them in turn, and ends them.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use thruway_bench::compare::measure_in_turn;
 use thruway_net::Clock;
 
 use crate::case::{CLOSING_BACKEND, Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
-use crate::contender::{Cell, Contender, Entry, Measured};
+use crate::contender::{CandidateKind, Cell, Contender, Entry};
 use crate::cores::run_on;
 use crate::found::Found;
 use crate::generators::Generator;
@@ -20,7 +20,7 @@ use crate::server::{Server, ServerResources};
 /// The servers, and the results so far.
 pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Found],
-    pub(crate) ground: ServerResources<'a>,
+    pub(crate) resources: ServerResources<'a>,
     pub(crate) results: Vec<CaseResult>,
     pub(crate) left_out: Vec<Omission>,
 }
@@ -31,7 +31,7 @@ impl Session<'_> {
         let mut feasible = Vec::new();
         for case in all {
             let candidates = self.entries(&case).len();
-            match self.obstacle(&case, candidates) {
+            match self.reason_to_skip(&case, candidates) {
                 Some(because) => self.leave_out(&case.name, because),
                 None => feasible.push(PlannedCase { case, candidates }),
             }
@@ -39,17 +39,17 @@ impl Session<'_> {
         feasible
     }
 
-    /// Measures the planned cases, until all are done, `limit` is over, or a signal comes.
+    /// Measures the planned cases until the end, until `limit` expires, or until a signal arrives.
     pub(crate) fn run(&mut self, plan: &Plan, limit: Duration) {
         let end = Clock::system().now_exact() + limit;
         for name in &plan.left_out {
-            self.leave_out(name, "there is no time for it within `--limit`");
+            self.leave_out(name, "not enough time within `--limit`");
         }
         for (place, PlannedCase { case, .. }) in plan.cases.iter().enumerate() {
-            if self.ground.runner.stop.is_set() {
-                self.leave_out(&case.name, "it was interrupted before");
+            if self.resources.runner.stop.is_set() {
+                self.leave_out(&case.name, "the run was interrupted before this case");
             } else if is_over(end) {
-                self.leave_out(&case.name, "the time of `--limit` was over");
+                self.leave_out(&case.name, "`--limit` expired before this case");
             } else {
                 eprintln!("{} of {}: {}", place + 1, plan.cases.len(), case.name);
                 self.measure(case, plan, end);
@@ -57,9 +57,9 @@ impl Session<'_> {
         }
     }
 
-    /// Measures a case on the cores that it asks for.
+    /// Measures a case with the cores of its condition.
     fn measure(&mut self, case: &Case, plan: &Plan, end: Duration) {
-        let apart = self.ground.cores;
+        let apart = self.resources.cores;
         let (shared, one) = (apart.shared(), apart.one());
         let cores = match case.circumstance {
             LoadCondition::SharedCores => &shared,
@@ -67,7 +67,7 @@ impl Session<'_> {
             LoadCondition::Usual | LoadCondition::Reloads => apart,
         };
         run_on(&cores.load);
-        match self.measure_on(ServerResources { cores, ..self.ground }, case, plan, end) {
+        match self.measure_on(ServerResources { cores, ..self.resources }, case, plan, end) {
             Ok(result) => self.results.push(result),
             Err(error) => self.leave_out(&case.name, format!("{error:#}")),
         }
@@ -76,14 +76,14 @@ impl Session<'_> {
 
     fn measure_on(
         &self,
-        ground: ServerResources<'_>,
+        resources: ServerResources<'_>,
         case: &Case,
         plan: &Plan,
         end: Duration,
     ) -> anyhow::Result<CaseResult> {
         let start = |name: &str, role| {
-            let found = self.server(name).with_context(|| format!("`{name}` is not there"))?;
-            Server::start(found, role, None, ground)
+            let found = self.server(name).with_context(|| format!("`{name}` is missing"))?;
+            Server::start(found, role, None, resources)
         };
         let mut backend = match case.between {
             ComparisonKind::Commands => Some(start(OURS, Role::Http)?),
@@ -91,16 +91,16 @@ impl Session<'_> {
             ComparisonKind::GatewaysBeforeClosing => Some(start(CLOSING_BACKEND, Role::ClosingBackend)?),
             _ => None,
         };
-        // All load generators load the same server.
+        // All load generators use the same server.
         let is_shared = case.between == ComparisonKind::Generators;
         let mut shared = is_shared.then(|| start(OURS, case.role())).transpose()?;
-        // As the kernel names programs.
+        // The canonical path, because the kernel reports it for processes.
         let behind_bridges = self.server(OUR_SDK).and_then(|found| found.program.canonicalize().ok());
         let cell = Cell {
             case,
             duration: plan.duration_of(case),
             warm_up: Plan::warm_up_of(case),
-            ground,
+            resources,
             backend: backend.as_ref(),
             shared: shared.as_ref(),
             behind_bridges: behind_bridges.as_deref(),
@@ -108,14 +108,14 @@ impl Session<'_> {
         let mut contenders: Vec<_> =
             self.entries(case).into_iter().map(|entry| Contender::start(entry, cell)).collect();
         measure_in_turn(&mut contenders, plan.rounds, |contender, _| {
-            if ground.runner.stop.is_set() || is_over(end) {
+            if resources.runner.stop.is_set() || is_over(end) {
                 return anyhow::Ok(ControlFlow::Break(()));
             }
             contender.measure(cell);
             Ok(ControlFlow::Continue(()))
         })?;
         let mut candidates: Vec<_> = contenders.into_iter().map(Contender::into_result).collect();
-        // A failed backend has failed for all of them.
+        // If a backend failed, all candidates have failed.
         let deaths = [&mut backend, &mut shared].map(|server| server.as_mut().and_then(Server::death));
         if let Some(death) = deaths.into_iter().flatten().next() {
             for candidate in &mut candidates {
@@ -125,31 +125,33 @@ impl Session<'_> {
         Ok(CaseResult { workload: case.workload, name: case.name.clone(), between: case.between, candidates })
     }
 
-    /// Returns the candidates of a case; ours first.
+    /// Returns the candidates of a case, Thruway first.
     fn entries(&self, case: &Case) -> Vec<Entry> {
         let (Some(ours), role) = (self.server(&case.ours), case.role()) else { return Vec::new() };
         let entry = |name: &str, what| Entry { name: name.to_owned(), what };
         if case.between == ComparisonKind::PipeGenerators {
-            let own = entry("thruway bench", Measured::Server(ours.clone(), Role::Pipes));
-            return vec![own, entry("hand-written loop", Measured::HandWritten(ours.clone()))];
+            let own = entry("thruway bench", CandidateKind::Server(ours.clone(), Role::Pipes));
+            return vec![own, entry("hand-written loop", CandidateKind::HandWritten(ours.clone()))];
         }
         if case.between == ComparisonKind::Generators {
-            let others = Generator::of(case).iter().filter(|generator| generator.is_there());
-            let own = entry("thruway bench", Measured::Ours(None));
-            let others = others.map(|generator| entry(generator.name(), Measured::Ours(Some(*generator))));
+            let others = Generator::of(case).iter().filter(|generator| generator.is_installed());
+            let own = entry("thruway bench", CandidateKind::Ours(None));
+            let others =
+                others.map(|generator| entry(generator.name(), CandidateKind::Ours(Some(*generator))));
             return [own].into_iter().chain(others).collect();
         }
         if case.circumstance == LoadCondition::Reloads {
-            let left_alone = entry("thruway left alone", Measured::Server(ours.clone(), role));
-            return vec![entry(&ours.peer.name, Measured::Reloaded(ours.clone())), left_alone];
+            let left_alone = entry("thruway left alone", CandidateKind::Server(ours.clone(), role));
+            return vec![entry(&ours.peer.name, CandidateKind::Reloaded(ours.clone())), left_alone];
         }
-        let mut entries = vec![entry(&ours.peer.name, Measured::Server(ours.clone(), role))];
-        // One request at a time on pipes is compared with one at a time on a connection.
+        let mut entries = vec![entry(&ours.peer.name, CandidateKind::Server(ours.clone(), role))];
+        // Compares single requests over pipes with single requests over HTTP.
         if case.between == ComparisonKind::Pipes && case.peers == Peers::None {
-            entries.push(entry("thruway over HTTP", Measured::Server(ours.clone(), Role::Mcp)));
+            entries.push(entry("thruway over HTTP", CandidateKind::Server(ours.clone(), Role::Mcp)));
         }
         let peers = self.servers.iter().filter(|found| found.peer.takes_part(case));
-        entries.extend(peers.map(|found| entry(&found.peer.name, Measured::Server(found.clone(), role))));
+        entries
+            .extend(peers.map(|found| entry(&found.peer.name, CandidateKind::Server(found.clone(), role))));
         entries
     }
 
@@ -158,14 +160,14 @@ impl Session<'_> {
     }
 
     /// Returns the reason why this machine cannot measure a case.
-    fn obstacle(&self, case: &Case, candidates: usize) -> Option<String> {
+    fn reason_to_skip(&self, case: &Case, candidates: usize) -> Option<String> {
         let needed = process::descriptors_needed(case.connections);
         if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
-            return Some(format!("it needs {needed} descriptors, and a process may have {limit}"));
+            return Some(format!("the case needs {needed} descriptors, but the limit is {limit}"));
         }
         for name in [&case.ours, OUR_SDK, CLOSING_BACKEND] {
             if case.needs(name) && self.server(name).is_none() {
-                return Some(format!("`{name}` is not there"));
+                return Some(format!("`{name}` is missing"));
             }
         }
         (case.between == ComparisonKind::Generators && candidates < 2).then(|| {

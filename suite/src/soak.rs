@@ -1,4 +1,4 @@
-//! A million messages of all kinds; the memory must not grow.
+//! Sends a million messages of all kinds, and measures the memory growth.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use thruway_bench::{Limit, Load, Report};
 use crate::figures::{Figures, Metric, as_f64};
 use crate::process::anonymous_memory;
 
-/// Makes each load for `duration` in turn until at least `requests` were answered. The first turn warms the
-/// server up: its growth of memory does not count.
+/// Runs each load in turn for `duration` until there are at least `requests` responses. The first turn is the
+/// warm-up, and its memory growth does not count.
 pub(crate) fn run(
     server: u32,
     loads: &[Load],
@@ -17,12 +17,12 @@ pub(crate) fn run(
     duration: Duration,
     make: &dyn Fn(&Load) -> anyhow::Result<Report>,
 ) -> anyhow::Result<Figures> {
-    // The sum of the figures of all loads, and the CPU time of all requests together, in microseconds.
+    // Runs all loads once, and adds up their figures and the CPU time of all requests in microseconds.
     let turn = |sum: &mut Figures, cpu: &mut f64| -> anyhow::Result<()> {
         for load in loads {
             let load = Load { limit: Limit::Duration(duration), warm_up: Duration::ZERO, ..load.clone() };
             let figures = Figures::of(&make(&load)?, None);
-            ensure!(figures.answered > 0, "no request was answered");
+            ensure!(figures.answered > 0, "no request succeeded");
             *cpu += Metric::ServerCpu.of(&figures).unwrap_or_default() * as_f64(figures.answered);
             sum.answered += figures.answered;
             sum.failed += figures.failed;
@@ -33,7 +33,7 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    let memory = || anonymous_memory(server).map(as_f64).context("its memory cannot be read");
+    let memory = || anonymous_memory(server).map(as_f64).context("cannot read the memory usage");
     let mut warm_up = Figures::default();
     turn(&mut warm_up, &mut 0.0)?;
     let (before, mut cpu) = (memory()?, 0.0);

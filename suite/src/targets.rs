@@ -1,5 +1,4 @@
-//! The bounds that the project has set itself, which `suite/data/targets.toml` lists, and the verdicts about
-//! them.
+//! The performance targets of the project in `suite/data/targets.toml`, and their verdicts.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -12,7 +11,7 @@ use thruway_bench::statistics::Ratio;
 use crate::figures::{Figures, Metric};
 use crate::results::{CaseResult, SuiteReport};
 
-/// A figure that must hold.
+/// A target: a metric of Thruway in a case, a baseline, and a bound.
 #[derive(Clone, Debug)]
 struct Target {
     case: String,
@@ -21,20 +20,20 @@ struct Target {
     bound: Bound,
 }
 
-/// The figure that ours is compared with.
+/// The baseline of a target.
 #[derive(Clone, Debug)]
 enum Baseline {
-    /// That of this candidate in the same rounds.
+    /// This candidate in the same case.
     Candidate(String),
-    /// That of every other candidate, but for the ceiling.
+    /// Every other candidate except the ceiling.
     Everyone,
-    /// Our own in another case.
+    /// Thruway in another case.
     OurCase(String),
-    /// No other figure: the bound is for the figure alone.
+    /// No baseline: the bound is for the metric itself.
     Nothing,
 }
 
-/// A bound of a figure.
+/// The bound for the figure.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
@@ -49,26 +48,26 @@ pub(crate) struct TargetResult {
     pub(crate) target: String,
     /// The bound in words.
     pub(crate) bound: String,
-    /// The figure that is bounded: a ratio, or a value with its spread for a target against nothing.
+    /// The figure: the ratio to the baseline, or the value with its spread if there is no baseline.
     pub(crate) figure: Option<Ratio>,
-    /// `true` if the median keeps the bound.
+    /// `true` if the median meets the bound.
     pub(crate) is_met: bool,
-    /// `true` if the bound lies within the interval, so that another run may have another verdict.
+    /// `true` if the bound is within the interval, so that another run may have a different verdict.
     pub(crate) is_close: bool,
-    /// `true` if requests to ours failed in that case: then there is no figure, and the target is missed.
+    /// `true` if requests to Thruway failed in the case. The target is then missed, and there is no figure.
     pub(crate) has_failed: bool,
 }
 
-/// Holds the figures against the targets of the cases that were measured, or were to be.
-pub(crate) fn judge(report: &SuiteReport) -> Vec<TargetResult> {
+/// Evaluates the targets of all cases that were measured or planned.
+pub(crate) fn evaluate(report: &SuiteReport) -> Vec<TargetResult> {
     let is_of_interest = |target: &Target| {
         report.case(&target.case).is_some() || report.left_out.iter().any(|left| left.what == target.case)
     };
     let targets = TARGETS.iter().filter(|target| is_of_interest(target));
-    targets.map(|target| target.judge(report)).collect()
+    targets.map(|target| target.evaluate(report)).collect()
 }
 
-/// All targets. The file is part of this program, and a test reads it: an error in it ends any run.
+/// All targets. The file is compiled into this program. An error in it ends every run, and a test detects it.
 static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
@@ -82,7 +81,7 @@ static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
     let file: Result<File, _> = toml::from_str(include_str!("../data/targets.toml"));
     let rows = file.unwrap_or_else(|error| panic!("targets.toml: {error}")).target;
     let target = |case: &str, text: &str| {
-        Target::parse(case, text).unwrap_or_else(|| panic!("targets.toml: `{text}` is no bound"))
+        Target::parse(case, text).unwrap_or_else(|| panic!("targets.toml: invalid bound `{text}`"))
     };
     let of_row = |row: &Row| -> Vec<Target> {
         let of_case = |case: &String| row.bounds.iter().map(|text| target(case, text)).collect::<Vec<_>>();
@@ -115,14 +114,16 @@ impl Target {
         Some(Self { case: case.to_owned(), metric, against, bound })
     }
 
-    fn judge(&self, report: &SuiteReport) -> TargetResult {
+    fn evaluate(&self, report: &SuiteReport) -> TargetResult {
         match &self.against {
-            Baseline::Candidate(name) => self.judged(report, &format!(" / {name}"), self.ratio(report, name)),
+            Baseline::Candidate(name) => {
+                self.evaluated(report, &format!(" / {name}"), self.ratio(report, name))
+            }
             Baseline::Everyone => self.against_everyone(report),
             Baseline::OurCase(other) => {
-                self.judged(report, &format!(" / `{other}`"), self.to_case(report, other))
+                self.evaluated(report, &format!(" / `{other}`"), self.to_case(report, other))
             }
-            Baseline::Nothing => self.judged(report, "", self.value(report)),
+            Baseline::Nothing => self.evaluated(report, "", self.value(report)),
         }
     }
 
@@ -131,9 +132,9 @@ impl Target {
         self.metric.ratio(&case.ours()?.rounds, &case.candidate(name)?.rounds)
     }
 
-    /// A bound against the closest candidate holds against every other.
+    /// Compares with the closest candidate. If it meets the bound, it also meets the bound with all others.
     fn against_everyone(&self, report: &SuiteReport) -> TargetResult {
-        let others = report.case(&self.case).into_iter().flat_map(CaseResult::others);
+        let others = report.case(&self.case).into_iter().flat_map(CaseResult::other_candidates);
         let others = others.filter(|other| other.name != CEILING);
         let ratios = others.filter_map(|other| Some((&other.name, self.ratio(report, &other.name)?)));
         let compare = |a: &Ratio, b: &Ratio| match self.bound {
@@ -142,9 +143,9 @@ impl Target {
         };
         match ratios.max_by(|(_, a), (_, b)| compare(a, b)) {
             Some((name, ratio)) => {
-                self.judged(report, &format!(" / everyone (closest: {name})"), Some(ratio))
+                self.evaluated(report, &format!(" / everyone (closest: {name})"), Some(ratio))
             }
-            None => self.judged(report, " / everyone", None),
+            None => self.evaluated(report, " / everyone", None),
         }
     }
 
@@ -157,12 +158,12 @@ impl Target {
         Ratio::of_values(&self.metric.clean_values(&report.case(&self.case)?.ours()?.rounds)?)
     }
 
-    /// Returns `true` if ours, or requests to it, failed, and there was a figure to compare with.
+    /// Returns `true` if Thruway or requests to it failed, and the baseline has a figure.
     fn has_failed(&self, report: &SuiteReport) -> bool {
         let Some(case) = report.case(&self.case) else { return false };
         let is_there = match &self.against {
             Baseline::Candidate(name) => case.candidate(name).is_some(),
-            Baseline::Everyone => case.others().any(|other| other.name != CEILING),
+            Baseline::Everyone => case.other_candidates().any(|other| other.name != CEILING),
             Baseline::OurCase(other) => report.case(other).is_some(),
             Baseline::Nothing => true,
         };
@@ -173,7 +174,7 @@ impl Target {
         is_there && (fails(case) || other.is_some_and(fails))
     }
 
-    fn judged(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> TargetResult {
+    fn evaluated(&self, report: &SuiteReport, against: &str, figure: Option<Ratio>) -> TargetResult {
         let has_failed = self.has_failed(report);
         let figure = figure.filter(|_| !has_failed);
         TargetResult {
@@ -188,7 +189,7 @@ impl Target {
     }
 }
 
-/// Returns `true` if ours ended, or did not answer every request.
+/// Returns `true` if Thruway ended or a request to it failed.
 fn fails(case: &CaseResult) -> bool {
     let ours = case.candidates.first();
     ours.is_some_and(|ours| ours.failure.is_some() || !ours.rounds.iter().all(Figures::is_clean))
@@ -201,8 +202,8 @@ impl TargetResult {
             (None, ..) if self.has_failed => "missed: requests failed",
             (None, ..) => "not measured",
             (_, true, false) => "met",
-            (_, true, true) => "met, but the interval crosses it",
-            (_, false, true) => "missed, but the interval crosses it",
+            (_, true, true) => "met, but the interval contains the bound",
+            (_, false, true) => "missed, but the interval contains the bound",
             (_, false, false) => "missed",
         }
     }
@@ -228,7 +229,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// The ceiling only answers, so it is ahead by definition.
+/// Name of a server that only writes a constant response, so it is always ahead.
 pub(crate) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
@@ -238,7 +239,7 @@ mod tests {
     use crate::tests::{case, report};
 
     #[test]
-    fn targets_name_cases_that_exist() {
+    fn targets_name_existing_cases() {
         let is_known = |name: &str| CASES.iter().any(|case| case.name == name);
         for target in TARGETS.iter() {
             assert!(is_known(&target.case), "no case `{}`", target.case);
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_is_the_closest_and_a_bound_within_the_interval_is_marked() {
+    fn closest_candidate_decides_and_close_verdicts_are_marked() {
         let close = case(
             "plaintext c=16",
             &[
@@ -259,31 +260,31 @@ mod tests {
                 ("h2o", &[20.0; 3]),
             ],
         );
-        let judged = judge(&report(vec![close]));
-        let [ceiling, target] = &judged[..] else { panic!("{judged:?}") };
+        let evaluated = evaluate(&report(vec![close]));
+        let [ceiling, target] = &evaluated[..] else { panic!("{evaluated:?}") };
         assert!(ceiling.target.ends_with("/ ceiling") && !ceiling.is_met);
         assert!(target.target.ends_with("closest: nginx)") && target.is_met && target.is_close);
-        assert_eq!(target.verdict(), "met, but the interval crosses it");
-        // The closest for a lower bound.
+        assert_eq!(target.verdict(), "met, but the interval contains the bound");
+        // The closest candidate for a lower bound.
         let bridges = [
             ("thruway-bridge", &[1.0; 3][..]),
             ("supergateway", &[50.0; 3]),
             ("mcp-proxy-npm", &[19.0; 3]),
             ("mcp-proxy-python", &[30.0; 3]),
         ];
-        let judged = judge(&report(vec![case("mcp bridge c=1", &bridges)]));
-        let rate = judged.iter().find(|target| target.target.contains("requests/s")).unwrap();
+        let evaluated = evaluate(&report(vec![case("mcp bridge c=1", &bridges)]));
+        let rate = evaluated.iter().find(|target| target.target.contains("requests/s")).unwrap();
         assert!(rate.target.ends_with("closest: mcp-proxy-npm)") && !rate.is_met && !rate.is_close);
     }
 
-    /// A server that failed half of its requests, and quickly, met its targets.
+    /// A server that quickly failed half of its requests once met its targets.
     #[test]
-    fn a_missed_target_a_failure_and_no_measurement_are_told_apart() {
+    fn verdict_distinguishes_missed_failed_and_not_measured() {
         let both =
             |ours: f64| case("keep-alive without -k", &[("thruway", &[ours; 3]), ("nginx", &[10.0; 3])]);
         let verdicts = |case: CaseResult| {
-            let judged = judge(&report(vec![case]));
-            judged.iter().map(TargetResult::verdict).collect::<Vec<_>>()
+            let evaluated = evaluate(&report(vec![case]));
+            evaluated.iter().map(TargetResult::verdict).collect::<Vec<_>>()
         };
         assert_eq!(verdicts(both(1.0)), ["met"; 4]);
         assert_eq!(verdicts(both(30.0)), ["missed"; 4]);
@@ -294,12 +295,12 @@ mod tests {
             both.candidates[failing].rounds[1].failed = 1;
             assert_eq!(verdicts(both), [verdict; 4]);
         }
-        // Rounds before its end were enough for a target to be met.
+        // The rounds before the server ended would be enough to meet the target.
         let mut dead = both(1.0);
-        dead.candidates[0].failure = Some("it has ended: signal 9".to_owned());
+        dead.candidates[0].failure = Some("the program ended with signal 9".to_owned());
         assert_eq!(verdicts(dead.clone()), ["missed: requests failed"; 4]);
         dead.candidates[0].rounds.clear();
         assert_eq!(verdicts(dead), ["missed: requests failed"; 4]);
-        assert!(judge(&report(Vec::new())).is_empty());
+        assert!(evaluate(&report(Vec::new())).is_empty());
     }
 }

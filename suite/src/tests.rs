@@ -1,4 +1,4 @@
-//! Reports of recorded figures.
+//! Tests of reports with given figures.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::results::{
 };
 use crate::sections::LAYOUT;
 
-/// Returns possible figures of rounds that took so many microseconds each.
+/// Returns plausible figures of rounds with these response times in microseconds.
 fn rounds(times: &[f64]) -> Vec<Figures> {
     let figures = |time: &f64| {
         let cpu = Some(Duration::from_secs_f64(time / 1000.0));
@@ -26,7 +26,7 @@ fn rounds(times: &[f64]) -> Vec<Figures> {
     times.iter().map(figures).collect()
 }
 
-/// Returns the result of a case of the table with these candidates.
+/// Returns the result of a known case with these candidates.
 pub(crate) fn case(name: &str, candidates: &[(&str, &[f64])]) -> CaseResult {
     let known = CASES.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}"));
     let candidate = |(name, times): &(&str, &[f64])| CandidateResult {
@@ -71,7 +71,7 @@ pub(crate) fn report(cases: Vec<CaseResult>) -> SuiteReport {
     }
 }
 
-/// Returns a report of every case of the table: ours takes 10, another candidate 8, a third 20.
+/// Returns a report with all cases. Thruway takes 10 µs, a faster candidate 8, and a slower one 20.
 fn report_of_all_cases() -> SuiteReport {
     let names = |case: &'static Case| match case.between {
         ComparisonKind::Generators => ["thruway bench", "wrk", "ab"],
@@ -101,21 +101,21 @@ fn assert_contains(markdown: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_report_has_a_section_for_each_workload_and_tells_which_peers_are_ahead() {
+fn report_has_all_workloads_and_lists_peers_that_are_ahead() {
     let markdown = report_of_all_cases().to_markdown();
     let titles: Vec<_> = LAYOUT.workload.values().map(|layout| format!("\n## {}\n", layout.title)).collect();
     assert_contains(&markdown, &titles.iter().map(String::as_str).collect::<Vec<_>>());
     assert_contains(
         &markdown,
         &[
-            "### Comparisons in which another candidate is shown to be ahead (of ",
+            "### Comparisons in which another candidate is ahead (of ",
             "| plaintext c=16 | server CPU per request | nginx 1.25 (1.23 to 1.25) |",
             "| case | candidate | requests/s | server CPU per request | p50 | p99 | ours / theirs: requests/s |",
-            "| ours / theirs: server CPU per request | ours / theirs: p99 | answered / failed |",
+            "| ours / theirs: server CPU per request | ours / theirs: p99 | succeeded / failed |",
             "| gateway 1 MB c=500 | thruway | 100,000 | 10.0 µs | 30.0 µs |",
             "| gateway 1 MB c=500 | haproxy | 50,000 | ",
             "| `pipelining depth 16` / `pipelining depth 1` | nginx | 1.00 (",
-            "### Is the load generator to be trusted?",
+            "### Check of the load generator",
             "| it is not on the `PATH` | h2o |",
             "one worker \\| no log",
             "a &lt;fast> one",
@@ -123,34 +123,37 @@ fn a_report_has_a_section_for_each_workload_and_tells_which_peers_are_ahead() {
             "worker_processes 1;",
         ],
     );
-    let ahead = markdown.split("shown to be ahead").nth(1).unwrap().split("###").next().unwrap();
-    let is_told = ahead.contains("haproxy") || ahead.contains("over HTTP");
-    assert!(!is_told, "a slower candidate is not ahead: {ahead}");
+    let ahead = markdown.split("is ahead").nth(1).unwrap().split("###").next().unwrap();
+    let is_listed = ahead.contains("haproxy") || ahead.contains("over HTTP");
+    assert!(!is_listed, "a slower candidate is not ahead: {ahead}");
     let [missed, met] = ["| MISSED", "| met |"].map(|verdict| markdown.find(verdict).unwrap());
     assert!(missed < met, "{markdown}");
     assert!(markdown.lines().all(|line| !line.ends_with(' ')));
 }
 
 #[test]
-fn the_limits_of_the_load_generator_and_of_listeners_are_told() {
+fn report_names_generator_limits_and_full_accept_queues() {
     let mut busy = case("plaintext c=16", &[("thruway", &[10.0; 3]), ("nginx", &[11.0; 3])]);
     let quiet = report(vec![busy.clone()]).to_markdown();
-    assert!(!quiet.contains("no room") && !quiet.contains("rates say little in"), "{quiet}");
+    assert!(
+        !quiet.contains("queues were full") && !quiet.contains("the rates have little meaning in"),
+        "{quiet}"
+    );
     for (round, drops) in [(0, 3), (2, 4)] {
         busy.candidates[1].rounds[round].is_generator_limit = true;
         busy.candidates[1].rounds[round].listen_drops = drops;
     }
     busy.candidates[0].rounds[0].is_generator_limit = true;
-    let told = [
-        "rates say little in these cases: plaintext c=16 (nginx).",
-        "times there are times of a queue: plaintext c=16 (nginx: 7).",
+    let expected = [
+        "the rates have little meaning in these cases: plaintext c=16 (nginx).",
+        "the times include this wait: plaintext c=16 (nginx: 7).",
     ];
-    assert_contains(&report(vec![busy]).to_markdown(), &told);
+    assert_contains(&report(vec![busy]).to_markdown(), &expected);
 }
 
-/// A server that failed half of its requests quickly had a ratio in its favor.
+/// A server that quickly failed half of its requests once had a better ratio.
 #[test]
-fn failures_are_told_and_compared_with_nothing() {
+fn report_lists_failures_and_does_not_compare_them() {
     let both = case("plaintext c=16", &[("thruway", &[10.0; 6]), ("nginx", &[5.0; 6])]);
     let ahead = "| plaintext c=16 | requests/s | nginx 0.50";
     assert_contains(&report(vec![both.clone()]).to_markdown(), &[ahead]);
@@ -158,10 +161,10 @@ fn failures_are_told_and_compared_with_nothing() {
     failing.candidates[1].rounds[5].failed = 1;
     let markdown = report(vec![failing]).to_markdown();
     assert!(!markdown.contains(ahead), "{markdown}");
-    assert_contains(&markdown, &["a round with 1000 answers and 1 failures", "| 6,000 / 1 |"]);
+    assert_contains(&markdown, &["a round with 1000 responses and 1 failures", "| 6,000 / 1 |"]);
 
     let mut dead = both;
-    dead.candidates[1].failure = Some("it has ended: signal 9".to_owned());
+    dead.candidates[1].failure = Some("the program ended with signal 9".to_owned());
     dead.candidates[1].rounds.clear();
     dead.candidates[0].rounds[1].failed = 3;
     "timed out".clone_into(&mut dead.candidates[0].rounds[1].failure);
@@ -170,8 +173,8 @@ fn failures_are_told_and_compared_with_nothing() {
     assert_contains(
         &report.to_markdown(),
         &[
-            "| plaintext c=16 | nginx | it has ended: signal 9 |",
-            "| plaintext c=16 | thruway | a round with 1000 answers and 3 failures: timed out |",
+            "| plaintext c=16 | nginx | the program ended with signal 9 |",
+            "| plaintext c=16 | thruway | a round with 1000 responses and 3 failures: timed out |",
             "Some requests failed",
         ],
     );
@@ -179,7 +182,7 @@ fn failures_are_told_and_compared_with_nothing() {
 }
 
 #[test]
-fn the_floor_is_told_beside_the_gateways_and_is_no_defeat() {
+fn relay_shows_minimum_cost_but_is_not_ahead() {
     let candidates: [(&str, &[f64]); 4] =
         [("thruway", &[10.0; 6]), ("nginx", &[16.0; 6]), ("haproxy", &[20.0; 6]), ("relay", &[8.0; 6])];
     let few = case("gateway 2 B c=200", &candidates);
@@ -193,22 +196,22 @@ fn the_floor_is_told_beside_the_gateways_and_is_no_defeat() {
     assert_contains(
         &markdown,
         &[
-            "### The floor: a relay that reads no HTTP",
+            "### Minimum cost: a relay that does not read HTTP",
             "| gateway 2 B c=200 | thruway | 1.25 (1.25 to 1.25) | 0.80 (0.80 to 0.80) | 0.80 (",
             "| gateway 2 B c=200 | haproxy | 2.50 (2.50 to 2.50) | 0.40 (0.40 to 0.40) | 0.40 (",
-            "descriptors are not enough: gateway 2 B c=10000 (relay: 9968).",
+            "because of the descriptor limit: gateway 2 B c=10000 (relay: 9968).",
             "| `gateway 2 B c=10000` / `gateway 2 B c=200` | thruway | 0.50 (",
             "| `gateway 2 B c=10000` / `gateway 2 B c=200` | haproxy | 0.25 (",
             "| `gateway 2 B c=10000` / `gateway 2 B c=200` | relay | 0.80 (",
         ],
     );
-    let [floor, divided] = ["### The floor", "### Requests/s in one case"].map(|caption| {
+    let [floor, divided] = ["### Minimum cost", "### Requests/s in one case"].map(|caption| {
         let rest = markdown.split(caption).nth(1).unwrap();
         rest.split("\n#").next().unwrap()
     });
-    assert!(!floor.contains("shared cores"), "the relay has no part there: {floor}");
-    assert!(!divided.contains("nginx"), "nginx has no part in one of the cases: {divided}");
-    assert!(!markdown.contains("shown to be ahead"), "{markdown}");
+    assert!(!floor.contains("shared cores"), "the relay does not take part in that case: {floor}");
+    assert!(!divided.contains("nginx"), "nginx does not take part in both cases: {divided}");
+    assert!(!markdown.contains("is ahead"), "{markdown}");
     let without = report(vec![shared]).to_markdown();
-    assert!(!without.contains("The floor") && !without.contains("Requests/s in one case"), "{without}");
+    assert!(!without.contains("Minimum cost") && !without.contains("Requests/s in one case"), "{without}");
 }

@@ -1,4 +1,4 @@
-//! `thruway-suite`: real servers, short loads, missing peers, dying servers, and interrupts.
+//! Tests `thruway-suite` with real servers and short loads, missing peers, servers that end, and interrupts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,27 +16,27 @@ mod process;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_thruway-suite");
 
-/// The `thruway` under test. `cargo test` builds it with the tests of the command line.
+/// Returns the path of `thruway`. `cargo test` builds it for the tests of the command line.
 fn thruway() -> String {
     let path = Path::new(PROGRAM).with_file_name("thruway");
-    assert!(path.exists(), "`cargo build -p thruway` comes first");
+    assert!(path.exists(), "run `cargo build -p thruway` first");
     path.display().to_string()
 }
 
-/// Ours alone, as short as it can be.
+/// Arguments for a short run with only Thruway.
 const SHORT: &str = "--rounds 2 --duration 300ms --peers none";
 
-/// One case with the peer `hyper` of the folder `peers`, as short as it can be.
+/// Arguments for a short run of one case with the peer `hyper`.
 const WITH_HYPER: &str =
     "plaintext --cases plaintext_c=256 --rounds 2 --duration 300ms --limit 5s --peers hyper";
 
-/// Runs the suite to its end. Arguments are separated by spaces; `_` stands for a space in one.
+/// Runs the suite to its end. Spaces separate arguments; `_` is a space in an argument.
 fn suite(directory: &Path, args: &str) -> Ended {
     let words: Vec<_> = args.split_whitespace().map(|word| word.replace('_', " ")).collect();
     Thruway::start_in(directory, &words.iter().map(String::as_str).collect::<Vec<_>>()).end()
 }
 
-/// Runs the suite, and returns its report with its exit code.
+/// Runs the suite, and returns its report and its exit code.
 fn measured(directory: &Path, args: &str) -> (Value, Option<i32>) {
     let ended = suite(directory, &format!("{args} --report reports"));
     (report(directory, &ended), ended.code)
@@ -54,7 +54,7 @@ fn case<'a>(report: &'a Value, name: &str) -> &'a Vec<Value> {
     case.unwrap_or_else(|| panic!("no `{name}`: {report:#}"))["candidates"].as_array().unwrap()
 }
 
-/// A program that answers for another one: a script.
+/// Writes an executable script in place of another program, and returns its path.
 fn program(directory: &Path, name: &str, script: &str) -> String {
     let path = directory.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -69,9 +69,9 @@ fn sum(candidate: &Value, pointer: &str) -> f64 {
     rounds.iter().map(|round| round.pointer(pointer).map_or(0.0, |value| value.as_f64().unwrap())).sum()
 }
 
-/// Asserts that a candidate answered requests, and failed only requests that were open at the end of a round.
+/// Asserts that a candidate succeeded, apart from requests that were in flight at the end of a round.
 ///
-/// On a busy machine a gateway may answer none of 200 connections within the 300 ms of a round.
+/// On a busy machine, a gateway may not respond on any of 200 connections within the 300 ms of a round.
 fn assert_loaded(name: &str, candidate: &Value) {
     let rounds = candidate["rounds"].as_array().unwrap();
     assert!(candidate["failure"].is_null() && rounds.len() == 2, "{name}: {candidate}");
@@ -79,11 +79,11 @@ fn assert_loaded(name: &str, candidate: &Value) {
     assert!(sum(candidate, "/failed") <= 2.0 * CONNECTIONS_MAX, "{name}: {candidate}");
 }
 
-/// Largest number of connections of the cases here.
+/// Maximum number of connections of the cases in these tests.
 const CONNECTIONS_MAX: f64 = 200.0;
 
 #[test]
-fn one_workload_is_measured_and_its_reports_replace_earlier_ones() {
+fn reports_of_a_run_replace_earlier_reports() {
     let directory = tempfile::tempdir().unwrap();
     let reports = directory.path().join("reports");
     fs::create_dir(&reports).unwrap();
@@ -105,7 +105,7 @@ fn one_workload_is_measured_and_its_reports_replace_earlier_ones() {
 }
 
 #[test]
-fn every_kind_of_server_is_started_and_loaded() {
+fn every_kind_of_server_starts_and_is_measured() {
     let directory = tempfile::tempdir().unwrap();
     let cases = "echo_c=2,stdio_prompts/list,window_16,gateway_4_KB_c=200,closing_backend_4_KB_c=200";
     let (report, _) = measured(directory.path(), &format!("all --limit 5m --cases {cases} {SHORT}"));
@@ -126,7 +126,7 @@ fn every_kind_of_server_is_started_and_loaded() {
 }
 
 #[test]
-fn gateways_of_every_config_answer_share_cores_and_read_their_config_again() {
+fn gateways_run_with_every_config_shared_cores_and_reloads() {
     let directory = tempfile::tempdir().unwrap();
     let args = format!("gateway --limit 5m --cases shared_cores,reloads,realistic,single_settings {SHORT}");
     let (report, _) = measured(directory.path(), &args);
@@ -158,7 +158,7 @@ fn gateways_of_every_config_answer_share_cores_and_read_their_config_again() {
 }
 
 #[test]
-fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
+fn servers_support_tls_and_http2_with_the_run_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let cases = "tls_4_KB,handshakes,http2_4_KB,http2_gateway_2_B";
     let args = format!("all --limit 5m --rounds 2 --duration 1s --peers none --cases {cases}");
@@ -174,7 +174,7 @@ fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
         assert_eq!((&ours["failure"], sum(ours, "/failed")), (&Value::Null, 0.0), "{name}: {ours}");
         assert!(sum(ours, "/answered") > 0.0, "{name}: {ours}");
         let (full, resumed) = (sum(ours, "/handshakes/full"), sum(ours, "/handshakes/resumed"));
-        // Where sessions are resumed, the first ones may all have been before it was measured.
+        // With resumed sessions, all full handshakes may have been before the measurement.
         assert!(is_full || full == 0.0, "{name}: {ours}");
         assert_eq!(is_resumed, resumed > 0.0, "{name}: {ours}");
         assert!(!is_full || full + resumed > 0.0, "{name}: {ours}");
@@ -182,7 +182,7 @@ fn servers_speak_tls_and_http2_with_a_certificate_of_the_run() {
 }
 
 #[test]
-fn missing_peers_and_cases_that_do_not_fit_into_the_time_are_left_out_by_name() {
+fn report_lists_missing_peers_and_cases_without_time() {
     let directory = tempfile::tempdir().unwrap();
     let because = |report: &Value, what: &str| {
         let left_out = report["left_out"].as_array().unwrap();
@@ -190,20 +190,20 @@ fn missing_peers_and_cases_that_do_not_fit_into_the_time_are_left_out_by_name() 
         left.map_or_else(String::new, |left| left["because"].as_str().unwrap().to_owned())
     };
     let (report, _) = measured(directory.path(), &format!("plaintext --limit 3s {SHORT}"));
-    assert_eq!(because(&report, "plaintext c=1"), "there is no time for it within `--limit`");
+    assert_eq!(because(&report, "plaintext c=1"), "not enough time within `--limit`");
     assert_eq!(because(&report, "plaintext c=256"), "");
     let (report, _) = measured(directory.path(), WITH_HYPER);
-    assert_eq!(because(&report, "hyper"), "no `--peers-from` says where peers were built");
+    assert_eq!(because(&report, "hyper"), "built peers need `--peers-from`");
     fs::create_dir(directory.path().join("peers")).unwrap();
     let (report, _) = measured(directory.path(), &format!("{WITH_HYPER} --peers-from peers"));
-    assert!(because(&report, "hyper").ends_with("was not built: `cargo xtask bench` builds it"));
+    assert!(because(&report, "hyper").ends_with("does not exist: build it with `cargo xtask bench`"));
 }
 
-/// The relay has descriptors for fewer clients, because it takes two for each.
+/// The relay needs two descriptors per client, so it supports fewer clients.
 #[test]
-fn the_relay_takes_part_before_a_backend_with_as_many_clients_as_it_has_room_for() {
+fn relay_runs_with_as_many_clients_as_its_descriptors_allow() {
     let directory = tempfile::tempdir().unwrap();
-    // A program in place of the relay answers requests itself, if it gets a backend.
+    // This script in place of the relay serves requests itself if it gets a backend argument.
     let script = format!(
         "case \"$1 $3 $4\" in '--listen --backend 127.0.0.1:'*) exec {} serve --listen \"$2\";; esac\nexit 9",
         thruway()
@@ -214,7 +214,7 @@ fn the_relay_takes_part_before_a_backend_with_as_many_clients_as_it_has_room_for
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 300; exec \"$0\" \"$@\"", PROGRAM]);
     shell.args(args.split_whitespace().map(|word| word.replace('_', " ")));
-    // With so few descriptors, ours may fail requests.
+    // With this descriptor limit, Thruway may fail requests.
     shell.current_dir(directory.path()).output().unwrap();
     let text = fs::read_to_string(directory.path().join("reports/report.json")).unwrap();
     let report = serde_json::from_str(&text).unwrap();
@@ -226,7 +226,7 @@ fn the_relay_takes_part_before_a_backend_with_as_many_clients_as_it_has_room_for
 }
 
 #[test]
-fn a_peer_that_dies_at_its_start_is_started_again_and_fails_with_its_output() {
+fn peer_that_ends_at_start_is_retried_and_failure_has_its_output() {
     let directory = tempfile::tempdir().unwrap();
     let built = "peers/target/release/bench-hyper";
     program(directory.path(), built, "echo 'cannot bind: no luck' >&2; exit 7");
@@ -236,9 +236,9 @@ fn a_peer_that_dies_at_its_start_is_started_again_and_fails_with_its_output() {
     let candidates = case(&report, "plaintext c=256");
     let failure = candidates[1]["failure"].as_str().unwrap();
     assert!(failure.contains("it printed `cannot bind: no luck`"), "{failure}");
-    assert!(failure.ends_with("has ended: exit status: 7"), "{failure}");
+    assert!(failure.ends_with("ended with exit status: 7"), "{failure}");
     assert!(sum(&candidates[0], "/answered") > 0.0, "{candidates:?}");
-    // Another process may have taken its port in the meantime.
+    // The suite starts the peer again, because another process may have taken its port.
     let script = format!(
         "[ -e tried ] || {{ touch tried; echo 'address already in use' >&2; exit 1; }}\nexec {} serve \"$@\"",
         thruway()
@@ -250,9 +250,9 @@ fn a_peer_that_dies_at_its_start_is_started_again_and_fails_with_its_output() {
 }
 
 #[test]
-fn a_server_that_dies_while_it_is_loaded_fails_with_its_output() {
+fn failure_of_server_that_ends_under_load_has_its_output() {
     let directory = tempfile::tempdir().unwrap();
-    // It dies after a number of requests.
+    // This server ends after a number of requests.
     let script = format!(
         "if [ \"$1\" = --version ]; then echo mortal; exit; fi\n{} \"$@\" & child=$!\n\
          while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user _ < /proc/$child/stat && [ \"$user\" -lt 3 ]\n\
@@ -264,13 +264,13 @@ fn a_server_that_dies_while_it_is_loaded_fails_with_its_output() {
     let args = "plaintext --cases plaintext_c=256 --rounds 2 --duration 4s --limit 9s --peers none";
     let (report, code) = measured(directory.path(), &format!("{args} --program ./mortal"));
     let failure = case(&report, "plaintext c=256")[0]["failure"].as_str().unwrap();
-    assert_eq!(failure, "it printed `out of breath`: it has ended: exit status: 9");
+    assert_eq!(failure, "it printed `out of breath`: the program ended with exit status: 9");
     assert!(report["environment"]["version"].as_str().unwrap().starts_with("mortal"), "{report}");
     assert!(matches!(code, Some(1 | 2)), "{code:?}");
 }
 
 #[test]
-fn an_interrupt_ends_the_suite_with_a_report_and_leaves_no_server() {
+fn interrupt_writes_report_and_leaves_no_server() {
     let directory = tempfile::tempdir().unwrap();
     let note = program(directory.path(), "noted", &format!("echo $$ >> pids; exec {} \"$@\"", thruway()));
     let args = ["plaintext", "--duration", "10m", "--limit", "1h", "--peers", "none"];
@@ -283,28 +283,28 @@ fn an_interrupt_ends_the_suite_with_a_report_and_leaves_no_server() {
     let report = report(directory.path(), &ended);
     assert_eq!(report["is_interrupted"], true);
     let left_out = report["left_out"].to_string();
-    assert!(left_out.contains("it was interrupted before"), "{left_out}");
+    assert!(left_out.contains("the run was interrupted before this case"), "{left_out}");
     let pids = fs::read_to_string(directory.path().join("pids")).unwrap();
     assert!(pids.lines().count() > 0);
     for pid in pids.lines() {
-        assert!(!Path::new("/proc").join(pid).exists(), "{pid} was left");
+        assert!(!Path::new("/proc").join(pid).exists(), "process {pid} still runs");
     }
 }
 
 #[test]
-fn unusable_arguments_are_refused() {
+fn invalid_arguments_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), "").unwrap();
     for (args, message) in [
         ("plainttext", "invalid value 'plainttext'"),
         ("", "<NAME>"),
-        ("all --peers ngnix", "no peer is called `ngnix`: there are thruway, nginx"),
-        ("all --cases c=17", "no case is called `c=17`: there are `plaintext c=1`"),
-        ("all --peers-from none", "there is no directory `"),
+        ("all --peers ngnix", "unknown peer `ngnix`: the peers are thruway, nginx"),
+        ("all --cases c=17", "no case name contains `c=17`: the cases are `plaintext c=1`"),
+        ("all --peers-from none", "is not a directory"),
         ("all --build", "--peers-from"),
-        ("all --program file", "`file` is no program"),
-        ("all --report file", "`file` cannot be written"),
-        ("all --limit 0s", "it must be more than 0"),
+        ("all --program file", "`file` is not a program"),
+        ("all --report file", "cannot write to `file`"),
+        ("all --limit 0s", "the duration must be greater than 0"),
         ("all --rounds 1", "1 is not in 2..=100"),
     ] {
         let ended = suite(directory.path(), args);
