@@ -175,7 +175,7 @@ fn report_lists_failures_and_does_not_compare_them() {
         &[
             "| plaintext c=16 | nginx | the program ended with signal 9 |",
             "| plaintext c=16 | thruway | a round with 1000 responses and 3 failures: timed out |",
-            "Some requests failed",
+            "Some requests or servers failed",
         ],
     );
     assert!(!SuiteReport { cases: Vec::new(), ..report }.has_figures());

@@ -236,7 +236,7 @@ fn peer_that_ends_at_start_is_retried_and_failure_has_its_output() {
     let candidates = case(&report, "plaintext c=256");
     let failure = candidates[1]["failure"].as_str().unwrap();
     assert!(failure.contains("it printed `cannot bind: no luck`"), "{failure}");
-    assert!(failure.ends_with("ended with exit status: 7"), "{failure}");
+    assert!(failure.ends_with("has ended: exit status: 7"), "{failure}");
     assert!(sum(&candidates[0], "/answered") > 0.0, "{candidates:?}");
     // The suite starts the peer again, because another process may have taken its port.
     let script = format!(
