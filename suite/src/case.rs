@@ -263,7 +263,7 @@ pub(crate) enum LoadCondition {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Peers {
-    /// All suitable peers except extra peers. A case must name extra peers.
+    /// All suitable peers except extra peers, which run only in cases that name them.
     #[default]
     All,
     /// All suitable peers, and the peers with these names.

@@ -426,5 +426,5 @@ const NO_REQUESTS: &str = "the case has no number of requests";
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Additional time for a load after three times its duration.
+/// The suite stops a load after three times its duration plus this time.
 const WAIT_LIMIT: Duration = Duration::from_secs(2);

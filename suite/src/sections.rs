@@ -174,8 +174,8 @@ fn target_row(evaluated: &TargetResult) -> Vec<String> {
     ]
 }
 
-/// Returns the number of comparisons, and a row for each case and metric in which a peer is ahead over the
-/// whole interval.
+/// Returns the number of comparisons, and a row for each case and metric if the whole confidence interval
+/// favors a peer.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
     for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {

@@ -1,4 +1,5 @@
-//! Starts a server on a free port and the server core, in a temporary directory. Dropping it ends the server.
+//! Starts a server on a free port, in a temporary directory, pinned to the server core. Dropping it ends the
+//! server.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

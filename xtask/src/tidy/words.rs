@@ -48,7 +48,7 @@ impl Share {
         self.hard.extend(finding);
     }
 
-    /// Returns all findings if there are too many.
+    /// Returns the findings if there are more than the limit, and none otherwise.
     fn excess(mut self) -> Vec<String> {
         let Self { what, most, all, .. } = self;
         let count = self.hard.len();

@@ -129,8 +129,8 @@ impl CorpusRun<'_> {
     }
 }
 
-/// Returns `true` if the gateway may close the connection after an error response, because the client may not
-/// send the rest of the body.
+/// Returns `true` if the gateway is allowed to close the connection after an error response, because the rest
+/// of the body might never arrive.
 fn expects_continue(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|bytes| bytes.eq_ignore_ascii_case(b"expect:"))
 }
