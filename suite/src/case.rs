@@ -94,8 +94,8 @@ pub(crate) struct Case {
     /// The peers in this case.
     #[serde(default)]
     pub(crate) peers: Peers,
-    /// Priority: if time is short, the suite skips cases with the highest rank first. The main cases of a
-    /// workload have rank 0.
+    /// Order of skipping: if time is short, the suite skips cases with high numbers first. The main cases of
+    /// a workload have rank 0.
     #[serde(default)]
     pub(crate) rank: u8,
 }

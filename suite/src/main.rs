@@ -1,5 +1,5 @@
 //! `thruway-suite`: runs the workloads of published benchmark reports on Thruway and its peers, and writes a
-//! report. `cargo xtask bench` builds the peers and runs it.
+//! report. `cargo xtask bench` builds the peers and runs the suite.
 
 // the arguments
 mod args;

@@ -174,7 +174,7 @@ fn target_row(evaluated: &TargetResult) -> Vec<String> {
     ]
 }
 
-/// Returns the number of comparisons, and a row for each case and metric if the whole confidence interval
+/// Returns the number of comparisons, and a row for each case and metric whose whole confidence interval
 /// favors a peer.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());

@@ -24,7 +24,7 @@ pub(super) fn parse_result(case: &Case) -> Result<ParseResult> {
     for event in transcript.events {
         add_event(event, &mut parse_result.messages);
     }
-    // Only the kinds with `-finish` end the input after the last byte.
+    // Only the kinds with `-finish` signal the end of the input after the last byte.
     let is_end = |error: &Error| *error == Error::IncompleteMessage && !case.meta.kind.ends_with("-finish");
     parse_result.rejection =
         transcript.error.filter(|error| !is_end(error)).map(|error| format!("{error:?}"));

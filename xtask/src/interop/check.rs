@@ -13,7 +13,7 @@ use crate::program::find_on_path;
 use crate::server::Server;
 use crate::stop::{Stop, now};
 
-/// Runs checks of one server: their settings, and the server.
+/// The server to check, and the settings of the checks.
 pub(super) struct Checker<'s> {
     /// The program `thruway`.
     pub(super) program: &'s Path,

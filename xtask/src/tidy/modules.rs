@@ -156,8 +156,8 @@ impl<'a> Crate<'a> {
         files
     }
 
-    /// Returns the file that defines the item at `path`, seen from the module `at`, and the name of the item.
-    /// Returns `None` for modules and for items of other crates.
+    /// Returns the file that defines the item at `path`, resolved from the module `at`, and the name of the
+    /// item. Returns `None` for modules and for items of other crates.
     fn resolve(&self, at: &[&'a str], path: &[&'a str], imports: usize) -> Option<(&'a str, &'a str)> {
         let mut module = at.to_vec();
         for (place, name) in path.iter().enumerate() {

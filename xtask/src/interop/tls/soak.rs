@@ -15,7 +15,7 @@ use crate::child::{self, Running};
 use crate::server::Server;
 use crate::stop::now;
 
-/// The kinds of load: number of each thousand requests, `true` for HTTP/2 with `h2load`, and arguments.
+/// The kinds of load: the share in requests per thousand, `true` for HTTP/2 with `h2load`, and the arguments.
 const LOADS: [(u32, bool, &[&str]); 4] = [
     (420, false, &["-c", "32"]),
     (40, false, &["-c", "16", "--no-keep-alive"]),
