@@ -37,7 +37,7 @@ pub(super) struct Meta {
 
 /// A line of a log.
 pub(super) struct Entry<'c> {
-    /// The name of a part of the input, or another event.
+    /// The name of the event: a part of the input, or something else that the parser reports.
     pub(super) name: &'c str,
     pub(super) at: usize,
     /// The part of the input, which is empty for other events.

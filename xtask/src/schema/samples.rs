@@ -67,7 +67,8 @@ struct Entry {
     value: Vec<String>,
     /// Requests and notifications with this value as parameters.
     message: Vec<String>,
-    /// Definitions of the value as a result, and of its responses from MCP revision 2026-07-28 on.
+    /// Names of the definitions of this value when it is a result. Since MCP revision 2026-07-28, also the
+    /// names of the definitions of its responses.
     result: Vec<String>,
     responses: Vec<String>,
     cacheable: bool,

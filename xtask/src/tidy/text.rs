@@ -1,5 +1,5 @@
-//! Checks the text of files: forbidden words and paths, the number of lines without tests, and the first
-//! line. Clippy checks the length of functions.
+//! Checks the text of files: forbidden words and paths, the number of lines (test code not counted), and the
+//! first line. Clippy checks the length of functions.
 
 use std::sync::LazyLock;
 

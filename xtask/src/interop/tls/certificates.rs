@@ -1,5 +1,5 @@
-//! Makes certificates with `openssl`. Their lifetimes and usages are those of public authorities, because the
-//! TLS test tools check both.
+//! Makes certificates with `openssl`. They have the lifetimes and key usages of certificates that public
+//! authorities issue, because the TLS test tools check both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
