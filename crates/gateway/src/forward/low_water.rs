@@ -18,6 +18,7 @@ pub(super) struct LowWater {
     bytes: u32,
     /// Time at which the gateway began to wait for data.
     waiting_since: Option<Duration>,
+    /// `true` if the default mark applies to the rest of the body.
     is_slow: bool,
 }
 
@@ -55,6 +56,11 @@ impl LowWater {
     /// Returns the time at which the task must poll again, because the server is slow.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.waiting_since.map(|since| since + SLOW_AFTER)
+    }
+
+    /// Keeps the default mark for the whole body, because the body is an event stream.
+    pub(super) const fn disable(&mut self) {
+        self.is_slow = true;
     }
 
     /// Restores the default mark.

@@ -68,6 +68,7 @@ impl Relay {
         let timeouts = Timeouts { content_idle: idle, ..exchange.timeouts() };
         exchange.set_timeouts(timeouts);
         self.may_be_silent = true;
+        self.low_water.disable();
     }
 
     /// Returns the failure to report for `failure`. If a timeout expired before the whole request body was
