@@ -1,7 +1,7 @@
-"""A backend that closes the connection after each response (W6 (a)): `/ok`, two bytes, and `/download?bytes=N`.
+"""A backend for W6 that closes the connection after each response: `/ok` (two bytes) and `/download?bytes=N`.
 
-The listen backlog is large. The default of 100 overflows with more connections, and SYN retransmissions then delay some
-clients by seconds.
+The listen backlog is large. With more than 100 connections, the default of 100 overflows, and SYN retransmissions delay
+some clients by seconds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ async def answer(reader, writer):
                      b"Connection: close\r\n\r\n%s" % (status, len(content), content))
         await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
-        # The client is a probe, or has closed the connection.
+        # The client only probed the port, or it has closed the connection.
         pass
     finally:
         writer.close()
