@@ -35,7 +35,7 @@ pub(crate) struct SuiteArgs {
     /// Run only these peers; `none` runs only Thruway [default: all that are found]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     peers: Vec<String>,
-    /// Folder `peers` of the repository, which has the sources and builds of peers
+    /// The folder `peers` of the repository, with the sources and builds of the peers
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
     /// Build the required peers first
@@ -103,7 +103,7 @@ Exit codes:
   0    All responses were as expected
   1    A request failed, or a server ended unexpectedly
   2    The arguments are invalid, or nothing could be measured
-  130  A signal ended the run. The report has the results until then. A second signal ends it at once";
+  130  A signal ended the run. The report has the results up to the signal. A second signal ends the run at once";
 
 /// Parses a duration greater than 0, such as `500ms` or `2m`.
 fn parse_time(text: &str) -> anyhow::Result<Duration> {

@@ -34,8 +34,8 @@ pub(crate) fn build(program: &Program, peers: &Path, runner: Runner<'_>) -> anyh
     }
 }
 
-/// Installs the npm packages of a folder, and creates a link to Node: the one from the packages, or else the
-/// system's.
+/// Installs the npm packages of a folder. Creates a link to the Node program of the packages, or to the
+/// installed Node if the packages contain none.
 ///
 /// Copies the scripts beside the packages, because Node looks for packages relative to the script.
 fn node(from: &Path, to: &Path, runner: Runner<'_>) -> anyhow::Result<()> {
@@ -70,8 +70,8 @@ fn python(from: &Path, environment: &Path, runner: Runner<'_>) -> anyhow::Result
     })
 }
 
-/// Calls `install`, unless `directory` already has the packages of the lock file. A copy of the lock file in
-/// `directory` marks a complete installation.
+/// Calls `install`, unless `directory` already contains the packages of the lock file. A copy of the lock
+/// file in `directory` marks a complete installation.
 fn install_once(
     lock: &Path,
     directory: &Path,

@@ -1,4 +1,5 @@
-//! Measures tool calls between an MCP client and server of the same library, and the CPU time of both.
+//! Measures tool calls between an MCP client and an MCP server of the same library, and the CPU time of both
+//! programs.
 //!
 //! The client is the same program as the server, started with `--call`. `peers/calls` defines the format of
 //! its output.

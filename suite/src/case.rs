@@ -34,7 +34,7 @@ pub(crate) enum Workload {
     Http2,
     /// axum on this engine, compared with axum on hyper
     Axum,
-    /// MCP servers on SDKs in both eras, over HTTP and pipes, compared with echo servers
+    /// MCP servers built with SDKs, in both eras, over HTTP and pipes, compared with echo servers
     Mcp,
     /// A million MCP messages, and the growth of the memory
     McpSoak,
@@ -62,7 +62,7 @@ pub(crate) struct Case {
     pub(crate) ours: String,
     /// The request.
     pub(crate) request: Request,
-    /// Era of the MCP messages. `None` uses the newest one that the server supports.
+    /// Era of the MCP messages. With `None`, the load uses the newest era that the server supports.
     pub(crate) era: Option<MessageEra>,
     /// Number of simultaneous connections. Ignored for pipes.
     pub(crate) connections: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Case {
     /// The use of TLS.
     #[serde(default)]
     pub(crate) security: Security,
-    /// `true` for HTTP/2. Without TLS, it uses prior knowledge.
+    /// `true` for HTTP/2. Without TLS, clients use HTTP/2 with prior knowledge.
     #[serde(default, rename = "http2")]
     pub(crate) is_http2: bool,
     /// `true` if connections are kept alive.
@@ -80,7 +80,7 @@ pub(crate) struct Case {
     pub(crate) is_persistent: bool,
     /// Requests per second in an open loop; `None` for a closed loop.
     pub(crate) rate: Option<f64>,
-    /// Number of requests. `None` uses the duration of the suite.
+    /// Number of requests. With `None`, the duration of the suite applies.
     pub(crate) requests: Option<u64>,
     /// Estimated duration of these requests, in milliseconds.
     #[serde(default)]
@@ -94,8 +94,8 @@ pub(crate) struct Case {
     /// The peers in this case.
     #[serde(default)]
     pub(crate) peers: Peers,
-    /// Order of skipping: if time is short, the suite skips cases with high numbers first. The main cases of
-    /// a workload have rank 0.
+    /// If time is short, the suite skips cases with high ranks first. The main cases of a workload have rank
+    /// 0.
     #[serde(default)]
     pub(crate) rank: u8,
 }
@@ -141,7 +141,7 @@ pub(crate) enum Security {
 pub(crate) enum Role {
     /// A server with `GET /plaintext`.
     Http,
-    /// A server with `POST /mcp`.
+    /// An MCP server with `POST /mcp`.
     Mcp,
     /// An MCP server on standard input and output.
     Pipes,
@@ -149,23 +149,23 @@ pub(crate) enum Role {
     Gateway,
     /// A TLS server with `GET /ok` and `/download?bytes=N`.
     Tls,
-    /// The same over HTTP/2.
+    /// A server with `GET /ok` and `/download?bytes=N` over HTTP/2.
     Http2,
     /// A gateway that uses HTTP/2 with its clients.
     Http2Gateway,
-    /// A server with `POST /mcp`. With `--call`, its program is a client.
+    /// An MCP server with `POST /mcp`. With the argument `--call`, the same program is an MCP client.
     Client,
     /// A bridge from HTTP to an MCP server on pipes.
     Bridge,
     /// A command that runs to its end.
     Command,
-    /// A backend of gateways, on nine addresses with the same port.
+    /// A backend for gateways that listens on nine addresses with the same port.
     Backend,
-    /// A backend of gateways that closes the connection after each response.
+    /// A backend for gateways that closes the connection after each response.
     ClosingBackend,
-    /// A server with `GET /plaintext` over HTTP/1.1 and HTTP/2 that counts its requests.
+    /// A server that counts its requests, with `GET /plaintext` over HTTP/1.1 and HTTP/2.
     Counted,
-    /// The same over TLS.
+    /// A server that counts its requests, like `Counted`, over TLS.
     CountedTls,
 }
 
@@ -218,7 +218,7 @@ pub(crate) enum ComparisonKind {
     Gateways,
     /// Compares gateways in front of a backend that closes the connection after each response.
     GatewaysBeforeClosing,
-    /// Compares servers on pipes, and Thruway over HTTP on one connection.
+    /// Compares servers on pipes. Also measures Thruway over HTTP on one connection.
     Pipes,
     /// Compares load generators on one Thruway server, to check our load generator.
     Generators,
@@ -253,7 +253,8 @@ pub(crate) enum LoadCondition {
     Usual,
     /// The server, its backend and the load generator share all cores.
     SharedCores,
-    /// One Thruway server reloads its config repeatedly. A second one does not, for comparison.
+    /// One Thruway server reloads its config repeatedly. For comparison, a second Thruway server does not
+    /// reload.
     Reloads,
     /// The server and the load generator share one core, so that neither waits for the other to wake up.
     OneCore,
@@ -282,7 +283,7 @@ impl Workload {
 }
 
 impl Peers {
-    /// Returns the names of the peers that a case names.
+    /// Returns the names of the peers that the case lists.
     pub(crate) fn named(&self) -> &[String] {
         match self {
             Self::AllAnd(names) | Self::Only(names) => names,
@@ -367,18 +368,18 @@ impl Case {
         self.is_crowded() && self.rate.is_some()
     }
 
-    /// Returns `true` if the case has at least ten thousand connections, which need more time.
+    /// Returns `true` if the case has at least ten thousand connections, so that it needs more time.
     pub(crate) const fn is_crowded(&self) -> bool {
         self.connections >= CROWDED_CONNECTIONS_MIN
     }
 }
 
-/// Converts a duration to whole seconds, at least 1, for programs that need whole seconds.
+/// Converts a duration to whole seconds, at least 1. Some programs accept only whole seconds.
 pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().max(1)
 }
 
-/// Name of the server on our SDK. Some cases measure it, and bridges use it as their server.
+/// Name of the server built with our SDK. Some cases measure this server, and bridges use it as their server.
 pub(crate) const OUR_SDK: &str = "mcp-on-thruway";
 
 /// Name of the backend that closes the connection after each response.

@@ -1,4 +1,4 @@
-//! Measures the cost of a whole run of a command, over many runs.
+//! Runs a command many times, and measures the cost of a complete run.
 
 use std::process::Command;
 use std::time::Duration;

@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 pub(crate) enum CandidateKind {
     /// This server in this role.
     Server(Found, Role),
-    /// The shared Thruway server, loaded by another load generator, or by ours if `None`.
+    /// The shared Thruway server, loaded by this load generator, or by ours if `None`.
     Ours(Option<Generator>),
     /// Thruway on pipes, loaded by the hand-written loop.
     HandWritten(Found),
@@ -49,7 +49,7 @@ pub(crate) enum CandidateKind {
     Reloaded(Found),
 }
 
-/// The settings for measuring a case, common to all candidates.
+/// The settings of a case, which are the same for all candidates.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
     pub(crate) case: &'a Case,
@@ -123,7 +123,7 @@ impl Contender {
         let Some(started) = &mut self.started else { return };
         let measured = measure_and_check_count(started, cell);
         let death = started.death();
-        // A server that ended has no figures for this round.
+        // If the server has ended, this round has no figures.
         match death.map_or(measured, Err) {
             _ if cell.resources.runner.stop.is_set() => {}
             Ok(figures) => self.result.rounds.push(figures),
@@ -138,7 +138,7 @@ impl Contender {
                 self.result.connections = started.connections().filter(|given| *given < wanted);
                 self.started = Some(started);
             }
-            // An interrupted start is not a failure.
+            // If a signal interrupted the start, the candidate has not failed.
             Err(_) if cell.resources.runner.stop.is_set() => {}
             Err(error) => self.fail(&error),
         }
@@ -150,7 +150,8 @@ impl Contender {
     }
 }
 
-/// Measures a candidate. If the server counts requests, compares both counts.
+/// Measures a candidate. If the server counts requests, compares its count with the count of the load
+/// generator.
 fn measure_and_check_count(started: &mut StartedCandidate, cell: Cell<'_>) -> anyhow::Result<Figures> {
     let Some(server) = cell.shared.filter(|_| cell.case.is_counted()) else { return started.measure(cell) };
     let before = counter::requests(server.admin)?;
@@ -241,7 +242,7 @@ impl StartedCandidate {
         }
     }
 
-    /// Returns the reason for the end of the candidate, if it has ended.
+    /// Returns an error with the exit status, if the candidate has ended.
     fn death(&mut self) -> Option<anyhow::Error> {
         let status = match self {
             Self::Server(server, _) | Self::Reloaded(server, _) | Self::Client(server, _) => {
@@ -255,7 +256,7 @@ impl StartedCandidate {
     }
 }
 
-/// Runs a load. Stops it when the suite ends, or if it takes far too long.
+/// Runs a load. Stops the load when the suite ends, or if the load takes far too long.
 fn run(load: &Load, child: Option<&ChildServer>, cell: Cell<'_>) -> anyhow::Result<Report> {
     let clock = Clock::system();
     let about = Duration::from_millis(cell.case.about_ms).max(cell.duration);
@@ -273,7 +274,8 @@ fn run(load: &Load, child: Option<&ChildServer>, cell: Cell<'_>) -> anyhow::Resu
     Ok(Report::new("", &load, &outcome?))
 }
 
-/// Runs a load on a bridge, and adds the CPU time of the bridge without the servers behind it.
+/// Runs a load on a bridge. Adds to the figures the CPU time of the bridge alone, without the servers behind
+/// the bridge.
 fn bridged(load: &Load, cell: Cell<'_>) -> anyhow::Result<Figures> {
     run(&Load { limit: Limit::Duration(cell.warm_up), ..load.clone() }, None, cell)?;
     let program = cell.behind_bridges.context(NO_SERVER)?;
@@ -285,7 +287,8 @@ fn bridged(load: &Load, cell: Cell<'_>) -> anyhow::Result<Figures> {
     Ok(figures.with(Metric::ProgramCpu, alone))
 }
 
-/// Returns the loads of a case on a server: one, or in a soak one for each kind of message and era.
+/// Returns the loads of a case on a server. A soak has several loads with different messages and eras, and
+/// other cases have one load.
 fn loads(cell: Cell<'_>, server: &Server, found: &Found) -> anyhow::Result<Vec<Load>> {
     if cell.case.workload != Workload::McpSoak {
         return Ok(vec![http_load(cell, server, Some(found))?]);
@@ -316,7 +319,7 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
         Ok(if case.is_http2 { requests.for_http2()? } else { requests })
     };
     let requests: Arc<dyn Requests> = match &case.request {
-        // The client cases also include a server that does not read MCP messages.
+        // In client cases, the ceiling does not read MCP messages, so its load has plain requests.
         _ if case.between == ComparisonKind::Clients => Arc::new(get("/plaintext", 13)?),
         Request::Get(target, bytes) => Arc::new(get(target, *bytes)?),
         Request::Mcp(operation) if found.is_some_and(|found| found.peer.reads_no_messages) => {
@@ -366,15 +369,15 @@ fn messages(
     endpoint: Option<&Endpoint>,
     case: &Case,
 ) -> anyhow::Result<McpRequests> {
-    // MCP sessions over HTTP need keep-alive. A pipe needs no session.
+    // MCP sessions over HTTP need keep-alive. MCP over a pipe needs no session.
     let is_possible = facts.revision.era() == Era::Legacy && endpoint.is_some() && case.is_persistent;
-    // The servers on SDKs run without sessions.
+    // The servers built with SDKs run without sessions.
     let has_sessions = is_possible && !matches!(case.workload, Workload::Mcp | Workload::McpSoak);
     let sessions = if has_sessions { SessionUse::PerConnection } else { SessionUse::None };
     Ok(McpRequests::new(facts.revision, sessions, &[operation.on(facts)], endpoint)?)
 }
 
-/// Returns a request for a server that does not read it.
+/// Returns a request with an MCP message, for servers that do not read the message.
 fn unread_message(operation: Operation, era: Option<MessageEra>, url: LoadUrl) -> HttpRequest {
     let revision = era.unwrap_or(MessageEra::Modern).revision();
     let mut operation = operation.on(&McpServerFacts { revision, tools: Vec::new() });

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// Returns the number of successful responses so far of the server with this admin listener.
+/// Returns the number of successful responses that a server has sent so far. `admin` is the address of its
+/// admin listener.
 pub(crate) fn requests(admin: SocketAddr) -> anyhow::Result<u64> {
     let mut stream = TcpStream::connect(admin).context("cannot read the metrics")?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -16,7 +17,8 @@ pub(crate) fn requests(admin: SocketAddr) -> anyhow::Result<u64> {
     Ok(answered(&metrics))
 }
 
-/// Returns the sum of the counts of all successful responses. The metric does not exist before the first one.
+/// Returns the sum of the counts of all successful responses. The metric does not exist before the first
+/// response.
 fn answered(metrics: &str) -> u64 {
     let counts =
         metrics.lines().filter(|line| line.starts_with("http_server_request_duration_seconds_count"));
@@ -24,8 +26,8 @@ fn answered(metrics: &str) -> u64 {
     successes.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// Compares the count of a load generator with that of the server. They may differ by up to `open_max`, the
-/// requests in flight at the end.
+/// Compares the count of a load generator with the count of the server. Both counts may differ by up to
+/// `open_max`, the number of requests in flight at the end.
 pub(crate) fn check(counted: u64, answered: u64, open_max: u64) -> anyhow::Result<()> {
     ensure!(counted > 0, "the load generator counted no requests");
     ensure!(

@@ -11,7 +11,8 @@ use anyhow::{Context as _, ensure};
 
 use crate::process::{Runner, on_path};
 
-/// Creates a launcher for a program with the name of its package. Keeps an existing launcher.
+/// Creates a launcher for the program of a package. The program and the package have the same name. Keeps an
+/// existing launcher.
 pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<()> {
     let directory = peers.join("target/debian").join(name);
     let launcher = directory.join(name);
@@ -28,7 +29,7 @@ pub(crate) fn newest(peers: &Path, name: &str, runner: Runner<'_>) -> anyhow::Re
     launch(&launcher, &root, name)
 }
 
-/// Downloads a package with all its dependencies, even the installed ones.
+/// Downloads a package with all its dependencies, including dependencies that are installed on this machine.
 fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let archives = directory.join("cache/archives");
     fs::create_dir_all(directory.join("state/lists/partial"))?;
@@ -47,8 +48,8 @@ fn downloaded(directory: &Path, name: &str, runner: Runner<'_>) -> anyhow::Resul
     Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect())
 }
 
-/// Returns options for apt. It ignores the sources and packages of this machine, and writes only to
-/// `directory`. Settings in `/etc/apt/apt.conf.d`, such as proxies, still apply.
+/// Returns options for apt. With these options, apt ignores the sources and packages of this machine, and
+/// writes only to `directory`. Settings in `/etc/apt/apt.conf.d`, such as proxies, still apply.
 fn options(directory: &Path) -> Vec<String> {
     let option_for =
         |option: &str, path: &str| format!("--option={option}={}", directory.join(path).display());
@@ -69,7 +70,7 @@ fn options(directory: &Path) -> Vec<String> {
 fn launch(launcher: &Path, root: &Path, name: &str) -> anyhow::Result<()> {
     let program = root.join("usr/sbin").join(name);
     let loader = loader(root).context("the packages contain no dynamic loader")?;
-    let libraries = loader.parent().context("the loader is in no directory")?;
+    let libraries = loader.parent().context("the dynamic loader has no parent directory")?;
     let line = format!(
         "#!/bin/sh\nexec '{}' --library-path '{}' '{}' \"$@\"\n",
         loader.display(),
@@ -92,7 +93,8 @@ fn loader(root: &Path) -> Option<PathBuf> {
 const MIRROR: &str = "http://deb.debian.org/debian";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The newest distribution of Debian. It has few packages, and unstable has the others.
+/// The Debian distribution with the newest packages. It has few packages, so apt takes the others from
+/// `unstable`.
 const NEWEST: &str = "experimental";
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(3);

@@ -43,7 +43,8 @@ pub(crate) enum Metric {
     GeneratorCpu,
     /// Sum of the CPU times of client and server per response.
     BothCpu,
-    /// CPU time of a bridge without its servers, per response, or of a command, per run.
+    /// For a bridge, CPU time per response without the servers behind the bridge. For a command, CPU time per
+    /// run.
     ProgramCpu,
     Mean,
     P50,
@@ -65,7 +66,7 @@ pub(crate) enum Metric {
 
 impl Figures {
     /// Returns the figures of a report. For cases that report memory, `memory_before` is the server's
-    /// resident memory before the connections.
+    /// resident memory before the connections open.
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let server = report.server.as_ref();
         let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0);
@@ -96,7 +97,7 @@ impl Figures {
                 Metric::MemoryPerConnection,
                 memory_before.map(|before| memory_per_connection(report, before)),
             );
-        // Response times need at least one response.
+        // Without responses, there are no response times.
         if figures.answered == 0 {
             return figures;
         }
@@ -113,7 +114,7 @@ impl Figures {
             .with(Metric::Deviation, times.deviation_us)
     }
 
-    /// Returns the figures of a load generator that only counts.
+    /// Returns the figures of a load generator that measures only the number of responses and the time.
     pub(crate) fn counted(answered: u64, seconds: f64) -> Self {
         let figures = Self { answered, seconds: rounded(seconds), ..Self::default() };
         figures.with(Metric::Rate, as_f64(answered) / seconds)
@@ -125,7 +126,7 @@ impl Figures {
         self
     }
 
-    /// Adds a CPU time per response, if known.
+    /// Adds the CPU time of the whole load, divided by the number of responses, if known.
     pub(crate) fn with_cpu(self, metric: Metric, cpu: Option<Duration>) -> Self {
         let count = as_f64(self.answered.max(1));
         self.with(metric, cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count))

@@ -1,5 +1,5 @@
-//! Finds the servers on this machine with their versions, and lists the missing ones. Optionally builds them
-//! first.
+//! Finds the servers on this machine with their versions, and lists the missing ones. Builds the servers
+//! first if the user requests it.
 
 use std::env;
 use std::path::{Path, PathBuf, absolute};
@@ -76,8 +76,8 @@ fn find(peer: &Peer, ours: Option<&Path>, peers: Option<&Path>) -> anyhow::Resul
         (Program::Installed(name), _) => on_path(name),
         (built, _) => {
             let peers = peers.context("built peers need `--peers-from`")?;
-            // The path is absolute, because servers start in another directory. The link of a Python
-            // environment must not be resolved.
+            // The path is absolute, because servers start in another directory. This code does not resolve
+            // the link of a Python environment, because Python finds its packages through the link.
             let program = absolute(peers.join(built.build_path().unwrap_or_default()))?;
             let path = program.display();
             ensure!(is_program(&program), "`{path}` does not exist: build it with `cargo xtask bench`");

@@ -1,4 +1,5 @@
-//! Third-party load generators that check ours with the same load: their command lines and their output.
+//! Third-party load generators: their command lines and their output. They run the same load as our load
+//! generator, to check it.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A minimal hand-written loop over pipes, to compare our load generator with. It uses blocking calls, sends
-//! one message with changing IDs, and counts responses. It records no response times.
+//! A minimal hand-written loop over pipes, for comparison with our load generator. The loop uses blocking
+//! calls, sends the same message with changing IDs, and counts responses. The loop records no response times.
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus};
@@ -55,8 +55,7 @@ impl HandWritten {
         Ok(started)
     }
 
-    /// Runs the load for `warm_up` and then for `duration`, with the number of requests in flight of the
-    /// case.
+    /// Runs the load for `warm_up` and then for `duration`. Keeps as many requests in flight as the case has.
     pub(crate) fn load(
         &mut self,
         case: &Case,
@@ -106,7 +105,7 @@ impl HandWritten {
         Ok(())
     }
 
-    /// Sends a request after each response for `time`, and returns the number of responses.
+    /// For the duration `time`, sends a new request after each response. Returns the number of responses.
     fn exchange(&mut self, time: Duration) -> anyhow::Result<u64> {
         let clock = Clock::system();
         let end = clock.now_exact() + time;

@@ -78,10 +78,10 @@ fn main() -> ExitCode {
 /// Exit code if a request or a server failed.
 const EXIT_FAILED: u8 = 1;
 
-/// Exit code for invalid arguments, as in clap, and if nothing was measured.
+/// Exit code for invalid arguments, and for a run that measured nothing. clap uses the same code.
 const EXIT_UNUSABLE: u8 = 2;
 
-/// Exit code after a signal, as a shell reports SIGINT.
+/// Exit code after a signal. Shells report the same code for SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measures the cases, and writes the reports.
@@ -101,7 +101,7 @@ fn run(args: &SuiteArgs) -> anyhow::Result<ExitCode> {
     Ok(match report {
         report if report.is_interrupted => ExitCode::from(EXIT_INTERRUPTED),
         report if !report.has_figures() => {
-            eprintln!("error: nothing could be measured; the report says why");
+            eprintln!("error: nothing was measured; the report gives the reasons");
             ExitCode::from(EXIT_UNUSABLE)
         }
         report if report.is_clean() => ExitCode::SUCCESS,
@@ -128,7 +128,7 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
     let mut session =
         Session { servers: &found.servers, resources, results: Vec::new(), left_out: found.left_out };
     let plan = Plan::new(session.feasible(cases), args.duration, args.rounds.into(), args.limit);
-    // Removes old reports, so that a killed run does not leave them.
+    // Removes old reports. Otherwise, a killed run would leave the old reports in place.
     for name in [MARKDOWN, JSON] {
         let _ = args.report.as_ref().map(|directory| fs::remove_file(directory.join(name)));
     }
@@ -160,7 +160,7 @@ fn command_line() -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the servers with results or failures in a case.
+/// Returns the servers that have results or failures in at least one case.
 fn facts(servers: &[Found], session: &Session<'_>) -> Vec<ServerFacts> {
     let has_part = |found: &&Found| {
         let mut candidates = session.results.iter().flat_map(|case| &case.candidates);

@@ -29,11 +29,12 @@ pub(crate) struct Peer {
     /// Excluded workloads.
     #[serde(default)]
     pub(crate) not_in: Vec<Workload>,
-    /// `true` if the server takes part only in cases that name it, such as another setup or version of a
+    /// `true` if the server takes part only in cases that name it. Examples are other setups or versions of a
     /// peer.
     #[serde(default, rename = "extra")]
     pub(crate) is_extra: bool,
-    /// `true` if the server responds to MCP messages without reading them. It shows the minimum cost.
+    /// `true` if the server responds to MCP messages without reading them. Such a server shows the minimum
+    /// cost.
     #[serde(default)]
     pub(crate) reads_no_messages: bool,
 }
@@ -84,7 +85,7 @@ pub(crate) struct Setup {
     pub(crate) config: Option<String>,
 }
 
-/// A setup in the file. Arguments are a list if one of them contains a space.
+/// A setup in the file. If an argument contains a space, the arguments are a list instead of one string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RowSetup {
@@ -132,7 +133,7 @@ impl Program {
             Self::Cargo(package) => Some(format!("target/release/{package}")),
             Self::Go(command) => Some(format!("target/go/{command}")),
             Self::Debian(package) => Some(format!("target/debian/{package}/{package}")),
-            // The link leads to the system's Node if the packages do not include Node.
+            // If the packages do not include Node, this link leads to the installed Node.
             Self::Node(folder) => Some(format!("target/{folder}/node")),
             Self::Python(folder) => Some(format!("target/{folder}/bin/python")),
         }
@@ -156,7 +157,8 @@ impl Peer {
         is_chosen && is_other && self.setup(case.role()).is_some() && !self.not_in.contains(&case.workload)
     }
 
-    /// Returns the maximum number of connections if the peer does not have enough descriptors for `wanted`.
+    /// Returns the maximum number of connections, if the peer does not have enough descriptors for `wanted`
+    /// connections.
     pub(crate) fn connections_instead_of(&self, wanted: u32) -> Option<u32> {
         // Other gateways share backend connections between clients, or queue requests.
         let clients_max = if self.name == RELAY { max_clients(2) } else { None };
@@ -193,7 +195,7 @@ impl Peer {
     }
 }
 
-/// Name of a relay that only copies bytes. It shows the minimum cost of a gateway.
+/// Name of a relay that only copies bytes. The relay shows the minimum cost of a gateway.
 pub(crate) const RELAY: &str = "relay";
 
 /// Name of the lock file of npm packages.

@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// The planned cases in order. The main cases come first, because the run may take longer than expected.
     pub(crate) cases: Vec<PlannedCase>,
-    /// Names of the cases that do not fit into the time.
+    /// Names of the cases that do not fit into the time limit.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -44,13 +44,13 @@ impl Plan {
         plan
     }
 
-    /// Returns the warm-up of `case`. It starts with all connections open, and is long enough for a response
-    /// on each, even from slow servers.
+    /// Returns the warm-up of `case`. The warm-up starts when all connections are open. It is long enough for
+    /// a response on each connection, even from slow servers.
     pub(crate) fn warm_up_of(case: &Case) -> Duration {
         match case {
             // No warm-up, because the server counts all requests.
             _ if case.is_counted() => Duration::ZERO,
-            // Assumes a rate that slow servers also reach.
+            // In two seconds, the constant rate of these cases uses each connection once.
             _ if case.holds_connections() => SECOND * 2,
             _ if case.is_crowded() => SECOND,
             _ if is_heavy(case) => SECOND / 2,
@@ -58,10 +58,11 @@ impl Plan {
         }
     }
 
-    /// Returns the duration of each measurement of a `case` without a number of requests.
+    /// Returns the duration of each measurement of `case`. It has no effect on cases with a number of
+    /// requests.
     pub(crate) fn duration_of(&self, case: &Case) -> Duration {
         match case {
-            // Enough for about a dozen requests on each connection.
+            // This duration is enough for about a dozen requests on each connection.
             _ if case.is_crowded() && !case.holds_connections() => self.duration.max(SECOND * 2),
             _ if case.is_crowded() || needs_a_second(case) => self.duration.max(SECOND),
             _ => self.duration,
@@ -109,8 +110,9 @@ fn shorten(case: &mut Case) {
     }
 }
 
-/// Returns `true` if a case needs at least a second. Some load generators count in whole seconds. With much
-/// data in flight, the first responses take long. Cases with reloads need time for several reloads.
+/// Returns `true` if a case needs a duration of at least a second. Some load generators count in whole
+/// seconds. With much data in flight, the first responses take long. Cases with reloads need time for several
+/// reloads.
 fn needs_a_second(case: &Case) -> bool {
     let counts_seconds = matches!(case.between, ComparisonKind::Generators | ComparisonKind::Clients);
     is_heavy(case) || counts_seconds || case.circumstance == LoadCondition::Reloads
@@ -125,7 +127,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Minimum duration. In shorter measurements, the start has too much weight.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// Minimum number of rounds. With fewer, an interval has no meaning.
+/// Minimum number of rounds. With fewer rounds, an interval has no meaning.
 const ROUNDS_MIN: usize = 3;
 
 const HEAVY_BYTES: u64 = 40 << 20;
@@ -166,7 +168,8 @@ mod tests {
     fn plan_shortens_cases_then_rounds_then_skips_by_rank() {
         let all = plan(100_000);
         assert_eq!((all.duration, all.rounds, all.cases.len()), (SECOND, 6, planned().len()));
-        // With fewer than 6 rounds there is no 95 % interval. The whole suite fits into half an hour with 6.
+        // With fewer than 6 rounds there is no 95 % interval. With 6 rounds, the whole suite fits into half
+        // an hour.
         let [long, short, shorter] = [1800, 700, 300].map(plan);
         assert!((SHORTEST..SECOND).contains(&long.duration) && long.rounds == 6, "{:?}", long.duration);
         assert!(long.left_out.is_empty());
@@ -201,8 +204,8 @@ mod tests {
         }
     }
 
-    /// Cases with ten thousand connections once had a warm-up of 0.2 s. Slow servers responded on less than
-    /// half of the connections in this time.
+    /// Cases with ten thousand connections once had a warm-up of 0.2 s. In this time, slow servers responded
+    /// on fewer than half of the connections.
     #[test]
     fn many_connections_and_large_responses_need_longer_warm_up() {
         let plan = plan(100_000);
@@ -214,8 +217,8 @@ mod tests {
         ] {
             assert_eq!(Plan::warm_up_of(planned_case(&plan, name)), warm_up, "{name}");
         }
-        // In cases with held connections, the warm-up must use each connection. Requests go to the one with
-        // the longest wait.
+        // In cases with held connections, the warm-up must use each connection. Each request goes to the
+        // connection that has waited longest.
         for case in CASES.iter().filter(|case| case.holds_connections()) {
             let requests = case.rate.unwrap() * Plan::warm_up_of(case).as_secs_f64();
             assert!(requests >= f64::from(case.connections), "{}", case.name);

@@ -162,8 +162,8 @@ pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the first line of standard output, or else of standard error. Ignores the status, because `wrk -v`
-/// fails.
+/// Returns the first line of standard output, or else of standard error. Ignores the exit status, because
+/// `wrk -v` fails.
 pub(crate) fn first_line(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
@@ -204,7 +204,7 @@ pub(crate) fn max_clients(each: u64) -> Option<u32> {
     Some(u32::try_from(clients.max(1)).unwrap_or(u32::MAX))
 }
 
-/// Descriptors that are not for connections.
+/// Number of descriptors that a process needs in addition to those of its connections.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -29,7 +29,7 @@ impl Reloads {
                 if replace(&config, &configs[reloads as usize % 2]).is_err() {
                     return 0;
                 }
-                // Other code reports that a server has ended.
+                // Ignores the error: other code reports that the server has ended.
                 reloads += u32::from(pid.is_some_and(|pid| kill_process(pid, Signal::HUP).is_ok()));
             }
             reloads
@@ -44,14 +44,14 @@ impl Reloads {
     }
 }
 
-/// Replaces a file atomically, so that a reader never sees a part of it.
+/// Replaces a file atomically, so that a reader never sees an incomplete file.
 fn replace(path: &Path, content: &str) -> io::Result<()> {
     let next = path.with_extension("next");
     fs::write(&next, content)?;
     fs::rename(next, path)
 }
 
-/// The change. It has no effect on an upstream with one server.
+/// The line that changes the config. It has no effect on an upstream with one server.
 const OTHER_BALANCE: &str = "balance = \"least_connections\"\n";
 
 const INTERVAL: Duration = Duration::from_millis(200);

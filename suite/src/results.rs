@@ -34,8 +34,8 @@ pub(crate) struct Environment {
     pub(crate) date: String,
     /// The version of Thruway, and its commit if known.
     pub(crate) version: String,
-    /// `true` if the load generator was compiled without optimization. Its rates and times then have no
-    /// meaning.
+    /// `true` if the load generator was compiled without optimization. If `true`, the rates and times of the
+    /// report have no meaning.
     pub(crate) is_debug_build: bool,
     /// The processor.
     pub(crate) cpu: String,
@@ -80,7 +80,7 @@ pub(crate) struct SuiteSettings {
 /// A server in this run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct ServerFacts {
-    /// Its name in the tables.
+    /// The name of the server in the tables.
     pub(crate) name: String,
     /// Its version.
     pub(crate) version: String,
@@ -88,14 +88,14 @@ pub(crate) struct ServerFacts {
     pub(crate) about: String,
     /// Its command.
     pub(crate) command: String,
-    /// Its config, if it has one.
+    /// The config of the server, if any.
     pub(crate) config: Option<String>,
 }
 
 /// The results of a case.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct CaseResult {
-    /// The workload it belongs to.
+    /// The workload of the case.
     pub(crate) workload: Workload,
     /// Its name.
     pub(crate) name: String,
@@ -110,19 +110,19 @@ pub(crate) struct CaseResult {
 pub(crate) struct CandidateResult {
     /// Its name.
     pub(crate) name: String,
-    /// Its figures, by round.
+    /// The figures of the candidate, by round.
     pub(crate) rounds: Vec<Figures>,
     /// Reason why the rounds are incomplete; absent without a failure.
     pub(crate) failure: Option<String>,
-    /// Number of connections, if the candidate supports fewer than the case has.
+    /// Number of connections, if the candidate supports fewer connections than the case has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections: Option<u64>,
 }
 
-/// Something that was not measured.
+/// A server, a tool or a case that the suite did not measure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Omission {
-    /// A server, a tool or a case.
+    /// Name of the server, tool or case.
     pub(crate) what: String,
     /// The reason.
     pub(crate) because: String,

@@ -31,11 +31,11 @@ pub(crate) struct Layout {
 #[serde(deny_unknown_fields)]
 pub(crate) struct WorkloadLayout {
     pub(crate) title: String,
-    /// A paragraph about its figures.
+    /// A paragraph about the figures of the workload.
     about: Option<String>,
-    /// The columns of its table.
+    /// The columns of the table.
     metrics: Vec<Metric>,
-    /// Pairs of cases. The table shows the rate in the first divided by the rate in the second.
+    /// Pairs of cases. The table shows the rate in the first case divided by the rate in the second case.
     #[serde(default)]
     shares: Vec<[String; 2]>,
 }
@@ -94,7 +94,7 @@ fn summary(report: &SuiteReport) -> Section {
     let (compared, behind) = behind(report);
     let chance = coverage(report).map_or_else(String::new, chance);
     let caption =
-        format!("Comparisons in which another candidate is ahead (of {compared} comparisons, {chance})");
+        format!("Comparisons in which another candidate is ahead (of {compared} comparisons{chance})");
     section.table(caption, &["case", "metric", "candidate (ours / theirs)"], behind);
     section.table("Failures", &["case", "candidate", "failure"], failures(report));
     let all: Vec<_> = report.cases.iter().collect();
@@ -105,7 +105,7 @@ fn summary(report: &SuiteReport) -> Section {
     let text = "Accept queues were full, so some connections took a second or more, and the times include \
                 this wait";
     section.paragraphs.extend(note(text, &all, drops));
-    section.table("Left out", &["because", "what"], left_out(report));
+    section.table("Left out", &["reason", "left out"], left_out(report));
     section
 }
 
@@ -121,7 +121,7 @@ fn caveats(report: &SuiteReport) -> Vec<String> {
         caveats.push(text.to_owned());
     }
     if report.is_interrupted {
-        caveats.push("The run was interrupted. The report has the results until then.".to_owned());
+        caveats.push("The run was interrupted. The report has the results up to this time.".to_owned());
     }
     if !report.is_clean() {
         caveats.push("Some requests or servers failed; see below.".to_owned());
@@ -151,14 +151,14 @@ fn target_counts(evaluated: &[TargetResult]) -> String {
     let met = count(|target| target.is_met);
     let sure = count(|target| is_measured(target) && !target.is_met && !target.is_close);
     format!(
-        "Of {} targets, {measured} were measured: {met} are met, {} missed, {sure} of these with the whole \
-         interval.",
+        "Of {} targets, {measured} were measured: {met} met and {} missed. For {sure} of the missed \
+         targets, the whole interval misses the bound.",
         evaluated.len(),
         measured - met
     )
 }
 
-/// Returns `true` if there is a figure, or if it is missing because requests failed.
+/// Returns `true` if the target has a figure, or if the figure is missing because requests failed.
 const fn is_measured(evaluated: &TargetResult) -> bool {
     evaluated.figure.is_some() || evaluated.has_failed
 }
@@ -174,8 +174,8 @@ fn target_row(evaluated: &TargetResult) -> Vec<String> {
     ]
 }
 
-/// Returns the number of comparisons, and a row for each case and metric whose whole confidence interval
-/// favors a peer.
+/// Returns the number of comparisons, and the rows of a table. Each row is a case and a metric for which a
+/// whole confidence interval favors a peer.
 fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
     let (mut compared, mut rows) = (0, Vec::new());
     for case in report.cases.iter().filter(|case| !case.between.is_about_generators()) {
@@ -199,14 +199,15 @@ fn behind(report: &SuiteReport) -> (usize, Vec<Vec<String>>) {
 /// Returns the ratio of Thruway to each peer, if there are enough rounds for an interval.
 fn ratios(case: &CaseResult, metric: Metric) -> Vec<(&str, Ratio)> {
     let Some(ours) = case.ours() else { return Vec::new() };
-    // Other Thruway candidates are only references, and the relay and the ceiling do less work.
+    // Skips other Thruway candidates, which are only references. Skips the relay and the ceiling, which do
+    // less work.
     let does_nothing = |name: &str| [CEILING, RELAY].contains(&name);
     let others =
         case.other_candidates().filter(|other| !other.name.starts_with(OURS) && !does_nothing(&other.name));
     others.filter_map(|other| Some((&*other.name, metric.ratio(&ours.rounds, &other.rounds)?))).collect()
 }
 
-/// Returns the omissions, grouped by reason.
+/// Returns the omitted cases, servers and tools, grouped by reason.
 fn left_out(report: &SuiteReport) -> Vec<Vec<String>> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &report.left_out {
@@ -343,7 +344,7 @@ fn method(report: &SuiteReport) -> Section {
     let descriptors =
         environment.descriptors.map_or_else(|| "without limit".to_owned(), |most| most.to_string());
     let settings = &report.settings;
-    let times = format!("{} s, {} s of warm-up", settings.duration_seconds, settings.warm_up_seconds);
+    let times = format!("{} s after {} s of warm-up", settings.duration_seconds, settings.warm_up_seconds);
     let mut rows = vec![
         ("date", environment.date.clone()),
         ("version", environment.version.clone()),
@@ -351,9 +352,9 @@ fn method(report: &SuiteReport) -> Section {
         ("placement", environment.placement.clone()),
         ("memory", bytes(environment.memory)),
         ("kernel", format!("Linux {}", environment.kernel)),
-        ("descriptors of a process", descriptors),
+        ("descriptor limit of a process", descriptors),
         ("rounds", settings.rounds.to_string()),
-        ("each measurement", format!("{times}; more with ten thousand connections or large responses")),
+        ("each measurement", format!("{times}; longer with ten thousand connections or large responses")),
         ("total", format!("{:.0} s of at most {:.0} s", report.elapsed_seconds, settings.limit_seconds)),
     ];
     rows.extend(environment.tools.iter().map(|tool| (tool.name.as_str(), tool.version.clone())));
@@ -369,10 +370,10 @@ fn method(report: &SuiteReport) -> Section {
     section
 }
 
-/// Returns the share of comparisons in which one of two equal servers appears ahead by chance. Half of the
-/// cases outside the interval are on each side.
+/// Returns the share of comparisons in which one of two equal servers appears ahead by chance. If an interval
+/// misses the true ratio, it is equally likely to be too high or too low.
 fn chance(coverage: f64) -> String {
-    format!("one in {:.0} by chance", 2.0 / (1.0 - coverage))
+    format!("; by chance, one in {:.0} appears ahead", 2.0 / (1.0 - coverage))
 }
 
 /// Returns the smallest coverage of the ratio intervals.

@@ -20,7 +20,7 @@ use crate::process::Runner;
 
 /// A running server.
 pub(crate) struct Server {
-    // Fields drop in this order: the directory after the process that uses it.
+    // Rust drops the fields in this order, so the process ends before its directory is removed.
     started: StartedServer,
     directory: TempDir,
     pub(crate) address: SocketAddr,
@@ -178,7 +178,7 @@ const CONTENT: &str = "content";
 const PRINTED: &str = "printed";
 const TAIL_LINES: usize = 4;
 
-/// Servers have no work to finish.
+/// Time for a server to end. The time is short, because servers have no work to finish.
 const GRACE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

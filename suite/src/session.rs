@@ -26,7 +26,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Returns the cases of `all` that this machine can measure, with the number of their candidates.
+    /// Returns the cases of `all` that this machine can measure, each with the number of its candidates.
     pub(crate) fn feasible(&mut self, all: Vec<Case>) -> Vec<PlannedCase> {
         let mut feasible = Vec::new();
         for case in all {
@@ -39,7 +39,7 @@ impl Session<'_> {
         feasible
     }
 
-    /// Measures the planned cases until the end, until `limit` expires, or until a signal arrives.
+    /// Measures the planned cases. Stops early when `limit` expires or a signal arrives.
     pub(crate) fn run(&mut self, plan: &Plan, limit: Duration) {
         let end = Clock::system().now_exact() + limit;
         for name in &plan.left_out {
@@ -57,7 +57,7 @@ impl Session<'_> {
         }
     }
 
-    /// Measures a case with the cores of its condition.
+    /// Measures a case on the cores that its `circumstance` requires.
     fn measure(&mut self, case: &Case, plan: &Plan, end: Duration) {
         let apart = self.resources.cores;
         let (shared, one) = (apart.shared(), apart.one());
@@ -94,7 +94,7 @@ impl Session<'_> {
         // All load generators use the same server.
         let is_shared = case.between == ComparisonKind::Generators;
         let mut shared = is_shared.then(|| start(OURS, case.role())).transpose()?;
-        // The canonical path, because the kernel reports it for processes.
+        // The kernel reports the program of a process as a canonical path.
         let behind_bridges = self.server(OUR_SDK).and_then(|found| found.program.canonicalize().ok());
         let cell = Cell {
             case,

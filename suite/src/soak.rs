@@ -1,4 +1,4 @@
-//! Sends a million messages of all kinds, and measures the memory growth.
+//! Sends a million messages of all kinds, and measures the memory growth of the server.
 
 use std::time::Duration;
 

@@ -29,11 +29,11 @@ enum Baseline {
     Everyone,
     /// Thruway in another case.
     OurCase(String),
-    /// No baseline: the bound is for the metric itself.
+    /// No baseline: the bound limits the metric itself.
     Nothing,
 }
 
-/// The bound for the figure.
+/// The limit of the figure.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     AtMost(f64),
@@ -132,7 +132,8 @@ impl Target {
         self.metric.ratio(&case.ours()?.rounds, &case.candidate(name)?.rounds)
     }
 
-    /// Compares with the closest candidate. If it meets the bound, it also meets the bound with all others.
+    /// Compares with the closest candidate. If Thruway meets the bound with this candidate, it also meets the
+    /// bound with all others.
     fn against_everyone(&self, report: &SuiteReport) -> TargetResult {
         let others = report.case(&self.case).into_iter().flat_map(CaseResult::other_candidates);
         let others = others.filter(|other| other.name != CEILING);
@@ -229,7 +230,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Name of a server that only writes a constant response, so it is always ahead.
+/// Name of a server that only writes a constant response. This server is always ahead.
 pub(crate) const CEILING: &str = "ceiling";
 
 #[cfg(test)]
