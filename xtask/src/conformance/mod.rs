@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: the official MCP conformance suite, against the server and the client in
+//! `cargo xtask conformance`: runs the official MCP conformance suite against the server and the client in
 //! `conformance/`.
 //!
 //! The suite is not part of this repository; npm installs it. Its scenarios for authorization servers do not
@@ -24,8 +24,8 @@ use results::Results;
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also run the scenarios for servers through one and through two bridges. At least as many checks must
-    /// pass as without a bridge
+    /// Also run the scenarios for servers through one bridge and through two bridges. With bridges, at least
+    /// as many checks must pass as without bridges
     #[arg(long, value_name = "WHAT", value_parser = ["bridge"])]
     through: Option<String>,
 }
@@ -62,7 +62,7 @@ fn sets() -> anyhow::Result<Vec<Set>> {
 /// Builds the programs, installs the suite, runs it, and prints the results of each set.
 ///
 /// # Errors
-/// A check failed, a check passed only without a bridge, or a program did not run.
+/// A check failed, or passed only without a bridge, or a program did not run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = &Stop::new(BUILD_LIMIT)?;
     let programs = program::build(&["thruway-conformance", "thruway"], Profile::Dev, stop)?;
@@ -104,7 +104,7 @@ impl Suite<'_> {
     /// Runs a set through `hops` bridges.
     ///
     /// # Errors
-    /// The suite did not finish. Failed checks are in the results, not an error.
+    /// The suite did not finish. A failed check is not an error: the results contain it.
     fn run(&self, set: &Set, hops: usize) -> anyhow::Result<Results> {
         let directory = tempfile::Builder::new().prefix("thruway-conformance-").tempdir()?;
         let output = directory.path().join("results");
@@ -126,14 +126,15 @@ impl Suite<'_> {
         command.args(&set.arguments).arg("-o").arg(&output);
         let printed = child::any_output_of(command, RUN_LIMIT, self.stop)?;
         ensure!(printed.contains("SUMMARY ==="), "the suite did not finish:\n{}", child::tail(&printed));
-        // Ends the last bridge first, because each bridge uses the previous server until its own end.
+        // Ends the last bridge first, because a running bridge still uses the server before it.
         for server in servers.into_iter().rev() {
             server.end(self.stop)?;
         }
         Results::read(&output)
     }
 
-    /// Starts our server and the bridges in front of it. Returns all of them, and the URL of the last one.
+    /// Starts our server and the bridges in front of it. Returns the server and the bridges, and the URL of
+    /// the last of them.
     fn start(&self, set: &Set, hops: usize, directory: &Path) -> anyhow::Result<(Vec<Server>, String)> {
         let (mut servers, mut url) = (Vec::new(), String::new());
         for hop in 0..=hops {

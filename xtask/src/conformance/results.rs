@@ -1,4 +1,4 @@
-//! The results of the suite. Each scenario has a directory with its checks.
+//! Reads the results of the suite, which writes the checks of each scenario into a separate directory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Results {
                 Ok(bytes) => serde_json::from_slice(&bytes).context(scenario.clone())?,
                 Err(_) => vec![Check::failed("did not finish")],
             };
-            // The suite ignores errors that the client prints, so they are added here.
+            // The suite ignores errors that the client prints, so this code adds them to the results.
             let client_error = fs::read_to_string(path.join("stderr.txt")).unwrap_or_default();
             checks.extend((!client_error.is_empty()).then(|| Check::failed(&client_error)));
             self.0.entry(scenario).or_default().extend(checks);
@@ -77,8 +77,8 @@ impl Results {
         failed.map(text).collect()
     }
 
-    /// Returns the scenarios with fewer passed checks than in `direct`. The suite itself reports a pass if a
-    /// check no longer applies through a bridge.
+    /// Returns the scenarios in which fewer checks passed than in `direct`. If a check does not apply through
+    /// a bridge, the suite itself does not report a failure.
     pub(super) fn lost_from(&self, direct: &Self) -> Vec<String> {
         let passed = |results: &Self, name: &String| {
             let checks = results.0.get(name).into_iter().flatten();
@@ -86,7 +86,9 @@ impl Results {
         };
         let counts = direct.0.keys().map(|name| (name, passed(self, name), passed(direct, name)));
         let lost = counts.filter(|(_, found, expected)| found < expected);
-        let text = |(name, found, expected)| format!("{name}: {found} checks passed, {expected} directly");
+        let text = |(name, found, expected)| {
+            format!("{name}: {found} checks passed, but {expected} without a bridge")
+        };
         lost.map(text).collect()
     }
 }
@@ -111,7 +113,7 @@ impl Check {
     }
 }
 
-/// Returns the name in `NAME-2026-07-28T12-00-00-000Z`.
+/// Returns the name of the scenario in `NAME-2026-07-28T12-00-00-000Z`.
 fn scenario_name(directory: &str) -> Option<&str> {
     let at = directory.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?;
     let (name, time) = directory.split_at_checked(at)?;

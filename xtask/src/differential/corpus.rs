@@ -1,5 +1,5 @@
-//! The cases of the corpus, and the results of `llhttp`. A case consists of two fenced blocks in a Markdown
-//! file: the input (`http`), and the expected `log` of `llhttp`.
+//! Reads the cases of the corpus and the results of `llhttp`. A case consists of two fenced blocks in a
+//! Markdown file: the input (`http`), and the expected `log` of `llhttp`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use regex::{Captures, Regex};
 use serde::Deserialize;
 use walkdir::WalkDir;
 
-/// A fragment in the request targets of many cases that test something else. Our parser rejects fragments, so
-/// the comparison removes this one.
+/// A fragment that many cases have in the request target, although they do not test fragments. Our parser
+/// rejects fragments, so the comparison removes this fragment.
 pub(super) const FRAGMENT: &str = "#hey";
 
 /// One input, and the log of `llhttp` for this input.
 pub(super) struct Case {
-    /// File and headings, with a number if several cases share them.
+    /// File and headings, with a number if several cases have the same headings.
     pub(super) name: String,
     pub(super) meta: Meta,
     pub(super) bytes: Vec<u8>,
@@ -37,10 +37,10 @@ pub(super) struct Meta {
 
 /// A line of a log.
 pub(super) struct Entry<'c> {
-    /// The name of the event: a part of the input, or something else that the parser reports.
+    /// The name of the event, or of the part of the input that the parser reports.
     pub(super) name: &'c str,
     pub(super) at: usize,
-    /// The part of the input, which is empty for other events.
+    /// The bytes of the part. Events without a part have no bytes.
     pub(super) bytes: &'c [u8],
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Entry<'c> {
 #[derive(Default)]
 pub(super) struct ParseResult {
     pub(super) messages: Vec<Message>,
-    /// The error in the words of the parser.
+    /// The error text of the parser.
     pub(super) rejection: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Case {
 #[derive(Default)]
 struct State {
     parse_result: ParseResult,
-    /// The incomplete head or trailer section.
+    /// The head or trailer section that is not complete yet.
     pending: Message,
     is_in_name: bool,
 }
@@ -237,7 +237,7 @@ impl State {
         } else if let Some((code, reason)) =
             event.strip_prefix("error code=").and_then(|error| error.split_once(" reason="))
         {
-            // 21 is a pause, and 22 is the start of a tunnel.
+            // Code 21 is a pause, and code 22 is the start of a tunnel.
             self.parse_result.rejection = (!["21", "22"].contains(&code)).then(|| reason.to_owned());
         }
     }

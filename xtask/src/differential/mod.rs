@@ -1,7 +1,7 @@
 //! `cargo xtask differential DIR`: compares our parser with `llhttp` on the test corpus of `llhttp`.
 //!
-//! DIR is a checkout of nodejs/llhttp. This repository has only the names of its cases, in the list of
-//! intended differences, `expected_differences.toml`.
+//! DIR is a checkout of nodejs/llhttp. This repository does not contain the corpus. The list of intended
+//! differences, `expected_differences.toml`, has only the names of its cases.
 
 // llhttp
 mod corpus;
@@ -60,7 +60,7 @@ fn verdict(theirs: &ParseResult, ours: &ParseResult) -> &'static str {
         (false, true) => "stricter",
         (true, false) => "laxer",
         (false, false) if theirs.messages == ours.messages => ALIKE[0],
-        // Only complete messages count, because parsers may report different parts of a malformed one.
+        // Only complete messages count, because parsers may report different parts of a malformed message.
         (true, true) if theirs.complete().eq(ours.complete()) => ALIKE[1],
         _ => "otherwise",
     }

@@ -1,4 +1,4 @@
-//! The result of our parser for a case. The result must be the same for every split of the input.
+//! Runs our parser on a case. The result must be the same for every split of the input.
 
 use anyhow::Result;
 use regex::bytes::Regex;
@@ -24,15 +24,16 @@ pub(super) fn parse_result(case: &Case) -> Result<ParseResult> {
     for event in transcript.events {
         add_event(event, &mut parse_result.messages);
     }
-    // Only the kinds with `-finish` signal the end of the input after the last byte.
+    // If the kind of a case ends with `-finish`, the input ends after the last byte. In other cases, more
+    // bytes may follow, so an incomplete message is not an error.
     let is_end = |error: &Error| *error == Error::IncompleteMessage && !case.meta.kind.ends_with("-finish");
     parse_result.rejection =
         transcript.error.filter(|error| !is_end(error)).map(|error| format!("{error:?}"));
     Ok(parse_result)
 }
 
-/// Returns the input with a `Host` field in each HTTP/1.1 request. Our parser would reject most cases of the
-/// corpus without it.
+/// Returns the input with a `Host` field in each HTTP/1.1 request. Without this field, our parser would
+/// reject most cases of the corpus.
 fn with_hosts(case: &Case) -> Result<Vec<u8>> {
     let mut places = Vec::new();
     let mut version: &[u8] = b"";
@@ -101,5 +102,5 @@ fn as_text(fields: Fields) -> Vec<(String, String)> {
 
 const HOST: &[u8; 24] = b"Host: inserted.example\r\n";
 
-/// More messages than any case has.
+/// Maximum number of messages in a case. All cases of the corpus have fewer messages.
 const MESSAGES_MAX: usize = 16;

@@ -34,8 +34,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     origin.end(&stop).map(drop)
 }
 
-/// The server responds to this path only after the whole request. On other paths, the response may be
-/// complete before the malformed frame of a test arrives, and the test then fails.
+/// On this path, the server responds only after it has received the whole request. On other paths, the
+/// response may be complete before the server receives the malformed frame. The test would then fail.
 const TARGET_PATH: &str = "/upload";
 
 /// Runs all tests, and returns the line with the counts.

@@ -75,7 +75,7 @@ impl<'s> Checker<'s> {
         self.row(client, what, run)
     }
 
-    /// Runs a check without looking for a program.
+    /// Runs a check that needs no installed program.
     ///
     /// # Errors
     /// Same as [`Self::check`].
@@ -118,7 +118,7 @@ impl<'s> Checker<'s> {
         Duration::from_secs(self.either(20, 90).into())
     }
 
-    /// Returns the number for the mode of the run: quick or full.
+    /// Returns the number for a quick run or for a full run.
     pub(super) const fn either(&self, quick: u32, full: u32) -> u32 {
         if self.is_full { full } else { quick }
     }

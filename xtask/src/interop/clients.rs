@@ -20,7 +20,7 @@ struct Client {
     #[serde(default = "curl", rename = "client")]
     name: String,
     what: String,
-    /// The values of `{n}` and `{seconds}` in a quick and in a full run.
+    /// The values of `{n}` and `{seconds}` in a quick run and in a full run.
     #[serde(default)]
     n: [u32; 2],
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Client {
     commands: Vec<Vec<String>>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The printed result; default: the last line of the output.
+    /// The result to print. By default, the last line of the output.
     says: Option<String>,
     #[serde(flatten)]
     expected: Expected,
@@ -41,7 +41,7 @@ fn curl() -> String {
     "curl".to_owned()
 }
 
-/// The expected output, and the expected body that curl receives.
+/// Patterns for the output, and for the body that curl receives.
 #[derive(Deserialize)]
 struct Expected {
     /// Patterns that the output must match, and patterns that it must not match.
@@ -49,7 +49,7 @@ struct Expected {
     printed: Vec<String>,
     #[serde(default)]
     not_printed: Vec<String>,
-    /// The same for the received body.
+    /// Patterns that the received body must match, and patterns that it must not match.
     #[serde(default)]
     received: Vec<String>,
     #[serde(default)]

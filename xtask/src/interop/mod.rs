@@ -1,7 +1,8 @@
 //! `cargo xtask interop`: tests `thruway serve` with third-party clients, servers and test suites.
 //!
 //! Each check asserts the statuses, bodies, connections and failures that the client saw. The system chooses
-//! the ports. A check whose client is not installed is reported, but does not fail the run.
+//! the ports. If the client of a check is not installed, the task reports the missing client, but does not
+//! fail.
 
 // clients
 mod check;
@@ -40,18 +41,18 @@ pub(crate) struct Options {
     /// Run longer checks, with more requests and connections
     #[arg(long)]
     full: bool,
-    /// Also check MCP clients and servers, directly and through bridges. Missing ones are installed from npm,
-    /// `PyPI` and crates.io
+    /// Also check MCP clients and servers, directly and through bridges. Installs missing clients and servers
+    /// from npm, `PyPI` and crates.io
     #[arg(long, group = "kind")]
     mcp: bool,
     /// Check only `thruway serve` as a gateway between third-party clients and upstream servers
     #[arg(long, group = "kind")]
     gateway: bool,
-    /// Check only the certificates from the ACME server Pebble. Needs Go to build Pebble
+    /// Check only certificates that the ACME server Pebble issues. Needs Go to build Pebble
     #[arg(long, group = "kind")]
     acme: bool,
     /// Check only gRPC: third-party clients and servers through the gateway, and our engine as a gRPC server.
-    /// Needs Go and pip. Included in `--gateway --full`
+    /// Needs Go and pip. `--gateway --full` includes these checks
     #[arg(long, group = "kind")]
     grpc: bool,
     /// Check only TLS, with testssl.sh, sslyze (installed from `PyPI`) and tlsfuzzer
@@ -108,7 +109,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 /// Checks our servers with HTTP clients. If `has_mcp`, also checks MCP clients, servers and bridges.
 fn run_clients(checker: &Checker<'_>, has_mcp: bool) -> anyhow::Result<()> {
     let config = checker.directory.join("config.toml");
-    // This config has a directory of files, and short timeouts, so that slow attacks end soon.
+    // This config has a directory of files. Its short timeouts let the tests of slow attacks end soon.
     fs::write(&config, include_str!("config.toml"))?;
     with_server(checker, "with the demo", &["serve", "--listen", LISTEN], &ON_STDIO, |checker| {
         clients::run(checker, "demo")?;
@@ -125,7 +126,8 @@ fn run_clients(checker: &Checker<'_>, has_mcp: bool) -> anyhow::Result<()> {
     let program = checker.program.to_string_lossy();
     for era in ["modern", "legacy"].into_iter().filter(|_| has_mcp) {
         let bridge = [&["mcp", "bridge", "--listen", LISTEN, "--era", era, "--", &*program], &ON_STDIO[..]];
-        // The MCP server on stdio is a second bridge to the same era, so messages pass both bridges.
+        // The MCP server on stdio is a second bridge with the same era, so messages pass through both
+        // bridges.
         let on_stdio = ["mcp", "bridge", "{url}/mcp", "--era", era];
         let name = format!("as a bridge to the {era} era");
         with_server(checker, &name, &bridge.concat(), &on_stdio, |checker| clients::run(checker, "mcp"))?;

@@ -55,8 +55,8 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
 }
 
 impl McpServer {
-    /// Calls a server on stdio: directly, through a bridge with HTTP, and through that bridge and a second
-    /// one with stdio.
+    /// Calls a server on stdio in three ways: directly, through a bridge with HTTP, and through this bridge
+    /// and a second bridge with stdio.
     fn check_on_stdio(&self, checker: &Checker<'_>) -> anyhow::Result<String> {
         let command = words::filled(&self.command, &[], checker)?;
         let command: Vec<_> = command.iter().map(String::as_str).collect();
@@ -86,7 +86,8 @@ impl McpServer {
         self.call_through_bridge(checker, &url, &self.era)
     }
 
-    /// Calls the server at `url` through a bridge with stdio. The bridge uses the era `server_era` with it.
+    /// Calls the server at `url` through a bridge with stdio. The bridge uses the era `server_era` with the
+    /// server.
     fn call_through_bridge(
         &self,
         checker: &Checker<'_>,
@@ -116,7 +117,7 @@ impl McpServer {
         let mut command = Command::new(checker.program);
         command.args(["mcp", "call"]).args(url).args(words::filled(&self.call, &[], checker)?).args(options);
         let printed = checker.output("thruway mcp call", command)?;
-        // Other lines may be a greeting of the server.
+        // The server may also print a greeting.
         ensure!(printed.lines().any(|line| line == self.answer), "{options:?}: unexpected output: {printed}");
         Ok(())
     }

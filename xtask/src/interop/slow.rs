@@ -22,7 +22,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails unless the server accepts the connections, closes them, and stays available. It counts sockets of
+/// Fails unless the server accepts the connections, closes them, and stays available. Counts the sockets of
 /// the server, because a slow reader notices a closed connection only minutes later.
 fn attack(checker: &Checker<'_>, mode: &str, path: &str) -> anyhow::Result<String> {
     let connections = checker.either(100, 800);
@@ -41,12 +41,12 @@ fn attack(checker: &Checker<'_>, mode: &str, path: &str) -> anyhow::Result<Strin
         Ok(is_under_attack.then_some(()))
     })?;
     checker.stop.wait("the server to close the connections", LIMIT, || {
-        // One more socket may be the availability probe of slowhttptest.
+        // The additional socket may be the availability probe of slowhttptest.
         Ok((sockets(checker.server)? <= before + 1).then_some(()))
     })?;
     let is_ended_by_server = !is_over()? || child::text_of(&log)?.contains("No open connections left");
     ensure!(is_ended_by_server, "the server did not end the attack before its time limit");
-    // slowhttptest reports the availability every five seconds, and when it ends.
+    // slowhttptest reports the availability of the server every five seconds, and at its own end.
     checker.stop.wait("a report of slowhttptest", checker.limit(), || {
         let count = availability_reports(&child::text_of(&log)?);
         Ok((is_over()? || count.is_some_and(|count| count > 1)).then_some(()))
@@ -56,7 +56,8 @@ fn attack(checker: &Checker<'_>, mode: &str, path: &str) -> anyhow::Result<Strin
     Ok(format!("{connections} slow connections closed, server stayed available"))
 }
 
-/// Returns the number of reports that the server is available, or `None` if one says that it is not.
+/// Returns the number of availability reports. Returns `None` if there are none, or if a report says that the
+/// server is not available.
 fn availability_reports(printed: &str) -> Option<usize> {
     let mut availability_reports = printed.lines().filter(|line| line.contains("service available:"));
     let count = availability_reports.clone().count();
@@ -65,12 +66,12 @@ fn availability_reports(printed: &str) -> Option<usize> {
 
 /// Returns the number of open sockets of a process.
 fn sockets(id: u32) -> anyhow::Result<usize> {
-    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?;
+    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server has ended")?;
     let targets = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     Ok(targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count())
 }
 
-/// More than twice the timeouts of the config, for busy machines.
+/// Time limit of each wait. It is more than twice the timeouts of the config, for busy machines.
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

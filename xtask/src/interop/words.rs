@@ -1,4 +1,4 @@
-//! Makes the command lines of the checks: fills in placeholders.
+//! Makes the command lines of the checks, and fills in their placeholders.
 
 use std::fs;
 use std::process::Command;
@@ -16,17 +16,18 @@ type Placeholders<'p> = [(&'p str, String)];
 /// Makes a command from its words.
 ///
 /// Placeholders: `{url}`, `{directory}` and the names in `placeholders`. The word `{stdio}` becomes the
-/// command of our MCP server on stdio. `{python:LIST}`, `{npm:LIST}`, `{node:LIST}`, `{go:FOLDER}` and
-/// `{rmcp}` install packages and become their directory. `{file:FILE}` is the path of a file in this folder,
-/// `{npm-file:LIST:FILE}` that of a copy beside npm packages, and `{config:FILE}` that of a copy with
-/// `placeholders` filled in.
+/// command of our MCP server on stdio. For `{python:LIST}`, `{npm:LIST}`, `{go:FOLDER}` and `{rmcp}`, this
+/// function installs packages, and the placeholder becomes the directory of their programs. `{node:LIST}`
+/// becomes the path of the Node.js of a list. `{file:FILE}` becomes the path of a file in this folder.
+/// `{npm-file:LIST:FILE}` becomes the path of a copy of this file beside npm packages. `{config:FILE}`
+/// becomes the path of a copy in which `placeholders` are filled in.
 pub(super) fn command(
     words: &[impl AsRef<str>],
     placeholders: &Placeholders<'_>,
     checker: &Checker<'_>,
 ) -> anyhow::Result<Command> {
     let words = filled(words, placeholders, checker)?;
-    let (program, arguments) = words.split_first().context("there is no command")?;
+    let (program, arguments) = words.split_first().context("the command is empty")?;
     let mut command = Command::new(program);
     // Keeps Python from writing compiled files into the source folders.
     command.args(arguments).current_dir(checker.directory).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -34,7 +35,7 @@ pub(super) fn command(
 }
 
 /// Starts a server with its output in `NAME.log`. The placeholder `{port}` in its command or `env` becomes a
-/// free port. A server without it must print its address.
+/// free port. A server without this placeholder must print its address.
 pub(super) fn start<'e>(
     words: &[impl AsRef<str>],
     env: impl IntoIterator<Item = (&'e String, &'e String)>,
@@ -110,7 +111,8 @@ fn value(
         "go" => packages::go(&format!("{FOLDER}/{rest}"), &["./..."], checker.stop)?,
         "file" => folder.join(rest),
         "npm-file" => {
-            let (list, file) = rest.split_once(':').context("a list and a file are needed")?;
+            let (list, file) =
+                rest.split_once(':').context("the placeholder `npm-file` needs a list and a file")?;
             let copy = packages::npm(list, checker.stop)?.join(name_of(file));
             fs::copy(folder.join(file), &copy)?;
             copy
@@ -129,7 +131,7 @@ fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-/// Fills in the given placeholders only. The text may have other braces.
+/// Fills in only the given placeholders, because the text may contain other braces.
 pub(super) fn replaced(template: &str, placeholders: &Placeholders<'_>) -> String {
     let replace = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
     placeholders.iter().fold(template.to_owned(), replace)

@@ -17,7 +17,7 @@ pub(super) struct Frame {
     width: u32,
     /// Width that the content needs.
     content_width: u32,
-    /// Elements that extend beyond the right edge, without those in scrollable containers.
+    /// Elements that extend beyond the right edge, except elements in scrollable containers.
     beyond: Vec<String>,
     plots: Vec<Plot>,
     is_dark: bool,
@@ -80,7 +80,11 @@ pub(super) fn check(frames: &[Frame], plots: usize, is_dark: bool) -> anyhow::Re
         let width = frame.width;
         ensure!(frame.is_dark == is_dark, "{width} pixels: wrong color scheme");
         ensure!(frame.content_width <= width, "{width} pixels: the content needs {}", frame.content_width);
-        ensure!(frame.beyond.is_empty(), "{width} pixels: elements beyond the edge: {:?}", frame.beyond);
+        ensure!(
+            frame.beyond.is_empty(),
+            "{width} pixels: elements beyond the right edge: {:?}",
+            frame.beyond
+        );
         ensure!(frame.plots.len() == plots, "{width} pixels: {} plots, not {plots}", frame.plots.len());
         for (place, plot) in frame.plots.iter().enumerate() {
             let is_drawn = plot.width > 200.0 && plot.height > 50.0 && plot.shapes > 0 && plot.has_numbers;
@@ -92,7 +96,8 @@ pub(super) fn check(frames: &[Frame], plots: usize, is_dark: bool) -> anyhow::Re
 
 const PHONE_WIDTH: u32 = 390;
 const WINDOW_WIDTH: u32 = 1000;
-/// Higher than most pages. The measurement also includes the part below this height.
+/// Height of a frame, in pixels. Most pages are not higher. The script also measures elements below this
+/// height.
 const HEIGHT: u32 = 3000;
 const MEASUREMENTS: &str = "<script type=\"application/json\" id=\"measurements\">";
 const LIMIT: Duration = Duration::from_mins(1);
@@ -110,7 +115,7 @@ mod tests {
             ("\"width\":390", "\"width\":500", "is as wide as a phone"),
             ("\"is_dark\":true", "\"is_dark\":false", "wrong color scheme"),
             ("\"content_width\":390", "\"content_width\":391", "the content needs 391"),
-            ("\"beyond\":[]", "\"beyond\":[\"TABLE\"]", "elements beyond the edge"),
+            ("\"beyond\":[]", "\"beyond\":[\"TABLE\"]", "elements beyond the right edge"),
             (
                 "}]}]",
                 "}]},{\"width\":1,\"content_width\":1,\"beyond\":[],\"is_dark\":true,\"plots\":[]}]",

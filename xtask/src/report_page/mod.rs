@@ -1,8 +1,8 @@
 //! `cargo xtask report-page`: checks the HTML reports of `thruway bench` in Chromium.
 //!
-//! It opens each report as wide as a phone and as a desktop window, in light and dark mode. Nothing may
-//! extend beyond the edge, the browser must draw every plot, and its console must stay empty. Screenshots let
-//! reviewers see faults that these checks miss.
+//! The task opens each report with the width of a phone and of a desktop window, in light and dark mode. No
+//! element may extend beyond the right edge, the browser must draw every plot, and its console must stay
+//! empty. Screenshots let reviewers see faults that these checks miss.
 
 // the browser and the checks
 mod chromium;
@@ -34,7 +34,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
             let frames = chromium::open(&path, is_dark, &name, &stop)?;
             chromium::check(&frames, plots, is_dark).with_context(|| name.display().to_string())?;
             let name = name.file_name().unwrap_or_default().display();
-            println!("{name}: {plots} plots drawn, nothing beyond the edge, console empty");
+            println!("{name}: {plots} plots drawn, no element beyond the right edge, console empty");
         }
     }
     println!("screenshots are in target/report-page");
@@ -58,7 +58,7 @@ fn pages_of_loads(program: &Path, directory: &Path, stop: &Stop) -> anyhow::Resu
         let path = directory.join(name).with_extension("html");
         let mut command = Command::new(program);
         command.arg("bench").args(words.replace("URL", &server.url()).split(' ')).arg("--html").arg(&path);
-        // The failed load writes a report too, so its exit status does not matter.
+        // Ignores the exit status, because the failed load also writes a report.
         child::any_output_of(command, PAGE_LIMIT, stop)?;
         pages.push((path, plots));
     }

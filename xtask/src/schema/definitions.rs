@@ -16,7 +16,7 @@ pub(super) struct Definitions {
     /// The prefix of references to definitions.
     prefix: String,
     open: ValidatorMap,
-    /// The same definitions, but objects must not have members that the schema does not name.
+    /// Validators for the same definitions, which reject members that the schema does not name.
     closed: ValidatorMap,
 }
 
@@ -49,14 +49,14 @@ impl Definitions {
         self.by_name.contains_key(definition)
     }
 
-    /// Returns the members that the schema names for `definition`, without inherited ones.
+    /// Returns the members that the schema names for `definition`, without inherited members.
     pub(super) fn members(&self, definition: &str) -> impl Iterator<Item = &String> {
         let properties = self.by_name.get(definition).and_then(|definition| definition.get("properties"));
         properties.and_then(Value::as_object).into_iter().flat_map(Map::keys)
     }
 
-    /// Returns the errors of `value` as a `definition`, if it has any. If `is_closed`, members that the schema
-    /// does not name are errors.
+    /// Validates `value` as a `definition`, and returns the errors, if any. If `is_closed`, members that the
+    /// schema does not name are errors.
     pub(super) fn validation_error(
         &self,
         definition: &str,
@@ -92,8 +92,8 @@ fn completed_elsewhere(schema: &Value, prefix: &str, names: &mut BTreeSet<String
     }
 }
 
-/// Forbids unknown members in objects for which the schema names members. `_meta` may have other members, and
-/// each part of an `allOf` names only some of the members.
+/// Forbids unknown members in objects for which the schema names members. Skips `_meta`, which may have other
+/// members, and `allOf`, in which each part names only some members.
 fn close(schema: &mut Value) {
     let Value::Object(object) = schema else {
         if let Value::Array(schemas) = schema {

@@ -47,11 +47,11 @@ fn check_one(type_name: &str, text: &str) -> Result<()> {
     let response = type_name.ends_with("Response").then_some("/result");
     let pointer = response.or(type_name.ends_with("Result").then_some(""));
     if let Some(Value::Object(result)) = pointer.and_then(|pointer| expected.pointer_mut(pointer)) {
-        // The modern era adds these members to every result, so the types do not have them.
+        // In the modern era, every result has these members, and the types do not contain them.
         result.retain(|member, _| !["resultType", "ttlMs", "cacheScope"].contains(&member.as_str()));
     }
     if let ("ListRootsRequest", Value::Object(request)) = (type_name, &mut expected) {
-        // This request is part of a result and has no envelope, so the schema has no `id` for it.
+        // In the schema, this request is part of a result. So it has no envelope and no `id`.
         request.shift_remove("id").context("the example has no `id`: this exception is obsolete")?;
     }
     plain_numbers(&mut expected);

@@ -39,7 +39,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failures = Vec::new();
     let (types, passed) = examples::check(&options.directory.join(EXAMPLES), &mut failures)?;
-    println!("{passed:4} official examples are unchanged after reading and writing");
+    println!("{passed:4} official examples did not change when read and written back");
     println!("{types:4} types have examples");
     check_samples(&options.directory, &mut failures)?;
     for failure in &failures {
@@ -75,7 +75,7 @@ fn check_samples(directory: &Path, failures: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the validation error of a sample of the revision `own`, if it has one.
+/// Returns the validation error of a sample of the revision `own`, if any.
 fn validation_error(
     own: &Definitions,
     sample: &Sample,
@@ -93,10 +93,10 @@ fn validation_error(
         // The parts of a message are separate samples.
         return None;
     } else {
-        // The schema allows unknown members, even misspelled ones. So each member must be known to some
-        // revision.
+        // The schema also allows unknown and misspelled members. So this check requires that at least one
+        // revision knows each member.
         let errors: Option<Vec<_>> = known.map(|of| of.validation_error(definition, value, true)).collect();
-        format!("no revision knows every member: {}", errors?.join("; "))
+        format!("no revision of the schema knows all members: {}", errors?.join("; "))
     };
     Some(format!("{} {definition}: {error}\n  {value}", own.name))
 }

@@ -1,7 +1,7 @@
 //! Samples of all values that Thruway writes, serialized by the code of the product.
 //!
-//! `samples.json` lists them with their MCP revisions. Reading a sample as our type and writing it back must
-//! not change it. The product itself generates the samples of conversions between revisions.
+//! `samples.json` lists the samples with their MCP revisions. Reading a sample as our type and writing it
+//! back must not change it. The product itself generates the samples of conversions between revisions.
 
 use std::sync::LazyLock;
 
@@ -65,7 +65,7 @@ struct Table {
 struct Entry {
     /// Definitions of the value itself.
     value: Vec<String>,
-    /// Requests and notifications with this value as parameters.
+    /// Names of the requests and notifications with this value as parameters.
     message: Vec<String>,
     /// Names of the definitions of this value when it is a result. Since MCP revision 2026-07-28, also the
     /// names of the definitions of its responses.
@@ -273,7 +273,7 @@ fn tool_results(table: &Table, samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
-/// Reads JSON as our type, and writes it back. The result must be equal.
+/// Reads JSON as our type, and writes it back. The written JSON must equal the read JSON.
 fn written(name: &str, rewrite: Option<Rewrite>, text: &str) -> Result<Box<RawValue>> {
     let rewrite = rewrite.with_context(|| format!("add `{name}` to `type_names.rs`"))?;
     let back = rewrite(text).with_context(|| format!("cannot read {name}: {text}"))?;

@@ -12,8 +12,8 @@ fn through<T: DeserializeOwned + Serialize>(text: &str) -> serde_json::Result<St
     serde_json::to_string(&serde_json::from_str::<T>(text)?)
 }
 
-/// Matches a name of the schema: first names that equal those of our types, then other names with their
-/// types.
+/// Maps a name of the schema to one of our types. The first list has types with the same name as in the
+/// schema. The second list has the other names, each with its type.
 macro_rules! types {
     ($name:expr; $($same:ident),*; $($($other:literal)|+ => $type:ident,)*) => {
         match $name {
@@ -24,7 +24,7 @@ macro_rules! types {
     };
 }
 
-/// Returns the function that rewrites a value, result or parameters with this name.
+/// Returns the function that reads a value, a result or parameters with this name, and writes it back.
 pub(super) fn value(type_name: &str) -> Option<Rewrite> {
     types! { type_name;
         Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult,
@@ -53,7 +53,7 @@ pub(super) fn value(type_name: &str) -> Option<Rewrite> {
             | "NumberSchema" | "StringSchema" | "TitledMultiSelectEnumSchema"
             | "TitledSingleSelectEnumSchema" | "UntitledMultiSelectEnumSchema"
             | "UntitledSingleSelectEnumSchema" => PrimitiveSchemaDefinition,
-        // These requests are parts of a result, so they have no envelope.
+        // In the schema, these requests are parts of a result, so they have no envelope.
         "CreateMessageRequest" | "ElicitRequest" | "ListRootsRequest" | "InputRequest" => InputRequest,
         "CancelTaskResult" | "EmptyResult" | "UpdateTaskResult" => JsonObject,
         "SubscribeRequestParams" | "UnsubscribeRequestParams" => SubscribeRequestParams,
@@ -71,7 +71,8 @@ macro_rules! messages {
     };
 }
 
-/// Returns the method of a request or notification, and the function that rewrites its parameters.
+/// Returns the method of a request or notification, and the function that reads its parameters and writes
+/// them back.
 pub(super) fn message(type_name: &str) -> Option<(&'static str, Rewrite)> {
     messages! { type_name;
         "CallToolRequest" => TOOLS_CALL, CallToolRequestParams;

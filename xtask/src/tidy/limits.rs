@@ -1,8 +1,8 @@
-//! Limits for sums over many files: small files, thread-local variables, and lines of the development tools.
+//! Checks limits over many files: small files, thread-local variables, and lines of the development tools.
 
 use super::tree::{Tree, finding};
 
-/// A file with fewer lines is small.
+/// A file with fewer lines counts as small.
 const SMALL_LINES: usize = 60;
 
 /// Maximum share of small files, in percent.
@@ -47,7 +47,7 @@ fn check_thread_locals(tree: &Tree) -> Vec<String> {
     excess(&places, THREAD_LOCALS_MAX, "`thread_local!`: pass the state as an argument")
 }
 
-/// Returns a finding for each place if there are more than `most`.
+/// Returns a finding for each place if there are more than `most` places.
 fn excess(places: &[(&str, usize)], most: usize, what: &str) -> Vec<String> {
     let message = format!("at most {most} are allowed, but `crates/` has {} {what}", places.len());
     let found = places.iter().filter(|_| places.len() > most);

@@ -19,7 +19,7 @@ struct AllowedDependencies {
     no_std: bool,
 }
 
-/// A package that every package may use, but only for its tests.
+/// A package that other packages may use, but only in their tests.
 const FOR_TESTS: &str = "thruway-testkit";
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {
@@ -68,7 +68,7 @@ fn violations(tree: &Tree, path: &str, manifest: &str) -> anyhow::Result<Vec<Str
     Ok(messages)
 }
 
-/// Returns the dependencies for all platforms, each with the name of its table.
+/// Returns the dependencies for all platforms, each with the name of the table that contains it.
 fn dependencies(manifest: &Table) -> impl Iterator<Item = (&'static str, &String)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = targets.filter_map(Value::as_table).chain([manifest]);

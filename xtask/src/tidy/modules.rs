@@ -1,11 +1,12 @@
-//! The modules of a crate and their files: resolves a path such as `crate::a::B` to the file that defines it.
+//! The modules of a crate and their files. Resolves a path such as `crate::a::B` to the file that defines the
+//! item.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Source, Token};
 use super::tree::Tree;
 
-/// Maximum number of imports that one name may pass through.
+/// Maximum number of imports that lead from a name to its definition.
 const IMPORTS_MAX: usize = 16;
 
 /// The modules of one crate.
@@ -18,7 +19,7 @@ pub(super) struct Crate<'a> {
     macros: BTreeMap<&'a str, &'a str>,
 }
 
-/// A path in code, or the names of modules from the root of the crate (`[]`).
+/// A path in code, or the names of modules from the root of the crate. The root is `[]`.
 type Path<'a> = Vec<&'a str>;
 
 #[derive(Default)]
@@ -130,7 +131,7 @@ impl<'a> Crate<'a> {
         children
     }
 
-    /// Returns the uses of items of other files of the crate. Re-exports and tests are not uses.
+    /// Returns the uses of items of other files of the crate. Re-exports and uses in tests do not count.
     pub(super) fn uses(&self) -> Uses<'a> {
         let mut found = Uses::new();
         for (at, module) in &self.modules {
@@ -144,8 +145,8 @@ impl<'a> Crate<'a> {
         found
     }
 
-    /// Returns the files with inherent `impl` blocks of each type. The type comes with the file of its
-    /// definition, because several types may have one name.
+    /// Returns the files with inherent `impl` blocks of each type. Each type has the file of its definition,
+    /// because several types may have the same name.
     pub(super) fn impl_files(&self) -> BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>> {
         let mut files = BTreeMap::<_, BTreeSet<_>>::new();
         for (at, module) in &self.modules {
@@ -156,7 +157,7 @@ impl<'a> Crate<'a> {
         files
     }
 
-    /// Returns the file that defines the item at `path`, resolved from the module `at`, and the name of the
+    /// Resolves `path` from the module `at`. Returns the file that defines the item, and the name of the
     /// item. Returns `None` for modules and for items of other crates.
     fn resolve(&self, at: &[&'a str], path: &[&'a str], imports: usize) -> Option<(&'a str, &'a str)> {
         let mut module = at.to_vec();
@@ -172,8 +173,8 @@ impl<'a> Crate<'a> {
         None
     }
 
-    /// Resolves a path inside `module`. Its first segment is not a module, but can be the name of another
-    /// crate.
+    /// Resolves a path inside `module`. The first segment of the path is not a module, but can be the name of
+    /// another crate.
     fn resolve_item(
         &self,
         module: &[&'a str],
@@ -199,7 +200,7 @@ impl<'a> Crate<'a> {
                 return defined;
             }
         }
-        // A macro may generate the item, in most cases in the file that calls the macro.
+        // A macro may generate the item. In most cases, the macro call is in this file.
         Some((self.macros.get(name).copied().unwrap_or(found.file), name))
     }
 }
@@ -208,7 +209,7 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Returns `true` if an item can begin at a token. Otherwise, an `impl` there is part of a type.
+/// Returns `true` if an item can begin at a token. If not, an `impl` at this token is part of a type.
 fn is_start(source: &Source, at: usize) -> bool {
     matches!(source.text(at.wrapping_sub(1)), "" | "}" | ";" | "]" | "unsafe" | "{")
 }

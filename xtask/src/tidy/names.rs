@@ -1,4 +1,4 @@
-//! Checks the words in identifiers. Reviewers must check whether a name fits its meaning.
+//! Checks the words in identifiers. Reviewers must still check whether each name fits its meaning.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::source::Source;
 use super::tree::{Tree, finding};
 
-/// The lists in `names.toml`, which is compiled into this program. A test reads it.
+/// The lists in `names.toml`. The file is compiled into this program, and a test reads it.
 static LISTS: LazyLock<Lists> = LazyLock::new(|| {
     toml::from_str(include_str!("names.toml")).unwrap_or_else(|error| panic!("names.toml: {error}"))
 });

@@ -33,7 +33,7 @@ impl Source {
         self.tokens.get(at).map_or("", |token| &token.text)
     }
 
-    /// Returns `true` if the tokens from `start` on have these texts.
+    /// Returns `true` if the tokens that begin at `start` have these texts.
     pub(super) fn is_at(&self, start: usize, texts: &[&str]) -> bool {
         texts.iter().enumerate().all(|(place, text)| self.text(start.wrapping_add(place)) == *text)
     }
@@ -67,7 +67,7 @@ impl Source {
 }
 
 fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
-    // `true` from `#[cfg(test)]` to the end of the item.
+    // The value is `true` from `#[cfg(test)]` to the end of the item.
     let mut is_test_item = false;
     let mut is_attribute = false;
     for tree in stream {
@@ -109,7 +109,7 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
     }
 }
 
-/// Returns `true` if the inside of an attribute is `cfg(test)`, or `cfg(all(test, …))`.
+/// Returns `true` if the text in an attribute is `cfg(test)`, or `cfg(all(test, …))`.
 fn is_cfg_test(attribute: &TokenStream) -> bool {
     let text = attribute.to_string();
     let has = |word| text.split(|c: char| !c.is_alphanumeric()).any(|part| part == word);

@@ -1,4 +1,5 @@
-//! Checks the files of a crate: each belongs to a build, no import cycles, few `impl` files for one type.
+//! Checks the files of a crate: each file belongs to a build, imports have no cycles, and each type has
+//! `impl` blocks in few files.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;

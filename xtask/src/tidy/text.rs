@@ -1,5 +1,5 @@
-//! Checks the text of files: forbidden words and paths, the number of lines (test code not counted), and the
-//! first line. Clippy checks the length of functions.
+//! Checks the text of files: forbidden words and paths, the number of lines without test code, and the first
+//! line. Clippy checks the length of functions.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,11 @@ static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
     let patterns = [
         (r"[ \t\r]+$", false, "whitespace at the end of the line"),
         // The brackets keep this line from matching its own pattern.
-        (r"\b(TO[D]O|FIX[M]E|XX[X])\b", false, "do it, or write a decision record in `docs/decisions`"),
+        (
+            r"\b(TO[D]O|FIX[M]E|XX[X])\b",
+            false,
+            "do the work now, or write a decision record in `docs/decisions`",
+        ),
         (
             r"RFC[ _-]*(2068|2616|2818|723[0-5]|7540)\b",
             false,

@@ -1,4 +1,4 @@
-//! The files of the repository as values.
+//! Reads the files of the repository into memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

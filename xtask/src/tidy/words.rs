@@ -1,4 +1,4 @@
-//! Checks for plain language: counts hard sentences and banned words in comments, messages and Markdown.
+//! Checks for plain language. Counts hard sentences and banned words in comments, messages and Markdown.
 //! `CONTRIBUTING.md` has the rules. Counting does not replace reading.
 
 use std::sync::LazyLock;
@@ -23,12 +23,12 @@ static OPENING: LazyLock<Regex> =
 static SUBJECT: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?i)\b(who|whoever|whomever|nobody|somebody|everybody|anybody)\b"));
 
-/// Such a subject at the beginning of a clause. Questions are allowed.
+/// A subject such as `what` at the beginning of a clause. Questions are allowed.
 static CLAUSE: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"(?i)(?:^|[,;:.]\s|\()\W*(what|those\s(?:that|who|of|without|with|beyond|in))\b")
 });
 
-/// Counts hard places of one kind, such as long sentences. They must be a small share of all places.
+/// Counts hard places of one kind, such as long sentences. Hard places must be a small share of all places.
 struct Share {
     what: &'static str,
     /// The maximum number of hard places per 10,000 places.
@@ -48,7 +48,7 @@ impl Share {
         self.hard.extend(finding);
     }
 
-    /// Returns the findings if there are more than the limit, and none otherwise.
+    /// Returns the findings if there are more than the limit. Returns no findings otherwise.
     fn excess(mut self) -> Vec<String> {
         let Self { what, most, all, .. } = self;
         let count = self.hard.len();
@@ -80,7 +80,7 @@ pub(super) fn check(tree: &Tree) -> Vec<String> {
         for paragraph in paragraphs(path, file) {
             let plain = CODE.replace_all(&paragraph.text, "X");
             let find = |word: &str, message| finding(path, paragraph.line, format!("`{word}` {message}"));
-            banned.add(BANNED.find(&plain).map(|word| find(word.as_str(), "is called a byte here")));
+            banned.add(BANNED.find(&plain).map(|word| find(word.as_str(), "is not allowed: write `byte`")));
             if paragraph.kind == Kind::Doc {
                 let opening = OPENING.find(&plain);
                 openings.add(
@@ -214,7 +214,7 @@ mod tests {
             ("a.toml", "# nobody listens here\n", "`nobody` is the subject"),
             ("a.md", &format!("{} end.\n", "word ".repeat(LONG_WORDS)), "is too long"),
             ("a.md", &format!("{}\n", "w".repeat(WIDE_COLUMNS + 1)), "too wide"),
-            ("a.md", "An octet.\n", "`octet` is called a byte"),
+            ("a.md", "An octet.\n", "`octet` is not allowed"),
         ] {
             let found = check(&Tree::of(&[(path, text)])).concat();
             assert!(found.contains(part), "{text:?}: {found}");

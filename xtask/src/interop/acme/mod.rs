@@ -44,7 +44,7 @@ struct Site<'s> {
     /// The values of the placeholders in configs: the ports of all servers, file paths, and the challenge
     /// type.
     placeholders: Vec<(&'static str, String)>,
-    /// The authority that has issued the TLS certificate of Pebble.
+    /// The certificate authority that issued the TLS certificate of Pebble.
     authority: CertificateAuthority,
     _running: [Running; 2],
 }
@@ -76,7 +76,8 @@ impl<'s> Site<'s> {
         fs::write(&config, words::replaced(include_str!("pebble.json"), &placeholders))?;
         let mut pebble = Command::new(programs.join("pebble"));
         pebble.arg("-config").arg(&config).args(["-strict", "-dnsserver", &names]);
-        // Pebble validates without a delay. It still rejects some nonces on purpose.
+        // With this setting, Pebble validates challenges without a delay. Pebble still rejects some nonces on
+        // purpose.
         pebble.env("PEBBLE_VA_NOSLEEP", "1");
         let log = directory.join("pebble.log");
         let pebble = Running::start(pebble, &log)?;
@@ -96,15 +97,18 @@ impl<'s> Site<'s> {
         })?;
         self.check_tls()?;
         first.end(stop)?;
-        // The stored certificate is available from the first handshake on.
+        // The server uses the stored certificate from the first handshake on.
         let again = self.start_thruway()?;
         self.check_tls()?;
-        let kept = self.not_after()?.context("the certificate is gone after the restart")?;
-        ensure!(kept >= renewed, "the certificate expires at {kept}, before the renewed one ({renewed})");
+        let kept = self.not_after()?.context("the server has no certificate after the restart")?;
+        ensure!(
+            kept >= renewed,
+            "after the restart, the certificate expires at {kept}, before the renewed certificate ({renewed})"
+        );
         again.end(stop)?;
         let accounts = fs::read_dir(self.directory.join("acme"))?.count();
         ensure!(accounts == 1, "{accounts} ACME accounts instead of one");
-        Ok("issued, renewed, kept across a restart".to_owned())
+        Ok("certificate issued, renewed, and kept after a restart".to_owned())
     }
 
     fn start_thruway(&self) -> anyhow::Result<Server> {
@@ -123,7 +127,7 @@ impl<'s> Site<'s> {
         Ok(path)
     }
 
-    /// Returns the expiry time of the current certificate, or `None` without a certificate.
+    /// Returns the expiry time of the current certificate, or `None` if there is no certificate.
     fn not_after(&self) -> anyhow::Result<Option<String>> {
         let url = format!("http://127.0.0.1:{}/status", value(&self.placeholders, "admin"));
         let status: Value = serde_json::from_str(&self.curl(&[&url])?)?;
@@ -153,5 +157,6 @@ fn value<'p>(placeholders: &'p [(&str, String)], name: &str) -> &'p str {
     placeholders.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
 }
 
-/// Certificates live for a minute, and a failed order waits for more than a minute.
+/// Certificates are valid for a minute. After a failed order, the server waits more than a minute for the
+/// next order.
 const WAIT_LIMIT: Duration = Duration::from_secs(150);

@@ -19,7 +19,7 @@ function request(agent, method, path, expected, { body, chunked } = {}) {
           assert.equal(response.statusCode, 200);
           assert.ok(response.complete);
           assert.ok(Buffer.concat(pieces).equals(Buffer.from(expected)), `${method} ${path}`);
-          // Continues after the agent has got the socket back.
+          // Continues when the agent has the socket again.
           setImmediate(resolve, request.reusedSocket);
         } catch (error) {
           reject(error);

@@ -1,5 +1,5 @@
-"""http.client: one connection, all kinds of bodies. The last argument is the URL. `--gateway` before it means that the URL
-is that of a gateway, which keeps client connections open if the upstream server closes its own."""
+"""http.client: one connection, all kinds of bodies. The last argument is the URL. `--gateway` before the URL means
+a gateway, which keeps client connections open if the upstream server closes its connections."""
 
 import http.client
 import sys

@@ -7,8 +7,9 @@ use anyhow::{Context as _, bail, ensure};
 /// All bytes that a client received on a connection.
 pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
-    /// `true` if the connection ended with a reset. A gateway may reset a connection after the last response
-    /// if the client requested `Connection: close` and still sent more bytes (docs/decisions/0055).
+    /// `true` if the connection ended with a reset. If the client sends more bytes after a request with
+    /// `Connection: close`, the gateway may reset the connection after the last response
+    /// (docs/decisions/0055).
     pub(super) is_reset: bool,
 }
 
@@ -53,7 +54,8 @@ pub(super) fn split(received: &Received, is_to_head: impl Fn(usize) -> bool) -> 
     Ok(answers)
 }
 
-/// Returns the value of the field that frames the body, and `true` if it is `Transfer-Encoding`.
+/// Returns the value of the field that defines the length of the body, and `true` if this field is
+/// `Transfer-Encoding`.
 fn framing<'h>(head: &httparse::Response<'_, 'h>) -> Option<(&'h [u8], bool)> {
     let value = |name: &str| head.headers.iter().find(|line| line.name.eq_ignore_ascii_case(name));
     let chunks = value("transfer-encoding").map(|line| (line.value, true));
@@ -78,7 +80,7 @@ fn split_body<'b>(
     }
 }
 
-/// Reads a chunked body without extensions and trailers. The gateway writes neither.
+/// Reads a chunked body without extensions and trailers, because the gateway writes neither.
 fn split_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut content = Vec::new();
     loop {

@@ -1,9 +1,9 @@
 //! Sends request smuggling attempts through the gateway. The upstream server must see exactly the requests
 //! that the gateway saw.
 //!
-//! Each case uses a new connection. Afterwards, a marker request on another connection ends the part of the
-//! upstream log that belongs to the case. The check compares the results of the gateway's parser with the
-//! upstream log and the responses.
+//! Each case uses a new connection. After each case, a marker request on another connection marks the end of
+//! the case in the upstream log. The check compares the results of the gateway's parser with the upstream log
+//! and the responses.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -30,10 +30,10 @@ pub(super) struct CorpusRun<'p> {
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) cases: usize,
-    /// The requests that the upstream server answered, with the marker requests.
+    /// The requests that the upstream server answered, including the marker requests.
     pub(super) seen: Vec<SeenRequest>,
-    /// Number of well-formed requests that the gateway rejected, and of requests after them on the same
-    /// connection.
+    /// Number of well-formed requests without a successful response: the gateway rejected the request, or an
+    /// earlier request on the same connection.
     pub(super) rejected: usize,
 }
 
@@ -58,8 +58,8 @@ impl CorpusRun<'_> {
     /// Runs all cases.
     ///
     /// # Errors
-    /// The gateway and the upstream server disagree in a case. Or at most `pass_min` requests passed, so that
-    /// the cases test too little.
+    /// In a case, the upstream server did not see exactly the requests of the gateway. Or at most `pass_min`
+    /// requests passed, which is too few for a useful test.
     pub(super) fn check_all(&mut self, cases: &[Pieces], pass_min: usize) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         for pieces in cases {
@@ -74,7 +74,11 @@ impl CorpusRun<'_> {
             })?;
         }
         let passed = tally.seen.len() - tally.cases;
-        ensure!(passed > pass_min, "only {passed} of the requests of {} cases passed", tally.cases);
+        ensure!(
+            passed > pass_min,
+            "only {passed} requests of {} cases passed through the gateway",
+            tally.cases
+        );
         Ok(tally)
     }
 
@@ -129,16 +133,17 @@ impl CorpusRun<'_> {
     }
 }
 
-/// Returns `true` if the gateway is allowed to close the connection after an error response, because the rest
-/// of the body might never arrive.
+/// Returns `true` if the gateway is allowed to close the connection after an error response, because the
+/// remainder of the body might never arrive.
 fn expects_continue(bytes: &[u8]) -> bool {
     bytes.windows(7).any(|bytes| bytes.eq_ignore_ascii_case(b"expect:"))
 }
 
-/// Checks that the upstream server saw exactly the requests of the gateway, in the same order. It may have
-/// seen rejected requests or not. Each request must have a response, unless the gateway `may_close` the
-/// connection after a rejection. Returns the answered requests, because the gateway may log an abandoned
-/// request at any time, and the number of rejected requests.
+/// Checks that the upstream server saw exactly the requests of the gateway, in the same order. The upstream
+/// server may have seen rejected requests too. Each request must have a response, unless `may_close` is
+/// `true` and the gateway rejected an earlier request. Returns the answered requests and the number of
+/// rejected requests. The answered requests do not include abandoned requests, which the gateway may log at
+/// any time.
 fn compare(
     parsed: &ParsedRequests,
     answers: &[Answer],
@@ -171,7 +176,7 @@ fn compare(
     Ok((answered, rejected))
 }
 
-/// Returns the marker request after case `n`, as an upstream server sees it.
+/// Returns the marker request after case `n`, in the form in which an upstream server sees it.
 fn marker(n: usize) -> SeenRequest {
     let text = |text: &str| text.to_owned();
     let (method, target, host) = (text("GET"), format!("/marker/{n}"), text("marker.example"));

@@ -1,7 +1,7 @@
 //! `cargo xtask interop --gateway`: runs `thruway serve` between third-party clients and upstream servers.
 //!
 //! Request smuggling attempts go through the gateway to each upstream server. The clients of the other checks
-//! use the gateway in front of the demo.
+//! send requests through a gateway in front of the demo.
 
 // request smuggling
 mod seen;
@@ -34,7 +34,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
 }
 
 /// Sends the cases through the gateway to each installed upstream server. More than `pass_min` requests must
-/// pass.
+/// reach the server.
 pub(super) fn run_cases(
     checker: &Checker<'_>,
     name: &str,
@@ -79,7 +79,10 @@ fn through(
         let host = seen.host.strip_suffix(':').unwrap_or(&seen.host);
         let seen = [&seen.method, &seen.target, host].map(str::to_owned);
         let is_logged = logged.any(|logged| logged == seen);
-        ensure!(is_logged, "the upstream server saw {seen:?} as request {n}, but the access log lacks it");
+        ensure!(
+            is_logged,
+            "the upstream server saw {seen:?} as request {n}, but the access log does not contain it"
+        );
     }
     let requests = tally.seen.len() - tally.cases;
     Ok(format!("{} cases, {requests} requests, {} rejected", tally.cases, tally.rejected))

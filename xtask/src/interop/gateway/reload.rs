@@ -33,7 +33,7 @@ pub(super) fn check_open_streams(checker: &Checker<'_>, config: &str, file: &Pat
         ensure!(echo == message, "the tunnel sent back {echo:?} at reload {n}");
         read_until(&mut events, "data").with_context(|| format!("the events at reload {n}"))?;
     }
-    Ok(format!("{reloads} reloads, both stayed open"))
+    Ok(format!("{reloads} reloads, tunnel and event stream stayed open"))
 }
 
 fn open(checker: &Checker<'_>, target: &str, lines: &str) -> anyhow::Result<TcpStream> {
@@ -43,7 +43,7 @@ fn open(checker: &Checker<'_>, target: &str, lines: &str) -> anyhow::Result<TcpS
     Ok(stream)
 }
 
-/// Reads up to `end`. Reads single bytes, so that the next read begins directly after `end`.
+/// Reads bytes until the text `end`. Reads single bytes, so that the next read begins directly after `end`.
 fn read_until(stream: &mut TcpStream, end: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     while !text.ends_with(end.as_bytes()) {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thruway_testkit::request_parser::{self, ParsedRequest};
 
-/// A request that an upstream server saw. Each character is one byte (Latin-1).
+/// A request that an upstream server saw. Each character of the texts is one byte (Latin-1).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct SeenRequest {
     /// Present only in the logs of servers that also log rejected requests. Default: 200.
@@ -49,7 +49,7 @@ impl<'p> Log<'p> {
         Self { path, read: 0 }
     }
 
-    /// Returns the accepted requests in complete lines that are new since the last call.
+    /// Returns the accepted requests of all complete lines that the server wrote since the last call.
     pub(super) fn take(&mut self) -> anyhow::Result<Vec<SeenRequest>> {
         let bytes = fs::read(self.path).unwrap_or_default();
         let new = &bytes[self.read..];
@@ -61,8 +61,8 @@ impl<'p> Log<'p> {
     }
 }
 
-/// Returns the forwarded requests in the gateway's access log, complete or not: method, target as the gateway
-/// sent it, and host.
+/// Returns the forwarded requests in the gateway's access log, including incomplete requests. Each entry has
+/// the method, the target that the gateway sent, and the host.
 pub(super) fn forwarded(access_log: &Path) -> anyhow::Result<Vec<[String; 3]>> {
     let text = fs::read_to_string(access_log).context("cannot read the access log of the gateway")?;
     let mut forwarded = Vec::new();

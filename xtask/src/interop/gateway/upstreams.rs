@@ -1,5 +1,5 @@
-//! The upstream servers of the request smuggling checks, listed in `upstreams.toml`. Each one logs its
-//! requests. All except nginx also describe the request in the response.
+//! The upstream servers of the request smuggling checks, listed in `upstreams.toml`. Each server logs its
+//! requests. All servers except nginx also describe the request in the response.
 
 use std::any::Any;
 use std::fs::{self, File};
@@ -24,10 +24,10 @@ pub(super) struct Upstream {
     /// The program that must be installed.
     pub(super) program: String,
     pub(super) what: String,
-    /// `true` if its responses do not describe the requests.
+    /// `true` if the responses of the server do not describe the requests.
     #[serde(default)]
     pub(super) is_silent: bool,
-    /// `true` if only `--full` includes it, because it needs an installation.
+    /// `true` if the server runs only with `--full`, because it needs an installation.
     #[serde(default)]
     pub(super) full_only: bool,
     /// The command. `{log}` is the path of the log. Empty for our own engine.
@@ -63,7 +63,8 @@ impl Upstream {
     }
 }
 
-/// Starts our own engine with a handler that logs and describes requests like the other servers.
+/// Starts our own engine. Like the other servers, its handler logs each request and describes it in the
+/// response.
 fn our_engine(log: &Path) -> anyhow::Result<OwnServer> {
     let log = Arc::new(Mutex::new(File::create(log)?));
     let handler = move |request: &Request<'_>| {
@@ -74,10 +75,10 @@ fn our_engine(log: &Path) -> anyhow::Result<OwnServer> {
             "host": request.field("host").map(|host| text(host.as_bytes())),
             "content": text(request.content()),
         });
-        // Each character is a Latin-1 character, and so one byte.
+        // Each character is a Latin-1 character, so it becomes one byte.
         let line: Vec<_> = line.to_string().chars().filter_map(|byte| u8::try_from(byte).ok()).collect();
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A failed write needs no handling: the comparison detects a missing line.
+        // Ignores a failed write, because the comparison detects a missing line.
         let _logged = log.write_all(&[&line[..], b"\n"].concat());
         line
     };

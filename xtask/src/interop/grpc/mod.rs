@@ -1,5 +1,5 @@
-//! Checks gRPC through a gateway, in clear text and over TLS: clients and servers with `grpcio` (Python) and
-//! `grpc-go`, and a server with our engine.
+//! Checks gRPC through a gateway, in clear text and over TLS. The clients and servers use `grpcio` (Python)
+//! and `grpc-go`. Another server uses our engine.
 
 // a gRPC server with our engine
 mod ours;
@@ -59,7 +59,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client, a server and the path between them. An authority enables TLS.
+/// A client, a server and the path between them. With `authority`, all connections use TLS.
 struct Call<'c> {
     client: &'c GrpcProgram,
     server: &'c GrpcProgram,
@@ -85,7 +85,7 @@ impl Call<'_> {
         Ok(printed.trim().to_owned())
     }
 
-    /// Starts the server. Returns its URL, and a value that ends the server when dropped.
+    /// Starts the server. Returns its URL, and a value that ends the server when the caller drops it.
     fn start_server(&self, files: &[&Path]) -> anyhow::Result<(Box<dyn Any>, String)> {
         if self.server.command.is_empty() {
             let ours = ours::start(files)?;

@@ -1,5 +1,5 @@
-//! A gRPC server with our own engine. Its handler supports the same calls as the other servers. It frames
-//! messages, and sends the status of a call in trailers.
+//! A gRPC server with our own engine. The handler supports the same calls as the other servers. The handler
+//! frames messages, and sends the status of a call in trailers.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -77,7 +77,7 @@ fn unary(message: &[u8]) -> Response {
     response.with_field("X-Initial", "1").with_field("X-Bytes-Bin", "AP8=")
 }
 
-/// Counts a call whose handler is dropped before the response.
+/// Counts a call if the server drops its handler before the response.
 struct Cancelled<'c>(&'c AtomicU64);
 
 impl Drop for Cancelled<'_> {
@@ -86,13 +86,14 @@ impl Drop for Cancelled<'_> {
     }
 }
 
-/// Returns a response with the status of the call in its header section and without a body.
+/// Returns a response without a body, with the status of the call in its header section.
 fn only_trailers(status: u8, message: &str) -> Response {
     let response = Response::new(StatusCode::OK).with_field("Content-Type", "application/grpc");
     response.with_field("Grpc-Status", status.to_string()).with_field("Grpc-Message", message)
 }
 
-/// Returns a response with these messages, the client's messages after them, and the status of the call.
+/// Returns a response that contains `messages`, then the messages of the client, and then the status of the
+/// call.
 fn grpc_response(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, message: &str) -> Response {
     let mut trailers = FieldLinesBuf::new();
     for (name, value) in [
@@ -101,7 +102,7 @@ fn grpc_response(messages: Vec<u8>, echo: Option<RequestContent>, status: u8, me
         ("X-Trailing", "2"),
         ("X-Bytes-Bin", "/wA="),
     ] {
-        // Appending cannot fail for these fields. The client would notice a missing one.
+        // Appending cannot fail for these fields. The client would notice a missing field.
         let _appended = trailers.append(name, value);
     }
     let messages = Some(messages).filter(|messages| !messages.is_empty());

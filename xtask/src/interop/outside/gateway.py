@@ -68,7 +68,7 @@ def is_listening(address):
 
 
 def run(listeners, ready):
-    """Runs a process for each listener until a signal ends this one; calls `ready` when all of them listen."""
+    """Runs a process for each listener until a signal ends this process. Calls `ready` when all listeners accept connections."""
     log = open("thruway.log", "ab")
     children = []
     for number, listener in enumerate(listeners):
@@ -83,7 +83,7 @@ def run(listeners, ready):
             child.terminate()
         for child in children:
             child.wait()
-        # Exits without the clean-up of Python, which could block.
+        # Exits without the clean-up of Python, because the clean-up could block.
         os._exit(0)
 
     def reload(*_):

@@ -1,6 +1,7 @@
 """Replaces the program `haproxy` in scenarios of varnishtest: translates the config, and starts Thruway.
 
-varnishtest opens the listening sockets and passes them on. This program closes them, and Thruway binds the same addresses.
+varnishtest opens the listening sockets and passes them to this program. This program closes the sockets, and Thruway
+binds the same addresses.
 """
 import os
 import re
@@ -18,13 +19,13 @@ WITHOUT_EFFECT = (
 )
 
 
-# The window of a connection is as large as those of all its streams. With this one, the first frames are those that the
-# scenarios expect: no WINDOW_UPDATE follows the SETTINGS.
+# With this stream window, Thruway sends no WINDOW_UPDATE after its SETTINGS, as the scenarios expect. The window of a
+# connection is the sum of the windows of its streams.
 ONE_WINDOW = ["concurrent_streams = 1", "stream_window_bytes = 65535"]
 
 
 def sections(config):
-    """Yields (kind, name, lines) of a config; settings of `defaults` are left out."""
+    """Yields (kind, name, lines) of a config; skips the settings of `defaults`."""
     found = []
     for line in config.splitlines():
         line = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -47,7 +48,7 @@ def bound_address(bind):
         raise CannotTranslate(f"bind {bind}")
     inherited = socket.socket(fileno=int(os.environ[variable[1]]))
     host, port = inherited.getsockname()[:2]
-    # The parent holds the same socket. `shutdown` also stops listening there, so the port is free afterwards.
+    # The parent process has the same socket. `shutdown` also stops the listening of the parent, so the port becomes free.
     inherited.shutdown(socket.SHUT_RDWR)
     inherited.close()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -150,7 +151,7 @@ def translated(config):
 
 def main():
     if "-cc" in sys.argv:
-        # varnishtest asks for a feature of HAProxy. Claim that it exists.
+        # varnishtest asks for a feature of HAProxy. The answer is always that the feature exists.
         return 0
     with open(sys.argv[-1], encoding="utf-8") as file:
         config = file.read()

@@ -1,8 +1,8 @@
 //! `cargo xtask interop --outside`: runs test suites of other gateways against Thruway.
 //!
 //! The tests of HAProxy and nginx write a config for their gateway and start it. A Python program replaces
-//! that gateway: it translates the config and starts `thruway serve`. The payloads of the HTTP Garden go
-//! through the gateway to each upstream server of `--gateway`. The suites are not part of this repository:
+//! the gateway: the program translates the config and starts `thruway serve`. The payloads of the HTTP Garden
+//! go through the gateway to each upstream server of `--gateway`. The suites are not part of this repository:
 //! the caller names a checkout of each.
 
 use std::fs;
@@ -33,7 +33,7 @@ pub(super) struct Checkouts {
     http_garden: Option<PathBuf>,
 }
 
-/// Runs each suite whose checkout is given and whose test runner is installed.
+/// Runs each suite that has a checkout and an installed test runner.
 pub(super) fn run(checker: &Checker<'_>, checkouts: &Checkouts) -> anyhow::Result<()> {
     for (suite, runner, what, checkout) in [
         ("haproxy", "varnishtest", "HAProxy's http-messaging", &checkouts.haproxy),
@@ -96,7 +96,7 @@ fn verdict(expected: &Expected, results: &[TestResult]) -> anyhow::Result<String
     Ok(format!("{passed} tests passed, {} failed as expected", failed.len()))
 }
 
-/// Returns payloads of the HTTP Garden. `garden.py` prints each one as a list of texts, in which each
+/// Returns payloads of the HTTP Garden. `garden.py` prints each payload as a list of texts, in which each
 /// character is a byte.
 fn payloads(checkout: &Path, checker: &Checker<'_>) -> anyhow::Result<Vec<Pieces>> {
     let count = checker.either(5_000, 10_000);

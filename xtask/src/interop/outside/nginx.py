@@ -1,8 +1,8 @@
 """Replaces the program `nginx` in the tests of nginx: translates the config, and starts Thruway.
 
 A location with a directive that cannot be translated responds with 501 and names the directive. So the tests of the other
-locations still run. Directives that only add or log information for a test are skipped. Tests that need this information
-are listed as expected failures.
+locations still run. This program skips directives that only add or log information for a test. Tests
+that need this information are in the list of expected failures.
 """
 import os
 import re
@@ -19,7 +19,7 @@ TLS SNI support enabled
 configure arguments: --with-http_ssl_module --with-http_v2_module --with-http_realip_module --with-http_sub_module
 """
 
-# Directives that tune nginx, that describe the default behavior of Thruway, or whose effect is invisible to peers.
+# Directives that tune nginx, describe the default behavior of Thruway, or have no effect that peers can see.
 WITHOUT_EFFECT = {
     "access_log", "add_header", "client_body_buffer_size", "client_header_buffer_size", "client_body_temp_path",
     "fastcgi_temp_path", "keepalive", "keepalive_requests", "log_format", "proxy_buffer_size", "proxy_buffering", "proxy_buffers",
@@ -133,8 +133,8 @@ class Site:
         settings = [f"servers = [{', '.join(servers)}]", *self.upstream_settings(location, scheme)]
         if not keeps_connections:
             settings.append("pool = { per_server_max = 0 }")
-        # nginx shares connections to a server only within an `upstream`. Most test servers take one connection at a time, so
-        # locations with the same settings share them.
+        # nginx shares connections to a server only within an `upstream`. Most test servers accept one connection at a time,
+        # so locations with the same settings share connections.
         for name, known in self.upstreams.items():
             if known == settings:
                 return name

@@ -59,7 +59,8 @@ WAIT = """shell {{
 def adapted_scenario(lines):
     """Adapts a scenario: it waits until Thruway listens, skips the statistics socket, and adds authorities to HTTP/2 requests.
 
-    HAProxy accepts HTTP/2 requests without an authority. Thruway rejects them, so the rest of the test would not run.
+    HAProxy accepts HTTP/2 requests without an authority. Thruway rejects these requests, so the remainder of the test would
+    not run.
     """
     adapted, name, is_skipped, depth = [], None, False, 0
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-//! A server under test by the TLS test tools.
+//! A server for the TLS test tools.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ pub(super) struct Case<'s> {
 }
 
 impl Case<'_> {
-    /// Compares the findings of a tool with the expected ones. A finding has an ID and a text. Returns their
-    /// number.
+    /// Compares the findings of a tool with the expected findings. Each finding has an ID and a text. Returns
+    /// the number of findings.
     pub(super) fn check_findings(&self, tool: &str, found: &[(String, String)]) -> anyhow::Result<usize> {
         let list = include_str!("expected_findings.toml");
         Expected::read_of(list, tool, self.kind)?.check(found)?;

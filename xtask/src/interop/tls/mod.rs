@@ -1,7 +1,7 @@
 //! `cargo xtask interop --tls`: tests the TLS of `thruway serve` with third-party tools.
 //!
-//! Each server has another kind of certificate. A finding that is not in `expected_findings.toml` fails the
-//! run. An entry without a finding fails it too.
+//! The servers have different kinds of certificates. A finding that is not in `expected_findings.toml` fails
+//! the run. An entry that matches no finding also fails the run.
 
 mod certificates;
 mod case;
@@ -21,7 +21,8 @@ use certificates::{Authority, Key};
 /// Tests a server with one tool.
 type TlsTool = fn(&Case<'_>) -> anyhow::Result<()>;
 
-/// The servers: name, key type, `true` if the server requests client certificates, and test tools.
+/// The servers. Each has a name, a key type, `true` if the server requests client certificates, and test
+/// tools.
 const SERVERS: [(&str, Key, bool, &[TlsTool]); 3] = [
     ("P-256", Key::P256, false, &[soak::run, scanners::testssl, scanners::sslyze]),
     ("RSA", Key::Rsa, false, &[scanners::testssl, scanners::sslyze, tlsfuzzer::run]),

@@ -23,9 +23,9 @@ struct Finding {
 }
 
 impl Finding {
-    /// Returns `true` if the finding is not a fault of the server. The scanner's `openssl` may lack a
-    /// feature. Or it may get no session ticket: the server sends tickets with the first response, but this
-    /// client sends no request.
+    /// Returns `true` if the finding is not a fault of the server. For example, the `openssl` of the scanner
+    /// may lack a feature. The scanner may also get no session ticket: the server sends tickets with the
+    /// first response, but the scanner sends no request.
     fn is_note(&self) -> bool {
         let is_chance = ["engine_problem", "sessionresumption_ticket"].contains(&self.id.as_str());
         ["OK", "INFO", "DEBUG"].contains(&self.severity.as_str()) || self.severity == "WARN" && is_chance
@@ -38,7 +38,7 @@ pub(super) fn testssl(case: &Case<'_>) -> anyhow::Result<()> {
     case.checker.check(program, &case.what("protocols, ciphers, vulnerabilities"), || {
         let report = case.directory.join("testssl.json");
         let mut command = Command::new(program);
-        // The scanner must not contact DNS servers.
+        // With `--nodns`, the scanner contacts no DNS servers.
         command.args(["--quiet", "--color", "0", "--warnings", "batch", "--nodns", "none"]);
         command.args(["--ip", "127.0.0.1", "--openssl-timeout", "20"]);
         command.arg("--add-ca").arg(case.authority.root()).arg("--jsonfile").arg(&report);
@@ -55,11 +55,11 @@ pub(super) fn testssl(case: &Case<'_>) -> anyhow::Result<()> {
         let bad = all.into_iter().filter(|finding| !finding.is_note());
         let bad = bad.map(|finding| (finding.id, format!("{}: {}", finding.severity, finding.text)));
         let expected = case.check_findings("testssl", &bad.collect::<Vec<_>>())?;
-        Ok(format!("{count} findings, {expected} of them expected faults, no others"))
+        Ok(format!("{count} findings; {expected} are faults, and all of them are expected"))
     })
 }
 
-/// With fewer findings, the scan is incomplete.
+/// Minimum number of findings of a complete scan.
 const FINDINGS_MIN: usize = 80;
 
 /// The scanner tries hundreds of handshakes, each in a new process.

@@ -1,5 +1,5 @@
-//! Sends up to a million requests over HTTP/1.1 and HTTP/2, with keep-alive and with new connections.
-//! Meanwhile the certificates and ticket keys change several times a second. No request may fail, and the
+//! Sends up to a million requests over HTTP/1.1 and HTTP/2, with keep-alive and with new connections. During
+//! the load, the certificates and ticket keys change several times a second. No request may fail, and the
 //! memory must not grow.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::child::{self, Running};
 use crate::server::Server;
 use crate::stop::now;
 
-/// The kinds of load: the share in requests per thousand, `true` for HTTP/2 with `h2load`, and the arguments.
+/// The kinds of load. Each has its share of 1000 requests, `true` for HTTP/2 with `h2load`, and arguments.
 const LOADS: [(u32, bool, &[&str]); 4] = [
     (420, false, &["-c", "32"]),
     (40, false, &["-c", "16", "--no-keep-alive"]),
@@ -57,10 +57,11 @@ fn soak(case: &Case<'_>) -> anyhow::Result<String> {
         "only {reloads} reloads after {changes} changes of the config\n{}",
         child::tail(&log)
     );
-    Ok(format!("{requests} requests, {reloads} changes, {} KiB more", grown >> 10))
+    Ok(format!("{requests} requests, {reloads} reloads, memory grew by {} KiB", grown >> 10))
 }
 
-/// Returns a config. A new certificate means a new TLS config, which has new ticket keys.
+/// Returns the config of a generation. With a new certificate, the server creates a new TLS config, which has
+/// new ticket keys.
 fn config(generation: usize) -> String {
     include_str!("soak.toml").replace("{name}", CERTIFICATES[generation % CERTIFICATES.len()])
 }
@@ -82,7 +83,7 @@ impl RotatingServer<'_> {
         })
     }
 
-    /// Sends load to the server, and changes its config at the same time.
+    /// Sends load to the server. Changes the config of the server at the same time.
     fn load(&mut self, requests: u32, is_http2: bool, arguments: &[&str]) -> anyhow::Result<()> {
         let log = self.case.directory.join("load.log");
         let (count, url) = (requests.to_string(), format!("{}/plaintext", self.server.url()));
@@ -119,7 +120,7 @@ fn answered(printed: &str) -> Option<u32> {
 
 /// Returns the memory of a process in bytes, and the number of its descriptors.
 fn usage_of(id: u32) -> anyhow::Result<(u64, usize)> {
-    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server is gone")?.count();
+    let descriptors = fs::read_dir(format!("/proc/{id}/fd")).context("the server has ended")?.count();
     let memory = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
     let line = memory.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
@@ -131,7 +132,7 @@ const CERTIFICATES: [&str; 2] = ["one", "other"];
 /// Time between two changes of the config.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Maximum growth in bytes. Allocators keep some freed memory.
+/// Maximum growth of the memory, in bytes. Allocators keep some freed memory.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
 /// Maximum number of additional descriptors. Some connections may still be closing.

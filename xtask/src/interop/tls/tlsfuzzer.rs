@@ -1,8 +1,8 @@
-//! Runs scripts of `tlsfuzzer`: TLS conversations, valid and invalid, with the expected messages of the
-//! server.
+//! Runs scripts of `tlsfuzzer`. The scripts hold valid and invalid TLS conversations with the server, and
+//! check its messages.
 //!
-//! `tlsfuzzer` is not in a package registry, so this needs a checkout. `tlsfuzzer.toml` lists the scripts,
-//! their arguments and the expected failures.
+//! `tlsfuzzer` is not in a package registry, so these checks need a checkout. `tlsfuzzer.toml` lists the
+//! scripts, their arguments and the expected failures.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ struct Script {
     name: String,
     #[serde(default)]
     arguments: Vec<String>,
-    /// `true` if the script is for servers that request client certificates.
+    /// `true` if the script runs against servers that request client certificates.
     #[serde(default)]
     shows_certificate: bool,
     #[serde(default)]
@@ -32,7 +32,8 @@ struct Script {
 #[serde(deny_unknown_fields)]
 struct ExpectedFailure {
     reason: String,
-    /// Parts of the names of the probes. Some scripts run a random selection of probes.
+    /// Parts of the names of the probes. An entry may match no probe, because some scripts run a random
+    /// selection of probes.
     probes: Vec<String>,
 }
 
@@ -75,7 +76,7 @@ impl Script {
         self.verdict(&child::any_output_of(command, LIMIT, case.checker.stop)?)
     }
 
-    /// Returns a summary, or an error if a probe fails that is not listed.
+    /// Returns a summary, or an error if a probe fails that `tlsfuzzer.toml` does not list.
     fn verdict(&self, printed: &str) -> anyhow::Result<String> {
         let count = |name: &str| {
             let value = printed.lines().rev().find_map(|line| line.strip_prefix(name));
