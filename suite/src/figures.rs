@@ -150,7 +150,7 @@ pub(crate) const fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Rounds a value to four digits, because more are noise.
+/// Rounds a value to four digits, because more digits are noise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -90,7 +90,7 @@ impl HandWritten {
         self.child.status()
     }
 
-    /// Exchanges the first message, which determines the length of all responses.
+    /// Sends the first message, and stores the length of its response. All responses have this length.
     fn exchange_first(&mut self) -> anyhow::Result<()> {
         self.send(1)?;
         let mut answer = Vec::new();

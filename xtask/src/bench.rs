@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds `thruway` and `thruway-suite`. The suite then builds the peers and measures
-//! all of them.
+//! `cargo xtask bench`: builds `thruway` and `thruway-suite`. The suite then builds the peers, and measures
+//! Thruway and the peers.
 
 use std::ffi::OsString;
 use std::process::Command;

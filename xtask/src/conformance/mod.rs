@@ -117,7 +117,7 @@ impl Suite<'_> {
                 servers
             }
             Side::Client => {
-                // The suite runs the command in a shell, so the path is quoted.
+                // The suite runs the command in a shell, so this code quotes the path.
                 let client = format!("'{}'", self.programs.join("conformance-client").display());
                 command.args(["client", "--command", &client]);
                 Vec::new()

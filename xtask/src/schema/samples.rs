@@ -63,16 +63,16 @@ struct Table {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Entry {
-    /// Definitions of the value itself.
+    /// Names of the definitions that the value itself matches.
     value: Vec<String>,
     /// Names of the requests and notifications with this value as parameters.
     message: Vec<String>,
-    /// Names of the definitions of this value when it is a result. Since MCP revision 2026-07-28, also the
-    /// names of the definitions of its responses.
+    /// Names of the definitions that the value matches as a result. `responses` names the definitions of its
+    /// responses, which exist since MCP revision 2026-07-28.
     result: Vec<String>,
     responses: Vec<String>,
     cacheable: bool,
-    /// Definition of the value as an error.
+    /// Name of the definition that the value matches as an error.
     error: Option<String>,
     /// First and last revision; all revisions if absent.
     from: Option<String>,
@@ -224,14 +224,14 @@ fn conversions(table: &Table, samples: &mut Samples) -> Result<()> {
         ] {
             samples.error(definition, &error)?;
         }
-        // A list with members that are already serialized, as servers cache them.
+        // This list has members that are already serialized, like the lists that servers cache.
         let members = [b"\"tools\":[", &serde_json::to_vec(&table.part::<Tool>("tool")?)?[..], b"]"].concat();
         let mut output = Vec::new();
         samples.results.write_members(&mut output, Some(CacheHint::default()), &members)?;
         samples.add(["ListToolsResult"], &output)?;
     }
     if samples.revision >= Revision::R20251125 {
-        // Earlier revisions have no error response for an unknown request.
+        // Earlier revisions have no error response without a request ID.
         let error = Error::new(ErrorCode::PARSE_ERROR, "it does not work").with_data(json!({"gauge": 12}));
         let mut output = Vec::new();
         write_error(&mut output, None, &error);

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks the repository rules that the compiler and clippy do not check.
 //!
-//! Each module has related rules. Each rule gets the files as an argument, so its test can pass faulty files.
-//! A test also checks the repository with all rules, so `cargo test` finds violations.
+//! Each module contains related rules. Each rule gets the files as an argument, so its test can pass faulty
+//! files. A test also checks the repository with all rules, so `cargo test` finds violations.
 
 // the input
 mod tree;

@@ -17,7 +17,7 @@ use super::answers::{self, Answer, Received};
 use super::seen::{Log, SeenRequest, ok};
 use crate::stop::Stop;
 
-/// A gateway with one upstream server, for which the cases run.
+/// A gateway with one upstream server. All cases run against this gateway.
 pub(super) struct CorpusRun<'p> {
     pub(super) gateway: SocketAddr,
     pub(super) log: Log<'p>,

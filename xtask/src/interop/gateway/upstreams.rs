@@ -30,7 +30,7 @@ pub(super) struct Upstream {
     /// `true` if the server runs only with `--full`, because it needs an installation.
     #[serde(default)]
     pub(super) full_only: bool,
-    /// The command. `{log}` is the path of the log. Empty for our own engine.
+    /// The command, which is empty for our own engine. `{log}` becomes the path of the log.
     #[serde(default)]
     command: Vec<String>,
 }

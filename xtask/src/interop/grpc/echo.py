@@ -137,8 +137,8 @@ def check_cancellation(channel):
     count = channel.unary_unary("/test.Echo/Cancelled")
     before = int(count(b"", timeout=10))
     assert 0 < int(channel.unary_unary("/test.Echo/TimeLeft")(b"", timeout=10)) <= 11_000
-    # The client and the server both end the call at the deadline. If a Go server is first, it resets the stream, and the
-    # gateway responds 502.
+    # The client and the server both end the call at the deadline. If a Go server ends the call first, the server resets
+    # the stream, and the gateway responds with 502.
     started = time.monotonic()
     failed_call(lambda: wait(b"", timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, or_code=grpc.StatusCode.UNAVAILABLE)
     assert time.monotonic() - started > 0.25

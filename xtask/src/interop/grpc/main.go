@@ -255,8 +255,8 @@ func (client client) checkCancellation() {
 	expect("the server got the deadline", left > 0 && left <= 11_000, true)
 	started := time.Now()
 	_, err := client.call("Wait", nil, 300*time.Millisecond)
-	// The client and the server both end the call at the deadline. If a Go server is first, it resets the stream, and
-	// the gateway responds 502.
+	// The client and the server both end the call at the deadline. If a Go server ends the call first, the server
+	// resets the stream, and the gateway responds with 502.
 	if code := status.Code(err); code != codes.Unavailable {
 		expect("too late", code, codes.DeadlineExceeded)
 	}

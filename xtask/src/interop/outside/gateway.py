@@ -68,7 +68,7 @@ def is_listening(address):
 
 
 def run(listeners, ready):
-    """Runs a process for each listener until a signal ends this process. Calls `ready` when all listeners accept connections."""
+    """Runs a process for each listener until a signal ends this process. Calls `ready` when all processes listen."""
     log = open("thruway.log", "ab")
     children = []
     for number, listener in enumerate(listeners):
