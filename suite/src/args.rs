@@ -19,8 +19,8 @@ pub(crate) struct SuiteArgs {
     /// The workload
     #[arg(value_name = "NAME", value_parser = names())]
     name: String,
-    /// Time limit of the whole run. If it is too short, the suite first shortens the measurements, then runs
-    /// fewer rounds, and then skips cases. The report lists the skipped cases
+    /// Time limit of the whole run. If the limit is too short, the suite first shortens the measurements,
+    /// then runs fewer rounds, and then skips cases. The report lists the skipped cases
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
     /// Duration of each measurement

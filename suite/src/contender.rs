@@ -97,7 +97,7 @@ impl Drop for Piped {
 }
 
 impl Contender {
-    /// Starts a candidate. If that fails, the result has the reason.
+    /// Starts a candidate. If the start fails, the result contains the reason.
     pub(crate) fn start(entry: Entry, cell: Cell<'_>) -> Self {
         let result = CandidateResult { name: entry.name.clone(), ..CandidateResult::default() };
         let mut contender = Self { entry, started: None, result };

@@ -31,7 +31,8 @@ impl Plan {
     /// Warm-up of cases with few connections.
     pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-    /// Plans as many of `cases` as fit into `limit`, with at most the given `duration` and `rounds`.
+    /// Plans as many of `cases` as fit into `limit`. Each measurement takes at most `duration`, unless the
+    /// case needs longer measurements, and each case has at most `rounds` rounds.
     pub(crate) fn new(
         mut cases: Vec<PlannedCase>,
         duration: Duration,

@@ -30,7 +30,7 @@ pub(crate) struct Ended {
 }
 
 impl Runner<'_> {
-    /// Runs a command to its end. Kills it after `limit`.
+    /// Runs a command to its end. Kills the command after `limit`.
     pub(crate) fn end_of(self, command: &mut Command, limit: Duration) -> anyhow::Result<Ended> {
         let printed = tempfile::NamedTempFile::new()?;
         let output = || File::options().append(true).open(printed.path());
@@ -96,7 +96,7 @@ impl Runner<'_> {
     }
 }
 
-/// A child process with pipes. Dropping it kills the child.
+/// A child process with pipes. Dropping this value kills the child.
 pub(crate) struct PipedChild {
     child: Child,
     pub(crate) input: ChildStdin,

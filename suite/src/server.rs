@@ -1,5 +1,5 @@
-//! Starts a server on a free port, in a temporary directory, pinned to the server core. Dropping it ends the
-//! server.
+//! Starts a server on a free port, in a temporary directory, pinned to the server core. Dropping a `Server`
+//! ends the process.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-/// A server in this process. Dropping it ends it.
+/// A server in this process. Dropping this value ends the server.
 pub(super) struct OwnServer {
     server: Option<RunningServer>,
     pub(super) url: String,

@@ -153,7 +153,7 @@ impl Suite<'_> {
     }
 }
 
-/// Time limit for one set of scenarios, which takes seconds.
+/// Time limit for one set of scenarios. A set takes only a few seconds.
 const RUN_LIMIT: Duration = Duration::from_mins(2);
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ struct Client {
     commands: Vec<Vec<String>>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The result to print. By default, the last line of the output.
+    /// The result to print. The default is the last line of the output.
     says: Option<String>,
     #[serde(flatten)]
     expected: Expected,

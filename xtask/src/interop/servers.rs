@@ -1,5 +1,5 @@
-//! Checks the third-party MCP servers in `servers.toml` with `thruway mcp call`: directly, and through
-//! `thruway mcp bridge` in both directions.
+//! Checks the third-party MCP servers in `servers.toml`. `thruway mcp call` calls each server directly, and
+//! through `thruway mcp bridge` in both directions.
 
 use std::collections::BTreeMap;
 use std::fs;

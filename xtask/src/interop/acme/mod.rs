@@ -37,7 +37,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A site that orders certificates from Pebble. Dropping it ends Pebble.
+/// A site that orders certificates from Pebble. Dropping this value ends Pebble.
 struct Site<'s> {
     checker: &'s Checker<'s>,
     directory: PathBuf,

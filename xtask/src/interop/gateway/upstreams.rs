@@ -35,7 +35,7 @@ pub(super) struct Upstream {
     command: Vec<String>,
 }
 
-/// A running upstream server. Dropping it ends it.
+/// A running upstream server. Dropping this value ends the server.
 pub(super) struct Started {
     _running: Box<dyn Any>,
     /// `IP:PORT`.

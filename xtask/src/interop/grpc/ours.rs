@@ -171,7 +171,7 @@ const PERMISSION_DENIED: u8 = 7;
 const UNIMPLEMENTED: u8 = 12;
 const INTERNAL: u8 = 13;
 
-/// Maximum size of a request body, larger than any call of the clients.
+/// Maximum size of a request body. All calls of the clients have smaller bodies.
 const CONTENT_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
