@@ -8,7 +8,7 @@ use crate::case::{Case, ComparisonKind, LoadCondition, Request};
 /// A case that will be measured.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct PlannedCase {
-    /// The case. It may have fewer requests than in the table.
+    /// The case, which may have fewer requests than in `cases.toml`.
     pub(crate) case: Case,
     /// Number of candidates.
     pub(crate) candidates: usize,

@@ -75,7 +75,8 @@ fn build(directory: &Path, has_sanitizer: bool, stop: &Stop) -> anyhow::Result<P
     let mut command = Command::new("cargo");
     if has_sanitizer {
         flags.push_str(" -Zsanitizer=address");
-        // Stable toolchains include the sanitizer runtime, but accept its flag only with this variable.
+        // Stable toolchains include the sanitizer runtime, but accept the sanitizer flag only if this
+        // variable is set.
         command.env("RUSTC_BOOTSTRAP", "1");
     }
     // With `--target`, cargo does not use these flags for build scripts and procedural macros.

@@ -23,7 +23,7 @@ struct McpServer {
     command: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// The path of the endpoint of a server over HTTP.
+    /// The path of the HTTP endpoint of the server.
     path: Option<String>,
     call: Vec<String>,
     answer: String,

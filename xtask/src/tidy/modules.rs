@@ -64,8 +64,8 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// Reads the module `path` and its inline modules. Returns the modules with their own files, each with
-    /// the file name from a `#[path]` attribute, if any.
+    /// Reads the module `path` and its inline modules. Returns the modules that have their own files. Each
+    /// module has the file name from its `#[path]` attribute, if any.
     fn read_modules(
         &mut self,
         file: &'a str,

@@ -15,7 +15,7 @@ const LINES_MAX: usize = 600;
 static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
     let patterns = [
         (r"[ \t\r]+$", false, "whitespace at the end of the line"),
-        // The brackets keep this line from matching its own pattern.
+        // Without the brackets, this line would match its own pattern.
         (
             r"\b(TO[D]O|FIX[M]E|XX[X])\b",
             false,

@@ -15,7 +15,8 @@ use crate::child::{self, Running};
 use crate::server::Server;
 use crate::stop::now;
 
-/// The kinds of load. Each has its share of 1000 requests, `true` for HTTP/2 with `h2load`, and arguments.
+/// The kinds of load. Each kind has its share of 1000 requests, `true` for HTTP/2 with `h2load`, and
+/// arguments.
 const LOADS: [(u32, bool, &[&str]); 4] = [
     (420, false, &["-c", "32"]),
     (40, false, &["-c", "16", "--no-keep-alive"]),
