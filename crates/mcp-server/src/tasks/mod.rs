@@ -12,7 +12,9 @@
 //!     │            │
 //!     ▼            ▼             the task has ended: the handler is dropped
 //!   Completed | Failed | Cancelled
-//! ``` The store removes a task when its time to live is over, no matter which state the task is in.
+//! ```
+//!
+//! The store removes a task when its time to live is over, no matter which state the task is in.
 
 // settings
 mod options;

@@ -5,7 +5,9 @@
 //! transport ◀─▶ wire: counts frames ◀─▶ h2 ──▶ request_head ──▶ handler ──▶ response_head ──▶ h2
 //!                                        │      incoming ──▶ content ──▶ sending            ▲
 //!                                        └──────────────── stream, one future for each ─────┘
-//! ``` For handlers, layers and routes, requests over HTTP/2 and HTTP/1.1 differ only in the
+//! ```
+//!
+//! For handlers, layers and routes, requests over HTTP/2 and HTTP/1.1 differ only in the
 //! [`Version`](crate::Version) of the request head. The task of a connection polls all streams of the
 //! connection. When the connection ends, its streams end too.
 
