@@ -1,4 +1,4 @@
-# Tasks of this repository. `just` lists them. Each recipe only runs the commands that it shows.
+# Development tasks. `just` lists all tasks.
 
 _default:
     @just --list --unsorted
@@ -11,7 +11,7 @@ serve *arguments:
 build:
     cargo build --workspace --all-targets
 
-# Run all tests and do not stop at a failure; optionally with a filter
+# Run all tests, or the tests that match a filter, and do not stop at a failure
 test *arguments:
     cargo test --no-fail-fast {{ arguments }}
 
@@ -25,7 +25,7 @@ lint:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo xtask tidy
 
-# Check the licenses, duplicate versions, bans and advisories of dependencies
+# Check dependencies for licenses, duplicate versions, banned crates and security advisories
 deny:
     cargo deny check
 

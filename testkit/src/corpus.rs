@@ -2,7 +2,7 @@
 
 use crate::Random;
 
-/// Header lines that give a message several lengths, or a length on which servers disagree.
+/// Header lines that give a message several lengths, or a length that servers interpret differently.
 pub const AMBIGUOUS_FRAMING: [&str; 24] = [
     "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
     "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
@@ -144,8 +144,8 @@ pub fn random_requests(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Returns the first of `choices`, which is the normal one. If `anomalies` are left, sometimes uses one of
-/// them up and returns a random choice.
+/// Usually returns the first of `choices`, which is the normal choice. If `anomalies` is not 0, sometimes
+/// subtracts 1 from `anomalies` and returns a random choice.
 fn pick<'c>(random: &mut Random, anomalies: &mut usize, choices: &[&'c str]) -> &'c str {
     if *anomalies > 0 && random.one_in(4) {
         *anomalies -= 1;

@@ -20,7 +20,8 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    /// Needs no lazy initialization and has no destructor, so the allocator can use it at any time.
+    /// This thread-local value needs no lazy initialization and has no destructor, so the allocator can use
+    /// it at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
 }

@@ -37,11 +37,12 @@ pub enum OcspAnswer {
     Good(Duration),
     /// Like `Good`, but signed by a delegated responder.
     GoodFromDelegatedResponder(Duration),
-    /// The certificate is good. The certificate id uses another digest than the request.
+    /// The certificate is good. The certificate id in the answer uses another digest than the id in the
+    /// request.
     GoodWithOtherDigest,
     /// The certificate is good. An unauthorized key signs the answer.
     GoodFromUnauthorizedKey,
-    /// Another certificate is good.
+    /// The answer is about another certificate, which is good.
     GoodForOtherCertificate,
     /// The certificate is revoked.
     Revoked,

@@ -95,7 +95,7 @@ impl PipePeer {
         lock(&self.0).read_bytes_max = bytes;
     }
 
-    /// Returns the bytes that the transport has written since the last call.
+    /// Returns the bytes that the transport has written since the previous call.
     pub fn received(&self) -> Vec<u8> {
         std::mem::take(&mut lock(&self.0).to_peer)
     }
@@ -163,7 +163,7 @@ impl State {
 impl Transport for PipeTransport {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = lock(&self.0);
-        // As with a socket, input that arrived before the error can be read.
+        // As with a socket, the transport can still read the bytes that arrived before the error.
         if state.to_transport.is_empty() {
             return match (state.is_reset, state.is_peer_finished) {
                 (true, _) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),

@@ -1,4 +1,5 @@
-//! Requests that the gateway finds in a client's bytes. Uses the same parser as the gateway.
+//! Finds the requests that the gateway would find in the bytes of a client. Uses the same parser as the
+//! gateway.
 
 use thruway_http1::{BodyLength, HeadIndex, Limits, ServerConnection, ServerEvent};
 use thruway_message::{Method, RequestTarget};
@@ -9,7 +10,7 @@ pub type ParsedRequest = (String, Vec<u8>);
 /// Result of [`parse_requests`].
 #[derive(Default, Debug)]
 pub struct ParsedRequests {
-    /// Complete requests, without those that the gateway does not forward (`CONNECT`).
+    /// Complete requests, except requests that the gateway does not forward (`CONNECT`).
     pub complete: Vec<ParsedRequest>,
     /// `true` if the parser rejects the input after the complete requests.
     pub is_invalid: bool,

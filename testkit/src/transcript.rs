@@ -17,16 +17,17 @@ use std::fmt;
 
 use thruway_http1::{ClientConnection, Error, HeadIndex, Limits, ResponseTo, ServerConnection, ServerEvent};
 
-/// The end of a connection that parses the input, with the facts that it knows in advance.
+/// The side of a connection that parses the input, with the facts that this side knows in advance.
 #[derive(Clone, Debug)]
 pub enum Reader {
     /// A server.
     Server {
-        /// `true` if the server declines each tunnel immediately, and so parses the requests after it.
-        /// `false` if it makes no decision.
+        /// `true` if the server declines each tunnel immediately, and then parses the following requests.
+        /// `false` if the server neither accepts nor declines tunnels.
         declines_tunnels: bool,
     },
-    /// A client that has sent these requests: the kind of each, and `true` if it asked for an upgrade.
+    /// A client that has sent these requests. Each request has its kind, and `true` if it asked for an
+    /// upgrade.
     Client(Vec<(ResponseTo, bool)>),
 }
 
@@ -42,7 +43,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Feeds `pieces` to a connection in order, and then the end of the input.
+    /// Passes `pieces` in order to a connection, and then the end of the input.
     ///
     /// # Panics
     /// Panics if the connection breaks one of the rules in the [module documentation](self).

@@ -116,8 +116,9 @@ pub fn sends_endless_interim_responses() -> Upstream {
     upstream("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", AfterResponse::RepeatResponse)
 }
 
-/// Responds to the first request on a connection, and closes the connection when it receives the second. This
-/// looks like an idle timeout that expires just when the client reuses the connection.
+/// Responds to the first request on a connection, and closes the connection when it receives the second. To
+/// the client, this looks like an idle timeout that expires at the moment when the client reuses the
+/// connection.
 pub fn closes_on_second_request() -> Upstream {
     Upstream { ok_responses_first: 1, ..closes_without_response() }
 }
@@ -135,8 +136,8 @@ pub fn rejects_request_body() -> Upstream {
     )
 }
 
-/// Returns an address without a listener: connection attempts are refused. The address stays reserved until
-/// this process exits.
+/// Returns an address without a listener, at which the kernel refuses connections. The address stays reserved
+/// until this process exits.
 ///
 /// # Panics
 /// Panics if no port is free.
@@ -147,8 +148,8 @@ pub fn unused_address() -> SocketAddr {
     SocketAddr::try_from(address).expect("the socket should have an IP address")
 }
 
-/// Reserves an address without listening. The kernel then assigns its port to no socket that binds to port 0.
-/// A socket can still bind to the address explicitly.
+/// Reserves an address without listening. If another socket binds to port 0, the kernel does not assign the
+/// reserved port to this socket. A socket can still bind explicitly to the reserved address.
 ///
 /// # Panics
 /// Panics if another socket listens on the address.
@@ -214,7 +215,7 @@ impl Upstream {
     }
 }
 
-/// Reads a request head. Reads byte by byte, so the request body stays unread. Returns `false` at the end of
+/// Reads a request head byte by byte, so that the request body stays unread. Returns `false` at the end of
 /// the connection.
 fn read_head(connection: &mut TcpStream) -> io::Result<bool> {
     let mut head = Vec::new();

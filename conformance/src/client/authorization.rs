@@ -15,8 +15,9 @@ use super::{Outcome, calls};
 /// Runs an authorization scenario.
 pub(crate) async fn run(scenario: &Scenario) -> Outcome {
     let outcome = call(scenario, scenario.context["issuer"].as_str()).await;
-    // Some scenarios provide a client secret without its issuer. The client then fails, and names the issuer
-    // in the error. An operator would add that issuer to the configuration; the client does so here.
+    // Some scenarios provide a client secret without its issuer. In these scenarios, the first attempt fails,
+    // and the error names the issuer. An operator would then add this issuer to the configuration; here, the
+    // client adds it.
     let outcome = match required_issuer(&outcome) {
         Some(issuer) => call(scenario, Some(&issuer)).await,
         None => outcome,
@@ -36,7 +37,8 @@ fn required_issuer(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Returns the OAuth configuration for the scenario. A client secret is sent only to `issuer`, if set.
+/// Returns the OAuth configuration for the scenario. The client sends a client secret only to `issuer`, if
+/// set.
 fn oauth_config(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcome<OAuth> {
     let text = |name: &str| context[name].as_str().unwrap_or_default().to_owned();
     let client = || {
@@ -66,8 +68,8 @@ fn oauth_config(scenario: &str, context: &Value, issuer: Option<&str>) -> Outcom
             })
         }
         "auth/pre-registration" => OAuth::login(Headless).client(client()),
-        // This scenario requires dynamic client registration. Its server also supports metadata documents, so
-        // the client must not have one.
+        // This scenario requires dynamic client registration. The server of this scenario also supports
+        // metadata documents, so the client must not have such a document.
         "auth/offline-access-scope" => OAuth::login(Headless),
         _ => OAuth::login(Headless).metadata_document("https://conformance-test.local/client-metadata.json"),
     })

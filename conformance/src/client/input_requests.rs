@@ -15,7 +15,8 @@ pub(crate) fn answer_all(builder: McpClientBuilder) -> McpClientBuilder {
     builder.answers(capabilities(), |question| async move { respond(&question) })
 }
 
-/// Makes another call while the server waits for an answer. Data of one call must not leak into the other.
+/// Makes a second call while the server waits for an answer in the first call. Data of one call must not leak
+/// into the other call.
 pub(crate) async fn call_between_rounds(scenario: &Scenario) -> Outcome {
     let later: Arc<OnceLock<McpClient>> = Arc::default();
     let own = later.clone();

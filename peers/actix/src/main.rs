@@ -13,7 +13,7 @@ const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 /// Keep-alive timeout, which is longer than any run.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// More than the 10,000 connections of the workloads; the default of 25,000 is shared by all workers.
+/// Must exceed the 10,000 connections of the workloads.
 const CONNECTIONS_MAX: usize = 25_000;
 
 #[global_allocator]

@@ -1,7 +1,7 @@
 //! axum on hyper, with one current-thread runtime.
 //!
-//! Uses `axum::serve` by default. With `--pipeline-flush` it runs on hyper directly, which can flush
-//! responses to pipelined requests together; `axum::serve` has no such setting.
+//! Uses `axum::serve` by default. With `--pipeline-flush`, it runs directly on hyper, which can flush the
+//! responses to pipelined requests together. `axum::serve` has no such setting.
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
@@ -72,7 +72,8 @@ async fn json() -> impl IntoResponse {
     ([(SERVER, AXUM)], Json(contract::GREETING))
 }
 
-/// Sends a fixed MCP response without reading the request: the lower bound for the cost of an MCP call.
+/// Sends a fixed MCP response without reading the request. This shows the lower bound for the cost of an MCP
+/// call.
 async fn fixed(_: Bytes) -> impl IntoResponse {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_RESPONSE)
 }

@@ -1,12 +1,12 @@
 //! The load of all MCP clients: concurrent calls of one tool, during a warm-up and then during the measured
 //! time.
 //!
-//! After the warm-up, the client prints the line `ready` and waits for a line of input. The caller can then
-//! measure the processes. After the measured time, the client prints the number of calls and their duration
-//! in seconds, and exits when its standard input ends.
+//! After the warm-up, the client prints the line `ready` and waits for a line of input. During this wait, the
+//! program that started the client can measure the processes. After the measured time, the client prints the
+//! number of calls and their duration in seconds, and exits when its standard input ends.
 //!
-//! With `--calls N` it makes `N` calls and prints nothing. Two runs under `valgrind --tool=callgrind` show
-//! the cost of a call.
+//! With `--calls N`, the client makes `N` calls and prints nothing. The difference of two such runs under
+//! `valgrind --tool=callgrind` shows the cost of a call.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
@@ -33,7 +33,7 @@ impl Load {
     /// `--call`, because the program is then a server.
     ///
     /// # Panics
-    /// Panics if a value that should be a number is not one.
+    /// Panics if the value of a numeric argument is not a number.
     #[must_use]
     pub fn from_arguments() -> Option<Self> {
         let number = |name: &str| Some(argument(name)?.parse::<u64>().expect("the value should be a number"));
@@ -66,7 +66,8 @@ impl Load {
         let start = Instant::now();
         let calls = self.call_for(self.duration, call).await?;
         print_line(&format!("{calls} {}", start.elapsed().as_secs_f64()))?;
-        // Waits for the end of the input, so that the caller can still look at the process.
+        // Waits for the end of the input, so that the program that started this client can still read the CPU
+        // time of the process.
         io::stdin().lock().read_line(&mut line)?;
         Ok(())
     }

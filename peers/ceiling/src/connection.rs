@@ -29,8 +29,8 @@ impl Connection {
     }
 
     /// Receives and sends until the socket would block. `ends` is `true` if the client has closed its side or
-    /// the connection broke. A short read then does not mean that the socket is empty: the end is still
-    /// unread.
+    /// the connection broke. If `ends` is `true`, a short read does not mean that the socket is empty,
+    /// because this function has not read the end of the stream yet.
     pub(crate) fn drive(&mut self, ends: bool, responses: &Responses, input: &mut [u8]) -> ConnectionState {
         loop {
             match self.send_unsent(responses) {

@@ -88,8 +88,8 @@ impl Worker {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        // Edge-triggered and registered once. This avoids `epoll_ctl` per event and a second poll of a
-        // drained socket.
+        // Registers the socket once and edge-triggered. This avoids a call of `epoll_ctl` for each event, and
+        // a second event for an empty socket.
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), interest)?;
         self.slots[slot] = Some(Connection::new(socket));

@@ -28,14 +28,15 @@ impl RequestEnds {
         n
     }
 
-    /// Continues an end that began in an earlier piece. Returns `true` if it is complete, and the number of
-    /// bytes used.
+    /// Continues an end that began in an earlier piece. Returns `true` if the end is now complete, and the
+    /// number of bytes of `input` that belong to it.
     fn resume(&mut self, input: &[u8]) -> (bool, usize) {
         let missing = &END[self.matched..];
         let same = missing.iter().zip(input).take_while(|(a, b)| a == b).count();
         let (found, ran_out) = (same == missing.len(), same == input.len());
         self.matched = if found || !ran_out { 0 } else { self.matched + same };
-        // After a mismatch, the bytes may still start another end, so they are searched again.
+        // After a mismatch, another end may begin in the same bytes, so the caller searches these bytes
+        // again.
         (found, if found || ran_out { same } else { 0 })
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Responses {
 }
 
 impl Responses {
-    /// Builds the response. Its `Date` is the start time and goes stale, which is acceptable here.
+    /// Builds the response. Its `Date` is always the start time of the program, which is good enough here.
     #[expect(
         clippy::disallowed_methods,
         reason = "read once, at the start: this program has no shared clock"
@@ -33,8 +33,8 @@ impl Responses {
         n * self.response_bytes
     }
 
-    /// Returns the next bytes to send if `unsent` bytes remain. A part of the first response may already be
-    /// sent.
+    /// Returns the next bytes to send if `unsent` bytes remain. The connection may already have sent a part
+    /// of the first response.
     pub(crate) fn unsent(&self, unsent: usize) -> &[u8] {
         let sent = (self.response_bytes - unsent % self.response_bytes) % self.response_bytes;
         let end = self.bytes.len().min(sent + unsent);

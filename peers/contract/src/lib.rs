@@ -10,7 +10,7 @@ pub const PLAINTEXT: &str = "Hello, World!";
 /// `Content-Type` of `GET /plaintext`.
 pub const TEXT: &str = "text/plain";
 
-/// Length of the listen queue. In the churn workload, thousands of connections arrive at once.
+/// Length of the listen queue. In the churn workload, thousands of connections arrive at the same time.
 pub const BACKLOG: i32 = 4096;
 
 /// Body of `GET /json`, serialized for each request.
@@ -29,7 +29,7 @@ pub const FIXED_MCP_RESPONSE: &str = concat!(
     r#"\"length\":24}"}],"structuredContent":{"echo":"Benchmark test message 1","length":24}}}"#
 );
 
-/// Reads the listen address from `--listen ADDR`, or from a first argument that is just `ADDR`.
+/// Reads the listen address from `--listen ADDR`, or from the first argument if this argument is an address.
 ///
 /// # Panics
 /// Panics if there is no valid address.

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use mimalloc::MiMalloc;
 use tokio::net::TcpSocket;
 
-/// A fixed body, or the request's body echoed. Only the latter is boxed.
+/// A fixed body, or the body of the request. Only the body of the request is boxed.
 type Content = Either<Full<Bytes>, BoxBody<Bytes, hyper::Error>>;
 
 #[global_allocator]
@@ -61,7 +61,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Content>, Infalli
             fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(contract::PLAINTEXT.as_bytes()))
         }
         (&Method::GET, "/ok") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(b"ok")),
-        // Ignores the requested length, because the suite always requests this one.
+        // Ignores the requested length, because the suite always requests this length.
         (&Method::GET, "/download") => fixed(StatusCode::OK, contract::TEXT, Bytes::from_static(&DOWNLOAD)),
         (&Method::GET, "/json") => {
             let content =

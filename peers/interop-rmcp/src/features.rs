@@ -21,8 +21,8 @@ pub(crate) async fn use_all(connection: &Connection) -> anyhow::Result<()> {
     expect("completion", &names, &vec!["Ada".to_owned(), "Alan".to_owned()])
 }
 
-/// Subscribes to a resource in the way of the era. Then waits for the notification that a call of the tool
-/// `count` causes.
+/// Subscribes to a resource with the method of the era. Then waits for the notification that a call of the
+/// tool `count` causes.
 pub(crate) async fn subscribe(
     era: Era,
     connection: &Connection,

@@ -56,7 +56,7 @@ where
     features::use_all(&connection).await?;
     features::subscribe(era, &connection, &mut notifications).await?;
     tools::cancel_call(&connection).await?;
-    // The timeout is shorter than the time after which rmcp kills a server that does not exit.
+    // This timeout is shorter than the timeout after which rmcp kills a server that does not exit.
     timeout(CLOSE_TIMEOUT, connection.cancel()).await.context("closing took too long")??;
     Ok(())
 }

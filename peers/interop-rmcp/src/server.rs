@@ -74,8 +74,8 @@ fn add(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
         .ok_or_else(|| ErrorData::invalid_params("`a` and `b` must be numbers", None))
 }
 
-/// Sends an elicitation request in the form of the client's era. The SDK leaves that distinction to the
-/// server.
+/// Sends an elicitation request in the form of the client's era. With this SDK, the server itself must
+/// distinguish the eras.
 async fn ask(
     request: &CallToolRequestParams,
     context: RequestContext<RoleServer>,

@@ -22,7 +22,7 @@ pub(crate) async fn use_all(
     expect("add", &added.structured_content, &Some(json!({"sum": 3.0})))?;
     check_errors(connection).await?;
     slow(connection, notifications).await?;
-    // The client gives its name only once.
+    // The client accepts only the first request for its name.
     for answer in ["Hello, Grace!", "Hello!"] {
         let greeted = call(connection, "ask", json!({})).await?;
         expect("ask", &text(&greeted)?, &answer)?;
@@ -30,7 +30,7 @@ pub(crate) async fn use_all(
     Ok(())
 }
 
-/// Cancels a call that would take a minute. The server must still answer the next one.
+/// Cancels a call that would take a minute. The server must still respond to the next call.
 pub(crate) async fn cancel_call(connection: &Connection) -> anyhow::Result<()> {
     let options = PeerRequestOptions::with_timeout(Duration::from_millis(200));
     let request = request("slow", json!({"steps": 600}));
@@ -65,7 +65,7 @@ async fn check_errors(connection: &Connection) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the server reports each step of progress with the token of the call.
+/// Checks that the server reports the progress of each step with the token of the call.
 async fn slow(connection: &Connection, notifications: &mut Notifications) -> anyhow::Result<()> {
     let request = request("slow", json!({"steps": 3}));
     let options = PeerRequestOptions::no_options();

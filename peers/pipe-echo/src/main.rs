@@ -1,5 +1,5 @@
-//! Echoes its standard input with blocking calls, without parsing it: the lower bound for the cost of
-//! messages over pipes.
+//! Copies its standard input to its standard output with blocking calls, without parsing the data. This
+//! program shows the lower bound for the cost of messages over pipes.
 
 use std::fs::File;
 use std::io::{Read, Result, Write, stdin, stdout};

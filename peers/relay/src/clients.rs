@@ -31,7 +31,7 @@ pub(crate) async fn serve(listener: &TcpListener, backend: SocketAddr, clients_m
         // If the client has already disconnected, or the kernel lacks a resource, the relay continues.
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {
-            // Both connections close, however one of them ends.
+            // When the relay returns, it closes both connections. It ignores the reason.
             let _ended = relay(client, backend).await;
             drop(permit);
         });
@@ -46,8 +46,8 @@ async fn relay(client: TcpStream, backend: SocketAddr) -> io::Result<()> {
 async fn connect(backend: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket_for(backend)?;
     socket.set_nodelay(true)?;
-    // Close with a reset. Otherwise ports in TIME-WAIT would run out after a few rounds of ten thousand
-    // connections.
+    // Makes the relay close the connection with a reset. Otherwise ports in TIME-WAIT would run out after a
+    // few rounds of ten thousand connections.
     socket.set_zero_linger()?;
     socket.connect(backend).await
 }

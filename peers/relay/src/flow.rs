@@ -14,8 +14,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Copies the available bytes. Ready when `from` has ended and all its bytes were sent, or when a socket
-    /// has failed.
+    /// Copies the available bytes. Returns `Ready` when `from` has ended and the flow has sent all its bytes,
+    /// or when a socket has failed.
     pub(crate) fn poll(
         &mut self,
         from: &mut TcpStream,

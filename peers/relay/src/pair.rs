@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use crate::flow::Flow;
 
 thread_local! {
-    /// Shared by all connections, because the relay sends received bytes immediately.
+    /// All connections share this buffer, because the relay sends received bytes immediately.
     static BUFFER: RefCell<[u8; BUFFER_BYTES]> = const { RefCell::new([0; BUFFER_BYTES]) };
 }
 

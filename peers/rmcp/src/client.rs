@@ -1,6 +1,6 @@
-//! The client of the official SDK, which calls a tool repeatedly in the modern era. It differs from the SDK's
-//! defaults: it allows as many concurrent requests as there are calls instead of 16, and it reuses
-//! connections instead of opening one for each request.
+//! The client of the official SDK, which calls a tool repeatedly in the modern era. Its settings differ from
+//! the SDK's defaults. It allows as many concurrent requests as there are concurrent calls (default: 16). It
+//! reuses connections (default: one connection for each request).
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The official Rust SDK of MCP on axum or on pipes, configured for speed: one current-thread runtime, no
-//! sessions, JSON responses, and a handwritten handler that finds its tool without a router. With `--call`,
-//! the client instead.
+//! The official Rust SDK of MCP on axum or on pipes, configured for speed. It has one current-thread runtime,
+//! no sessions, and JSON responses. A handwritten handler finds the tool without a router. With `--call`, the
+//! client instead.
 
 mod client;
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(runtime.block_on(serve_http(server))?)
 }
 
-/// Serves pipes in the reactor. `stdio()` would use a thread for each read and write.
+/// Reads and writes the pipes through the reactor. `stdio()` would use a thread for each read and write.
 async fn serve_stdio(server: Server) -> Result<(), Box<dyn Error>> {
     server.serve(stdio_pipes()).await?.waiting().await?;
     Ok(())

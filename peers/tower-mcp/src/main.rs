@@ -1,5 +1,5 @@
-//! tower-mcp on axum or on pipes, configured for speed: one current-thread runtime, no server name in each
-//! response, and without the feature that checks arguments against schemas.
+//! tower-mcp on axum or on pipes, configured for speed. It has one current-thread runtime. It does not send
+//! the server name in each response, and does not validate arguments against schemas.
 
 use std::error::Error;
 

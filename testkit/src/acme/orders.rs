@@ -48,7 +48,7 @@ impl Orders {
         nonce
     }
 
-    /// Uses a nonce. Returns `false` if it is unknown or was used before.
+    /// Marks a nonce as used. Returns `false` if the nonce is unknown or was used before.
     pub(super) fn use_nonce(&mut self, nonce: &str) -> bool {
         self.nonces.remove(nonce)
     }

@@ -56,7 +56,8 @@ impl RequestContext<'_> {
         }))
     }
 
-    /// Returns renewal information (RFC 9773): the window is the last tenth of the remaining validity.
+    /// Returns the renewal information of a certificate (RFC 9773). The suggested renewal window is the last
+    /// tenth of the remaining validity.
     fn renewal(&self) -> Response {
         let (_, remaining) = *lock(&self.state.validity);
         let now = time::OffsetDateTime::from(Clock::system().time_of_day());

@@ -81,8 +81,8 @@ impl AcmeServer {
         self.state.authority.root()
     }
 
-    /// Sets the loopback ports at which the server validates names. At port 0, validations fail. Challenge
-    /// requests wait until a test calls this method.
+    /// Sets the loopback ports at which the server validates names. If a port is 0, validations at this port
+    /// fail. Requests for a validation wait until a test calls this method.
     pub fn set_validation_ports(&self, http: u16, tls: u16) {
         *lock(&self.state.ports.0) = Some(Ports { http, tls });
         self.state.ports.1.notify_all();
@@ -118,7 +118,7 @@ impl AcmeServer {
         lock(&self.state.orders).external_accounts.clone()
     }
 
-    /// Returns the number of orders that replace a certificate (RFC 9773).
+    /// Returns the number of orders that replace an earlier certificate (RFC 9773).
     pub fn replacements(&self) -> usize {
         lock(&self.state.orders).replacement_count()
     }

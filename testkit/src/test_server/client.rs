@@ -94,13 +94,13 @@ impl TestClient {
         self
     }
 
-    /// Returns the bytes that the client has received since the last call.
+    /// Returns the bytes that the client has received since the previous call.
     pub fn received_bytes(&mut self) -> Vec<u8> {
         self.run();
         self.peer.received()
     }
 
-    /// Returns the bytes that the client has received since the last call, as text.
+    /// Returns the bytes that the client has received since the previous call, as text.
     ///
     /// # Panics
     /// Panics if the bytes are not UTF-8.
