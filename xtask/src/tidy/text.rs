@@ -26,7 +26,7 @@ static PATTERNS: LazyLock<Vec<(Regex, bool, &str)>> = LazyLock::new(|| {
             false,
             "this RFC is obsolete: the current ones are 9110 to 9114",
         ),
-        (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "a path of one machine"),
+        (r"(^|[^\w._}*/-])/(work|root|home|Users|tmp)/", true, "this path exists only on one machine"),
     ];
     patterns.map(|(pattern, tests, message)| (regex(pattern), tests, message)).into()
 });
