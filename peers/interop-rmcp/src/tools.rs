@@ -22,7 +22,7 @@ pub(crate) async fn use_all(
     expect("add", &added.structured_content, &Some(json!({"sum": 3.0})))?;
     check_errors(connection).await?;
     slow(connection, notifications).await?;
-    // The client accepts only the first request for its name.
+    // The server asks for a name in each call. The client gives a name only in the first call.
     for answer in ["Hello, Grace!", "Hello!"] {
         let greeted = call(connection, "ask", json!({})).await?;
         expect("ask", &text(&greeted)?, &answer)?;

@@ -1,6 +1,6 @@
 //! The client of the official SDK, which calls a tool repeatedly in the modern era. Its settings differ from
-//! the SDK's defaults. It allows as many concurrent requests as there are concurrent calls (default: 16). It
-//! reuses connections (default: one connection for each request).
+//! the SDK's defaults. It sets the SDK's limit of concurrent requests (default: 16) to the number of
+//! concurrent calls. It reuses connections (default: one connection for each request).
 
 use std::error::Error;
 use std::sync::Arc;
