@@ -118,15 +118,15 @@ impl<'p> NormalPath<'p> {
 /// Returns the properties of the bytes of a path, as bits. Reads each byte once, without a branch.
 #[inline]
 fn properties(path: &[u8]) -> u8 {
-    let (mut found, mut before) = (0, 0);
+    let (mut found, mut pairs, mut before) = (0, 0, 0);
     for &byte in path {
         let property = PROPERTIES[usize::from(byte)];
-        // Both shifts move their bit to `EMPTY_OR_DOT_SEGMENT`.
-        let behind_slash = ((before & SLASH) << 4) & ((property & SLASH_OR_DOT) << 3);
-        found |= property | behind_slash;
+        found |= property;
+        // The shift moves `SLASH` to `SLASH_OR_DOT`.
+        pairs |= (before << 1) & property;
         before = property;
     }
-    found
+    if pairs & SLASH_OR_DOT == 0 { found } else { found | EMPTY_OR_DOT_SEGMENT }
 }
 
 const SLASH: u8 = 1;

@@ -272,21 +272,22 @@ impl<T: Transport> Connection<T> {
         } else {
             Some(self.expect_content(facts, now))
         };
-        let handler = self.service.handler.latest();
-        let mut request =
-            Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
-        request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
-        if let Some(content) = arriving {
-            request.set_arriving(content);
-        }
-        self.is_handler_running = true;
-        let mut answer = match self.answer_first(&request) {
-            Some(response) => Answer::Now(response),
-            None => handler.handle(&mut request),
+        let mut answer = {
+            let handler = self.service.handler.latest();
+            let mut request =
+                Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
+            request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
+            if let Some(content) = arriving {
+                request.set_arriving(content);
+            }
+            self.is_handler_running = true;
+            match self.answer_first(&request) {
+                Some(response) => Answer::Now(response),
+                None => handler.handle(&mut request),
+            }
+            // The end of the block drops the request, which discards its body unless the handler has taken the
+            // body. A call of `drop` would copy the request first.
         };
-        // Dropping the request discards its body, unless the handler has taken the body.
-        drop(request);
-        drop(handler);
         self.is_handler_running = false;
         let mut interim = Vec::new();
         if let Answer::Later(later) = &mut answer

@@ -271,6 +271,8 @@ impl Handler for Router {
 }
 
 impl Router {
+    /// Handles a request whose path matches no route without parameters.
+    #[inline(never)]
     fn handle_with_parameters<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         match request.target() {
             RequestTarget::Asterisk => {
@@ -304,10 +306,16 @@ impl Route {
     }
 
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let method = request.method();
-        if let Some(handler) = self.find(method) {
-            return handler.handle(request);
+        match self.find(request.method()) {
+            Some(handler) => handler.handle(request),
+            None => self.handle_other_method(request),
         }
+    }
+
+    /// Handles a request with a method that has no handler of its own.
+    #[inline(never)]
+    fn handle_other_method<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let method = request.method();
         match (&self.any, method) {
             (_, Method::Head) if let Some(handler) = self.find(Method::Get) => handler.handle(request),
             (Some(handler), _) => {
