@@ -50,8 +50,9 @@ pub(in crate::config) struct RawListener {
     /// TLS for the clients of this listener. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
     /// HTTPS port. Thruway redirects all requests of this listener to the same URL with `https` and this port
-    /// (status 308), except for ACME challenges. Another listener must serve the routes. Default: no
-    /// redirect.
+    /// (status 308), except for ACME challenges. The port in the `Host` of the request has no effect. With
+    /// 443, the target has no port. Set the port to which clients connect. Another listener must serve the
+    /// routes. Default: no redirect.
     pub(in crate::config) redirect_to_https: Option<Spanned<u16>>,
     /// Compression of responses on this listener: `true`, `false`, or a table. A route can have a different
     /// value. Default: the top-level key `compression`.

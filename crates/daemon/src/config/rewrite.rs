@@ -16,9 +16,9 @@ use crate::config::values::{FromText, Spanned, TextOrTable};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRewrite {
-    /// Path of the forwarded request. `{path}` is the path of the client's request. `{rest}` is the part of
-    /// this path after the `path` of the route. `{NAME}` is a parameter of `path_pattern`. Default: the
-    /// path of the client's request.
+    /// Path of the forwarded request. `{path}` is the original path of the client's request: without the
+    /// query, percent-encoded and not normalized. `{rest}` is the part of this path after the `path` of the
+    /// route. `{NAME}` is a parameter of `path_pattern`. Default: the path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// With `true`, Thruway changes the path in the response header `Location` back to the path that clients
     /// use. The key has an effect only if `path` replaces a prefix of the path. Default: true.
@@ -31,11 +31,13 @@ pub(in crate::config) struct RawRewrite {
     pub(in crate::config) response: RawFieldRewrite,
 }
 
-/// Changes to headers: Thruway removes, sets and adds headers, in this order. Values can contain
-/// `{client}`, `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
-/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the
-/// parameters of `path_pattern`. Write braces as `{{` and `}}`. `{tls_client_names}` shows each name with
-/// its type, and percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
+/// Changes to headers: Thruway removes, sets and adds headers, in this order. Values can contain `{client}`,
+/// `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
+/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parameters
+/// of `path_pattern`. Write braces as `{{` and `}}`. `{client}` is the IP address of the client without a
+/// port, and `{host}` the host without a port. `{path}` is the original path: without the query,
+/// percent-encoded and not normalized. `{tls_client_names}` shows each name with its type, and
+/// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFieldRewrite {

@@ -106,7 +106,8 @@ pub(in crate::config) enum RawExpected {
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRedirect {
     /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` insert parts
-    /// of the request. `{rest}` inserts the part of the request's path after the `path` of the route.
+    /// of the request. `{host}` has no port. `{path}` is the original path: percent-encoded and not
+    /// normalized. `{rest}` inserts the part of the request's path after the `path` of the route.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,

@@ -51,9 +51,9 @@ pub(in crate::config) struct Raw {
     #[serde(default)]
     pub(in crate::config) trusted_proxies: Vec<Spanned<String>>,
     /// Headers from which Thruway reads the client address: `x-forwarded` (`X-Forwarded-For` and similar
-    /// headers) or `forwarded` (RFC 7239). Name the headers that the trusted proxies write. Risk: if the
-    /// proxies do not write these headers, clients can send them and thus choose the client address. Default:
-    /// `x-forwarded`.
+    /// headers) or `forwarded` (RFC 7239). Name the headers that the trusted proxies write. Several header
+    /// lines with the same name count as one list, in the order of their arrival. Risk: if the proxies do not
+    /// write these headers, clients can send them and thus choose the client address. Default: `x-forwarded`.
     #[serde(default)]
     pub(in crate::config) trusted_proxies_write: RawProxyFields,
     /// Routes. At least one route is required, unless every listener has `tcp` or `redirect_to_https`.

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// an idle connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudget {
-    /// Maximum number of retries, as a percentage of the requests in the last ten seconds. Default 20.
+    /// Maximum number of retries in the last ten seconds, as a percentage of the requests in the same ten
+    /// seconds. The ten seconds are a sliding window. Default 20.
     pub percent: u32,
     /// Number of retries per second that are allowed in addition. Default 10.
     pub per_second_min: u32,

@@ -31,10 +31,13 @@ pub(in crate::config) enum RawBalanceName {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawHash {
-    /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`.
+    /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`. The hash selects a server
+    /// by its resolved address (IP and port), not by its name. Each address of a name is a separate server.
     pub(in crate::config) hash: Spanned<String>,
-    /// Maximum load of a server, in percent of the average load. The value must be from 100 to 100000. If a
-    /// server has reached this load, another server gets the request. Default: 125.
+    /// Maximum number of requests in flight at a server, in percent of its share (by `weight`) of the
+    /// requests in flight at all servers. Thruway rounds the maximum up to a whole number. The value must be
+    /// from 100 to 100000. If a server has reached the maximum, another server gets the request. Default:
+    /// 125.
     pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
 }
 
@@ -42,7 +45,9 @@ pub(in crate::config) struct RawHash {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawSticky {
-    /// Name of the cookie.
+    /// Name of the cookie. The value of the cookie is a hash of the server's resolved address (IP and port),
+    /// not of its name. Each address of a name is a separate server. If the address of a server changes, its
+    /// clients get another server and a new cookie.
     pub(in crate::config) cookie: Spanned<String>,
     /// Secret with which Thruway computes the values of the cookie. It must not be empty. Gateways with the
     /// same secret accept each other's cookies. A new secret makes all previous cookies invalid. Thruway

@@ -35,7 +35,8 @@ pub(in crate::config) struct RawCheck {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawEjection {
-    /// Number of consecutive failures that eject a server. 0 disables ejection. Default: 5.
+    /// Number of consecutive failures that eject a server. The failures have no time window: only a
+    /// successful request resets their number. 0 disables ejection. Default: 5.
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
@@ -45,9 +46,10 @@ pub(in crate::config) struct RawEjection {
     pub(in crate::config) time: Option<Spanned<Period>>,
     /// Maximum duration of an ejection. Default: 1m.
     pub(in crate::config) time_max: Option<Spanned<Period>>,
-    /// Maximum share of servers that are ejected or down, in percent, 0 to 100. Thruway ejects no further
-    /// server if this share is reached. Even with 0, Thruway may eject one server. Even with 100, Thruway
-    /// never ejects all servers. Default: 70.
+    /// Maximum share of servers that are ejected or down, in percent, 0 to 100. Thruway rounds the share down
+    /// to a whole number of servers: 70 percent of 4 servers are 2 servers. Thruway ejects no further server
+    /// if this number is reached. Even with 0, Thruway may eject one server. Even with 100, Thruway never
+    /// ejects all servers. Default: 70.
     pub(in crate::config) percent_max: Option<Spanned<u32>>,
 }
 

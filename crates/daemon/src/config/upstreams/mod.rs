@@ -220,9 +220,9 @@ pub(in crate::config) struct RawPool {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawRetryBudget {
-    /// Maximum number of retries with another server, in percent of the requests of the last 10 s. The value
-    /// must be from 0 to
-    /// 1000. Default: 20.
+    /// Maximum number of retries with another server within 10 s, in percent of the requests of these 10 s.
+    /// The 10 s are a sliding window: the current second and the nine seconds before. Thruway rounds the
+    /// maximum down. Any value from 0 to 1000 is possible. Default: 20.
     pub(in crate::config) percent: Option<Spanned<u32>>,
     /// Average number of retries per second, 0 to 1000000, that Thruway allows in addition to `percent`. Ten
     /// times this number may happen at once. Default: 10.

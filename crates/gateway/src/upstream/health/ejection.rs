@@ -33,9 +33,10 @@ pub struct EjectionConfig {
     /// Maximum duration of an ejection. If a server was healthy for this time, its next ejection takes
     /// [`time`](Self::time) again. Default 1 min.
     pub time_max: Duration,
-    /// Maximum percentage of unavailable servers. All unavailable servers count, not only ejected servers. If
-    /// this percentage is reached, the gateway ejects no further server. Even with a low percentage, the
-    /// gateway may eject one server. It never ejects the last available server. Default 70.
+    /// Maximum percentage of unavailable servers. All unavailable servers count, not only ejected servers.
+    /// The gateway rounds the number of servers down. If this number is reached, the gateway ejects no
+    /// further server. Even with a low percentage, the gateway may eject one server. It never ejects the last
+    /// available server. Default 70.
     pub percent_max: u32,
 }
 
