@@ -84,13 +84,14 @@ error: the environment variable `THRUWAY_TEST_PATH` is not set
 5 | path = \"/${THRUWAY_TEST_PATH}\"
   |        ^^^^^^^^^^^^^^^^^^^^^^^
 
-hint: set the variable, or write a default: `${THRUWAY_TEST_PATH:-default}`
+hint: set the variable before the start, or write a default if the value is not secret: `${THRUWAY_TEST_PATH:-default}`
 ";
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.starts_with(expected), "{}", ended.stderr);
     assert_eq!(ended.stderr.matches("is not set").count(), 2);
 }
 
+/// Regression test: the hint suggested a default, but a config must not contain the default of a secret.
 #[test]
 fn error_names_an_unset_variable_in_a_secret() {
     let directory = tempfile::tempdir().unwrap();
@@ -101,6 +102,8 @@ fn error_names_an_unset_variable_in_a_secret() {
     assert_eq!(ended.code, Some(2));
     let message = "error: the environment variable `THRUWAY_TEST_SECRET` is not set\n";
     assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+    assert!(ended.stderr.contains("\nhint: set the variable before the start\n"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(":-"), "{}", ended.stderr);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn fill_in_value(
                     }
                     _ => source.failure(span.clone(), &error),
                 };
-                failures.push((span.start, failure.with_hint(error.hint())));
+                failures.push((span.start, failure.with_hint(error.hint(source.hides(&span)))));
             }
         },
         DeValue::Array(values) => {
@@ -125,16 +125,23 @@ fn is_name(name: &str) -> bool {
 }
 
 impl SubstitutionError {
-    fn hint(&self) -> String {
+    /// Returns a hint for the operator. `is_secret` is `true` if the value of the key may be a secret. A config
+    /// must not contain a default for a secret.
+    fn hint(&self, is_secret: bool) -> String {
         match self {
             Self::Dollar | Self::Open => {
                 "write a dollar sign as `$$`, and a variable as `${NAME}`".to_owned()
             }
             Self::Name(_) => {
-                "a variable name consists of letters, digits and `_`, as in `${NAME:-default}`".to_owned()
+                "a variable name consists of letters, digits and `_`, as in `${NAME}`".to_owned()
             }
             Self::NotText(_) => "set the variable to a value in UTF-8".to_owned(),
-            Self::Undefined(name) => format!("set the variable, or write a default: `${{{name}:-default}}`"),
+            Self::Undefined(_) if is_secret => "set the variable before the start".to_owned(),
+            Self::Undefined(name) => {
+                format!(
+                    "set the variable before the start, or write a default if the value is not secret: `${{{name}:-default}}`"
+                )
+            }
         }
     }
 }
