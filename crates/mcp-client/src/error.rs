@@ -26,6 +26,8 @@ pub enum McpClientError {
     FramingInvalid,
     /// The HTTP request failed without a response.
     Http(ClientError),
+    /// The client could not answer an elicitation, sampling or roots request of the server.
+    InputRequestFailed(json_rpc::Error),
     /// The server sent a line or an event that is not a JSON-RPC message in UTF-8, and that may have been the
     /// answer. The log shows the line.
     LineInvalid,
@@ -33,8 +35,6 @@ pub enum McpClientError {
     MessageInvalid,
     /// A message is larger than [`message_bytes_max`](super::McpClientOptions::message_bytes_max).
     MessageTooLarge,
-    /// The client could not answer an elicitation, sampling or roots request of the server.
-    QuestionFailed(json_rpc::Error),
     /// The result does not match the schema of the method or the tool. Contains the reason.
     ResultInvalid(Box<str>),
     /// The tokio runtime that created the client has ended, so the stream to the server has ended too.
@@ -136,6 +136,12 @@ impl fmt::Display for McpClientError {
                 "the server sends JSON lines; a response must be one JSON message or an event stream",
             ),
             Self::Http(error) => error.fmt(f),
+            Self::InputRequestFailed(error) => {
+                write!(
+                    f,
+                    "the client could not answer the server's elicitation, sampling or roots request: {error}"
+                )
+            }
             Self::LineInvalid => f.write_str(
                 "the server sent a line that is not a JSON-RPC message in UTF-8; the log shows the line",
             ),
@@ -144,12 +150,6 @@ impl fmt::Display for McpClientError {
             }
             Self::MessageTooLarge => {
                 f.write_str("the server sent a message that is larger than allowed; see `message_bytes_max`")
-            }
-            Self::QuestionFailed(error) => {
-                write!(
-                    f,
-                    "the client could not answer the server's elicitation, sampling or roots request: {error}"
-                )
             }
             Self::ResultInvalid(reason) => write!(f, "the server sent an invalid result: {reason}"),
             Self::RuntimeEnded => {

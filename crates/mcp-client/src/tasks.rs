@@ -151,7 +151,7 @@ async fn answer(
         }
         if answers.asked.insert(name.clone()) {
             let answer = client.conversation.incoming.handlers.answer(question.clone()).await;
-            answers.unsent.insert(name.clone(), answer.map_err(McpClientError::QuestionFailed)?);
+            answers.unsent.insert(name.clone(), answer.map_err(McpClientError::InputRequestFailed)?);
         }
     }
     // If the state no longer contains a request, the server has received the answer, even if the client got

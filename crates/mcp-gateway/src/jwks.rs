@@ -10,11 +10,12 @@ use thruway_mcp_server::{AccessTokenRules, Identity, InvalidToken, VerifyToken};
 /// the keys from a URL of the issuer. Clones of a verifier share the keys.
 ///
 /// A new verifier fetches the keys at once. The verifier fetches the keys again after
-/// [`DocumentConfig::kept_for`]. The issuer can shorten this interval with `Cache-Control`. If a token names
-/// an unknown key, the verifier rejects the token and fetches the keys early. The time between two fetches is
-/// always at least [`DocumentConfig::rest`]. If a fetched key set contains no usable keys, the verifier
-/// discards all previous keys. If a fetch fails, the verifier keeps the previous keys until they are
-/// [`DocumentConfig::age_max`] old. After that, the verifier rejects all tokens until a fetch succeeds.
+/// [`DocumentConfig::refresh_interval`]. The issuer can shorten this interval with `Cache-Control`. If a
+/// token names an unknown key, the verifier rejects the token and fetches the keys early. The time between
+/// two fetches is always at least [`DocumentConfig::refresh_interval_min`]. If a fetched key set contains no
+/// usable keys, the verifier discards all previous keys. If a fetch fails, the verifier keeps the previous
+/// keys until they are [`DocumentConfig::age_max`] old. After that, the verifier rejects all tokens until a
+/// fetch succeeds.
 ///
 /// ```no_run
 /// use thruway_client::{DocumentConfig, InvalidDocumentUrl};
@@ -122,8 +123,8 @@ mod tests {
         };
         let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let url = format!("http://{}/jwks", server.addresses()[0]);
-        let rest = Duration::from_millis(1);
-        let document = DocumentConfig { rest, ..DocumentConfig::new(url).unwrap() };
+        let interval = Duration::from_millis(1);
+        let document = DocumentConfig { refresh_interval_min: interval, ..DocumentConfig::new(url).unwrap() };
         let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
         let is_valid = |issuer: &JwtIssuer| verifier.verify(&issuer.token(&claims())).is_ok();
         wait_until("the verifier should load the keys", || is_valid(&one));
@@ -156,8 +157,9 @@ mod tests {
         };
         let server = Server::new(answer).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let url = format!("http://{}/jwks", server.addresses()[0]);
-        let (rest, age_max) = (Duration::from_millis(1), Duration::from_millis(100));
-        let document = DocumentConfig { rest, age_max, ..DocumentConfig::new(url).unwrap() };
+        let (interval, age_max) = (Duration::from_millis(1), Duration::from_millis(100));
+        let document =
+            DocumentConfig { refresh_interval_min: interval, age_max, ..DocumentConfig::new(url).unwrap() };
         let verifier = JwksVerifier::new(ISSUER, RESOURCE, document);
         let token = issuer.token(&claims());
         wait_until("the verifier should load the keys", || verifier.verify(&token).is_ok());

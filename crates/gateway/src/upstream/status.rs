@@ -42,8 +42,6 @@ pub struct ServerStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerState {
-    /// The server has requested a pause with `Retry-After`.
-    AsksToWait,
     /// The health checks of the server fail.
     CheckFailing,
     /// The operator has [disabled](AdminState::Disabled) the server.
@@ -52,6 +50,8 @@ pub enum ServerState {
     Draining,
     /// The server is ejected after failures.
     Ejected,
+    /// The server has requested a pause with `Retry-After`.
+    RetryAfter,
     /// The server gets requests.
     Up,
 }
@@ -59,16 +59,16 @@ pub enum ServerState {
 impl ServerState {
     /// All states of servers.
     pub const ALL: [Self; 6] =
-        [Self::AsksToWait, Self::CheckFailing, Self::Disabled, Self::Draining, Self::Ejected, Self::Up];
+        [Self::CheckFailing, Self::Disabled, Self::Draining, Self::Ejected, Self::RetryAfter, Self::Up];
 
     /// Returns the name of the state.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::AsksToWait => "asks_to_wait",
             Self::CheckFailing => "check_failing",
             Self::Disabled => "disabled",
             Self::Draining => "draining",
             Self::Ejected => "ejected",
+            Self::RetryAfter => "retry_after",
             Self::Up => "up",
         }
     }
@@ -182,7 +182,7 @@ impl Server {
             AdminState::Enabled if self.health().is_down() => ServerState::CheckFailing,
             AdminState::Enabled if !self.health().ejection.is_over(now) => ServerState::Ejected,
             AdminState::Enabled if self.is_available(now) => ServerState::Up,
-            AdminState::Enabled => ServerState::AsksToWait,
+            AdminState::Enabled => ServerState::RetryAfter,
         }
     }
 }

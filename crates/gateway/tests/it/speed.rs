@@ -55,7 +55,7 @@ fn server_with_503_and_retry_after_is_paused() {
     ];
     let gateway = Gateway::start(config(Balance::PeakEwma, &backends));
     (0..20).for_each(|_| drop(gateway.get()));
-    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::AsksToWait);
+    assert_eq!(gateway.upstream.server_statuses()[0].state, ServerState::RetryAfter);
     assert_eq!(backends.each_ref().map(Backend::requests), [1, 19]);
 }
 
@@ -63,7 +63,7 @@ fn server_with_503_and_retry_after_is_paused() {
 fn retry_after_accepts_seconds_or_date_only_with_503() {
     let ewma = || Balance::PeakEwma;
     for until in ["Retry-After: 5\r\n", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n"] {
-        assert_eq!(state_after(ewma(), 503, until), ServerState::AsksToWait, "{until}");
+        assert_eq!(state_after(ewma(), 503, until), ServerState::RetryAfter, "{until}");
         assert_eq!(state_after(ewma(), 429, until), ServerState::Up, "429 concerns only one client");
         assert_eq!(state_after(Balance::RoundRobin, 503, until), ServerState::Up, "{until}");
     }

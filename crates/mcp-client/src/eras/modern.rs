@@ -156,7 +156,7 @@ async fn answer(conversation: &Conversation, questions: &Answer) -> Result<Round
             let mut responses = BTreeMap::new();
             for (key, request) in requests {
                 let answered = conversation.incoming.handlers.answer(request).await;
-                responses.insert(key, answered.map_err(McpClientError::QuestionFailed)?);
+                responses.insert(key, answered.map_err(McpClientError::InputRequestFailed)?);
             }
             Some(responses)
         }

@@ -195,7 +195,7 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
 /// of the requesting client unchanged.
 pub(super) fn error_of(error: McpClientError) -> Error {
     match error {
-        McpClientError::Server(error) | McpClientError::QuestionFailed(error) => error,
+        McpClientError::Server(error) | McpClientError::InputRequestFailed(error) => error,
         McpClientError::ArgumentsInvalid => Error::invalid_params("`params` must be an object"),
         McpClientError::TooManyServers => {
             Error::internal("all dedicated servers behind this bridge are in use: try again later")

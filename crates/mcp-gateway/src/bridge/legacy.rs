@@ -366,9 +366,9 @@ async fn round(forwarded_call: &ForwardedCall, answer: &Answer) -> Result<Vec<u8
         let requester = forwarded_call
             .requester
             .as_ref()
-            .ok_or_else(|| McpClientError::QuestionFailed(no_requester()))?;
+            .ok_or_else(|| McpClientError::InputRequestFailed(no_requester()))?;
         let answered = requester.ask(&question.method, question.params.as_deref()).await;
-        append_member(&mut responses, &name, answered.map_err(McpClientError::QuestionFailed)?.get());
+        append_member(&mut responses, &name, answered.map_err(McpClientError::InputRequestFailed)?.get());
     }
     responses.push(b'}');
     let mut round = br#""inputResponses":"#.to_vec();

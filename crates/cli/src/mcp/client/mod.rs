@@ -154,7 +154,7 @@ fn refusal(error: &McpClientError) -> Option<String> {
             ))
         }
         McpClientError::Server(error) => Some(format!("the server refused the request: {error}")),
-        McpClientError::TaskCancelled | McpClientError::QuestionFailed(_) => Some(error.to_string()),
+        McpClientError::TaskCancelled | McpClientError::InputRequestFailed(_) => Some(error.to_string()),
         _ => None,
     }
 }

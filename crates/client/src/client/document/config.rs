@@ -15,15 +15,15 @@ pub struct DocumentConfig {
     pub url: DocumentUrl,
     /// Time until the document is fetched again. The default is 10 minutes. A server can shorten this
     /// time with `Cache-Control`, but cannot extend it.
-    pub kept_for: Duration,
+    pub refresh_interval: Duration,
     /// Maximum age of a document whose fetches fail. An older document is not used. The default is 24 hours.
     /// A longer time tolerates longer failures of the server or the network. Risk: during such a failure,
-    /// callers still use information that the server has withdrawn. If this time is shorter than `kept_for`,
-    /// it also limits `kept_for`.
+    /// callers still use information that the server has withdrawn. If this time is shorter than
+    /// `refresh_interval`, it also limits `refresh_interval`.
     pub age_max: Duration,
     /// Minimum interval between two fetches, even after failures and when callers request a fetch. The
     /// default is 10 s.
-    pub rest: Duration,
+    pub refresh_interval_min: Duration,
     /// Maximum duration of a fetch. The default is 10 s.
     pub within: Duration,
     /// Maximum size of the document in bytes. The default is 1 MiB.
@@ -59,9 +59,9 @@ impl DocumentConfig {
         check(&url)?;
         Ok(Self {
             url: DocumentUrl(url),
-            kept_for: Duration::from_mins(10),
+            refresh_interval: Duration::from_mins(10),
             age_max: Duration::from_hours(24),
-            rest: Duration::from_secs(10),
+            refresh_interval_min: Duration::from_secs(10),
             within: Duration::from_secs(10),
             bytes_max: 1 << 20,
             accept: "*/*".to_owned(),

@@ -43,7 +43,7 @@ impl Source {
         let fetched = timeout(self.config.within, self.ask()).await;
         let (content, max_age) = fetched.map_err(|_| FetchError::TimedOut)??;
         let value = read(&content).map_err(|error| FetchError::Unusable(error.to_string()))?;
-        let longest = self.config.kept_for.min(self.config.age_max);
+        let longest = self.config.refresh_interval.min(self.config.age_max);
         Ok((value, max_age.map_or(longest, |max_age| max_age.min(longest))))
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!               for a while              asked for, or old
-//! Fetching ─▶ Resting ────────▶ Waiting ─────────────────▶ Fetching
+//! Fetching ─▶ Pausing ────────▶ Waiting ─────────────────▶ Fetching
 //! ```
 //! A separate thread with a tokio runtime fetches each document. Therefore any thread can read a document
 //! without waiting. If a fetch fails, the previous document stays in use until its age is
@@ -74,8 +74,8 @@ enum State {
     Asked,
     /// A fetch is running.
     Fetching,
-    /// The last fetch ended less than [`DocumentConfig::rest`] ago, so no fetch may start.
-    Resting,
+    /// The last fetch ended less than [`DocumentConfig::refresh_interval_min`] ago, so no fetch may start.
+    Pausing,
     /// The next fetch starts when a caller requests it, or when the document is no longer fresh.
     Waiting,
 }
@@ -90,11 +90,11 @@ impl<T> Shared<T> {
     }
 
     /// Records that a fetch ended without a document. The next fetch starts after the minimum interval.
-    fn rest(&self) {
-        let rest = |stage: &mut Stage| {
-            *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) }
+    fn start_pause(&self) {
+        let pause = |stage: &mut Stage| {
+            *stage = Stage { state: State::Pausing, fetches: stage.fetches.wrapping_add(1) }
         };
-        self.stage.send_modify(rest);
+        self.stage.send_modify(pause);
     }
 }
 
@@ -132,7 +132,7 @@ impl<T: Send + Sync + 'static> KeptDocument<T> {
         let weak = Arc::downgrade(&shared);
         if let Err(error) = spawn(Box::new(move || run(weak, receiver, &Source::new(config), &read))) {
             tracing::error!("cannot start the thread that fetches documents: {error}");
-            shared.rest();
+            shared.start_pause();
         }
         Self { shared }
     }
@@ -153,7 +153,7 @@ impl<T> KeptDocument<T> {
 
     /// Requests a fetch. Call this function if an entry is missing in the document. The future completes
     /// when the fetch has succeeded or failed. Returns `None` if the last fetch ended less than
-    /// [`DocumentConfig::rest`] ago.
+    /// [`DocumentConfig::refresh_interval_min`] ago.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the fetch.
@@ -161,7 +161,7 @@ impl<T> KeptDocument<T> {
         let mut stages = self.shared.stage.subscribe();
         let mut missed = None;
         self.shared.stage.send_if_modified(|stage| {
-            missed = (stage.state != State::Resting).then_some(stage.fetches);
+            missed = (stage.state != State::Pausing).then_some(stage.fetches);
             let is_waiting = stage.state == State::Waiting;
             if is_waiting {
                 stage.state = State::Asked;
@@ -184,7 +184,7 @@ fn run<T, E: fmt::Display>(
     read: &dyn Fn(&[u8]) -> Result<T, E>,
 ) {
     let build = || tokio::runtime::Builder::new_current_thread().enable_all().build();
-    if let Some(runtime) = runtime(&shared, source.config.rest, build) {
+    if let Some(runtime) = runtime(&shared, source.config.refresh_interval_min, build) {
         runtime.block_on(keep(shared, stages, source, read));
     }
 }
@@ -194,7 +194,7 @@ fn run<T, E: fmt::Display>(
 /// dropped.
 fn runtime<T>(
     shared: &Weak<Shared<T>>,
-    rest: Duration,
+    refresh_interval_min: Duration,
     mut build: impl FnMut() -> io::Result<Runtime>,
 ) -> Option<Runtime> {
     loop {
@@ -204,8 +204,8 @@ fn runtime<T>(
                 tracing::error!("cannot create the runtime that fetches documents, retrying: {error}");
             }
         }
-        shared.upgrade()?.rest();
-        thread::sleep(rest);
+        shared.upgrade()?.start_pause();
+        thread::sleep(refresh_interval_min);
     }
 }
 
@@ -238,10 +238,10 @@ async fn keep<T, E: fmt::Display>(
             }
         };
         shared.stage.send_modify(|stage| {
-            *stage = Stage { state: State::Resting, fetches: stage.fetches.wrapping_add(1) };
+            *stage = Stage { state: State::Pausing, fetches: stage.fetches.wrapping_add(1) };
         });
         drop(shared);
-        if !is_due(&weak, &mut stages, source.config.rest, fresh_for).await {
+        if !is_due(&weak, &mut stages, source.config.refresh_interval_min, fresh_for).await {
             return;
         }
     }
@@ -252,14 +252,17 @@ async fn keep<T, E: fmt::Display>(
 async fn is_due<T>(
     weak: &Weak<Shared<T>>,
     stages: &mut watch::Receiver<Stage>,
-    rest: Duration,
+    refresh_interval_min: Duration,
     fresh_for: Duration,
 ) -> bool {
-    if timeout(rest, stages.wait_for(|_| false)).await.is_ok() || !enter(weak, State::Waiting) {
+    if timeout(refresh_interval_min, stages.wait_for(|_| false)).await.is_ok() || !enter(weak, State::Waiting)
+    {
         return false;
     }
     let asked = stages.wait_for(|stage| stage.state == State::Asked);
-    let is_forgotten = timeout(fresh_for.saturating_sub(rest), asked).await.is_ok_and(|asked| asked.is_err());
+    let is_forgotten = timeout(fresh_for.saturating_sub(refresh_interval_min), asked)
+        .await
+        .is_ok_and(|asked| asked.is_err());
     !is_forgotten && enter(weak, State::Fetching)
 }
 

@@ -43,10 +43,10 @@ fn ok(fields: &str, content: &str) -> Vec<u8> {
 }
 
 fn config(server: &Server) -> DocumentConfig {
-    let rest = Duration::from_millis(20);
+    let refresh_interval_min = Duration::from_millis(20);
     DocumentConfig {
-        kept_for: Duration::from_mins(10),
-        rest,
+        refresh_interval: Duration::from_mins(10),
+        refresh_interval_min,
         ..DocumentConfig::new(server.url.as_str()).unwrap()
     }
 }
@@ -92,7 +92,7 @@ fn document_is_kept_until_a_refresh() {
 #[test]
 fn document_is_not_refetched_within_the_minimum_interval() {
     let server = Server::start(|n| ok("", &format!("version {n}")));
-    let document = start(DocumentConfig { rest: Duration::from_mins(10), ..config(&server) });
+    let document = start(DocumentConfig { refresh_interval_min: Duration::from_mins(10), ..config(&server) });
     until("the document is never fetched", || text(&document).is_some());
     until("the document can be fetched again at once", || document.refreshed().is_none());
     assert!((0..1000).all(|_| document.refreshed().is_none()));
@@ -125,13 +125,16 @@ fn concurrent_refreshes_share_one_fetch() {
 fn max_age_sets_the_refresh_interval_within_limits() {
     // `max-age=0` does not disable the minimum interval, and `max-age=99999` does not exceed the maximum.
     let long = "Cache-Control: public, Max-Age=99999\r\n";
-    for (fields, kept_for) in [
+    for (fields, refresh_interval) in [
         ("Cache-Control: no-cache\r\n", 10 * 60),
         ("Cache-Control: max-age=60\r\nAge: 60\r\n", 10 * 60),
         (long, 0),
     ] {
         let server = Server::start(move |n| ok(fields, &format!("version {n}")));
-        let document = start(DocumentConfig { kept_for: Duration::from_secs(kept_for), ..config(&server) });
+        let document = start(DocumentConfig {
+            refresh_interval: Duration::from_secs(refresh_interval),
+            ..config(&server)
+        });
         until("the document is never refreshed", || text(&document).as_deref() == Some("version 3"));
     }
     let server = Server::start(move |_| ok(long, "kept"));

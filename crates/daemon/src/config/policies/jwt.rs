@@ -121,12 +121,14 @@ fn resolve_jwt_keys(resolver: &mut Resolver<'_>, raw: &mut RawJwt, span: &Span) 
         (None, Some(url), None) => {
             let config = DocumentConfig::new(url.get_ref().as_str());
             let config = config.map_err(|error| resolver.refuse(url, error)).ok()?;
-            let kept_for = Period(config.kept_for);
-            let least = Period(config.rest);
-            let kept_for = resolver.or(raw.keys_refresh_interval.take(), kept_for, least..=PERIOD_MAX).0;
+            let refresh_interval = Period(config.refresh_interval);
+            let least = Period(config.refresh_interval_min);
+            let refresh_interval =
+                resolver.or(raw.keys_refresh_interval.take(), refresh_interval, least..=PERIOD_MAX).0;
             let age_max = Period(config.age_max);
-            let age_max = resolver.or(raw.keys_age_max.take(), age_max, Period(kept_for)..=KEYS_AGE_MAX).0;
-            Some(DocumentConfig { kept_for, age_max, ..config }.into())
+            let age_max =
+                resolver.or(raw.keys_age_max.take(), age_max, Period(refresh_interval)..=KEYS_AGE_MAX).0;
+            Some(DocumentConfig { refresh_interval, age_max, ..config }.into())
         }
         (None, None, Some(secret)) => {
             let keys = JwtKeys::from_secret(secret.get_ref()).map_err(|error| resolver.refuse(secret, error));

@@ -217,12 +217,13 @@ impl Issuer {
         *self.keys.lock().unwrap() = keys;
     }
 
-    fn scene(&self, rest: Duration) -> TestServer {
-        scene(PolicyConfig::Jwt(self.config(rest)))
+    fn scene(&self, interval: Duration) -> TestServer {
+        scene(PolicyConfig::Jwt(self.config(interval)))
     }
 
-    fn config(&self, rest: Duration) -> JwtConfig {
-        let document = DocumentConfig { rest, ..DocumentConfig::new(&self.url).unwrap() };
+    fn config(&self, interval: Duration) -> JwtConfig {
+        let document =
+            DocumentConfig { refresh_interval_min: interval, ..DocumentConfig::new(&self.url).unwrap() };
         let keys = JwtKeySource::from(document);
         JwtConfig { fields: vec![("X-User".to_owned(), "name".to_owned())], ..JwtConfig::new(keys) }
     }
@@ -308,8 +309,8 @@ fn until_fetched_again(issuer: &Issuer, scene: &TestServer) {
 #[test]
 fn expired_keys_get_503_until_the_next_fetch() {
     let issuer = Issuer::start(Some(only("one", 1)));
-    let rest = Duration::from_millis(1);
-    let config = issuer.config(rest);
+    let interval = Duration::from_millis(1);
+    let config = issuer.config(interval);
     let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
     ask_until(&scene_of(first.clone()), &signed("one", 1), "200");
     issuer.publish(None);
@@ -329,8 +330,8 @@ fn expired_keys_get_503_until_the_next_fetch() {
 #[test]
 fn changed_policy_keeps_keys_fetched_from_same_url() {
     let issuer = Issuer::start(Some(only("one", 1)));
-    let rest = Duration::from_millis(1);
-    let config = issuer.config(rest);
+    let interval = Duration::from_millis(1);
+    let config = issuer.config(interval);
     let first = Arc::new(Policy::new("office", PolicyConfig::Jwt(config.clone())));
     ask_until(&scene_of(first.clone()), &signed("one", 1), "200");
     issuer.publish(None);
@@ -343,13 +344,13 @@ fn changed_policy_keeps_keys_fetched_from_same_url() {
         &first,
     );
     assert_eq!(status, "200");
-    let (status, third) = after(issuer.config(2 * rest), &second);
+    let (status, third) = after(issuer.config(2 * interval), &second);
     assert_eq!(status, "200");
     // A policy that has received no token also hands over the keys.
-    let idle = Policy::new("office", PolicyConfig::Jwt(issuer.config(3 * rest))).in_place_of(&third);
-    assert_eq!(after(issuer.config(4 * rest), &idle).0, "200");
+    let idle = Policy::new("office", PolicyConfig::Jwt(issuer.config(3 * interval))).in_place_of(&third);
+    assert_eq!(after(issuer.config(4 * interval), &idle).0, "200");
     let elsewhere = Issuer::start(None);
-    assert_eq!(after(elsewhere.config(rest), &third).0, "503", "keys from another URL are not kept");
+    assert_eq!(after(elsewhere.config(interval), &third).0, "503", "keys from another URL are not kept");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl HealthMonitor {
         if response.status() == StatusCode::SERVICE_UNAVAILABLE
             && let Some(wait) = retry_after(response, clock)
         {
-            health.asks_to_wait(wait, now);
+            health.set_retry_after(wait, now);
         }
     }
 

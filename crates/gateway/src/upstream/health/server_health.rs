@@ -18,7 +18,7 @@ pub(crate) struct ServerHealth {
     /// Number of times that health checks found the server down or that the gateway ejected it.
     epoch: AtomicUsize,
     /// End of the pause that the server requested with `Retry-After`.
-    asks_to_wait_until: AtomicU64,
+    retry_after_until: AtomicU64,
     /// Time at which the server became healthy again. 0 if the server was never unavailable.
     healthy_since: AtomicU64,
 }
@@ -38,9 +38,7 @@ impl ServerHealth {
     /// Returns `true` if the health of the server allows requests.
     #[inline]
     pub(crate) fn is_available(&self, now: u64) -> bool {
-        self.ejection.is_over(now)
-            && !self.is_down()
-            && self.asks_to_wait_until.load(Ordering::Relaxed) <= now
+        self.ejection.is_over(now) && !self.is_down() && self.retry_after_until.load(Ordering::Relaxed) <= now
     }
 
     /// Returns `true` if health checks have found the server down.
@@ -92,9 +90,9 @@ impl ServerHealth {
 
     /// Makes the server unavailable for the duration `time`, which the server has requested with
     /// `Retry-After`.
-    pub(crate) fn asks_to_wait(&self, time: Duration, now: u64) {
+    pub(crate) fn set_retry_after(&self, time: Duration, now: u64) {
         let until = now + milliseconds(time.min(WAIT_MAX));
-        self.asks_to_wait_until.store(until, Ordering::Relaxed);
+        self.retry_after_until.store(until, Ordering::Relaxed);
     }
 
     /// Records that the server is healthy again. Starts the slow start, if configured.
@@ -132,10 +130,10 @@ mod tests {
     #[test]
     fn retry_after_pauses_a_server_for_a_bounded_time() {
         let health = ServerHealth::default();
-        health.asks_to_wait(Duration::from_secs(3), 1_000);
+        health.set_retry_after(Duration::from_secs(3), 1_000);
         assert!(!health.is_available(3_999));
         assert!(health.is_available(4_000));
-        health.asks_to_wait(Duration::MAX, 4_000);
+        health.set_retry_after(Duration::MAX, 4_000);
         assert!(!health.is_available(13_999));
         assert!(health.is_available(14_000));
     }

@@ -50,10 +50,10 @@ fn backup_gets_requests_only_if_all_others_are_down_or_tried() {
         assert_eq!(scene.places(&[0, 1], 1), [Some(2)]);
         let now = scene.now();
         for place in [0, 1] {
-            scene.server(place).health().asks_to_wait(Duration::from_secs(1), now);
+            scene.server(place).health().set_retry_after(Duration::from_secs(1), now);
         }
         assert_eq!(scene.places(&[], 3), [Some(2); 3]);
-        scene.server(2).health().asks_to_wait(Duration::from_secs(1), now);
+        scene.server(2).health().set_retry_after(Duration::from_secs(1), now);
         let selected = scene.places(&[], 3);
         assert!(selected.iter().all(|place| matches!(place, Some(0 | 1))));
         scene.time.advance(Duration::from_secs(1));
@@ -65,7 +65,7 @@ fn backup_gets_requests_only_if_all_others_are_down_or_tried() {
 fn requests_of_an_unavailable_server_go_to_all_others() {
     // Regression test: the server after the unavailable server got all requests of the unavailable server.
     let scene = Scene::new(Balance::RoundRobin, &[1, 1, 1]);
-    scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
+    scene.server(0).health().set_retry_after(Duration::from_secs(1), scene.now());
     assert_eq!(scene.counts_of_short(100), [0, 50, 50]);
 }
 
@@ -233,7 +233,7 @@ fn sticky_cookie_selects_its_server_while_available() {
             assert_ne!(place_with(token, &[place]), place);
         }
         assert_ne!(place_with(1, &[]), 2, "an unknown token is ignored");
-        scene.server(0).health().asks_to_wait(Duration::from_secs(1), scene.now());
+        scene.server(0).health().set_retry_after(Duration::from_secs(1), scene.now());
         assert_eq!(place_with(scene.server(0).token, &[]), 1);
     }
 }

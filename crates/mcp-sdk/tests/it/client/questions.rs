@@ -44,7 +44,7 @@ async fn failed_answer_ends_the_call() {
             continue;
         }
         match client.call_tool("ask", json!({})).await {
-            Err(McpClientError::QuestionFailed(error)) => assert_eq!(error.code, ErrorCode(-1), "{way}"),
+            Err(McpClientError::InputRequestFailed(error)) => assert_eq!(error.code, ErrorCode(-1), "{way}"),
             Err(McpClientError::Server(_)) => {}
             Ok(result) => assert_eq!(result.is_error, Some(true), "{way}"),
             other => panic!("{way}: {other:?}"),

@@ -119,7 +119,7 @@ fn ejections_are_limited_and_keep_the_last_server() {
 fn all_ejected_servers_get_requests_until_one_succeeds() {
     let scene = Scene::with(config(2));
     eject(&scene, 0);
-    scene.server(1).health().asks_to_wait(Duration::from_secs(5), scene.now());
+    scene.server(1).health().set_retry_after(Duration::from_secs(5), scene.now());
     assert_eq!(scene.counts_of_short(10), [5, 5]);
     // If requests go to ejected servers because no other server is left, their failures do not prolong the
     // ejection.
