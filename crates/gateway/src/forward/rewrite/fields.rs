@@ -23,8 +23,18 @@ pub struct FieldRewrite {
     pub(super) dropped: Vec<String>,
     /// Names and value templates of the headers to set or add.
     pub(super) lines: Vec<(String, Template)>,
-    /// The configured rules as text.
-    descriptions: Vec<String>,
+    /// The rules for `Display`, in the order in which they were added.
+    rules: Vec<Rule>,
+}
+
+/// A rule: its kind, and the name of its header.
+type Rule = (RuleKind, String);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RuleKind {
+    Removes,
+    Sets,
+    Adds,
 }
 
 impl FieldRewrite {
@@ -35,7 +45,7 @@ impl FieldRewrite {
     pub fn remove(&mut self, name: &str) -> Result<(), InvalidRewrite> {
         check_name(name)?;
         self.dropped.push(name.to_ascii_lowercase());
-        self.descriptions.push(format!("removes {name}"));
+        self.rules.push((RuleKind::Removes, name.to_owned()));
         Ok(())
     }
 
@@ -46,9 +56,10 @@ impl FieldRewrite {
     /// # Errors
     /// Returns an error if the header name is invalid, or if rules must not change this header.
     pub fn withhold(&mut self, name: &str) -> Result<(), InvalidRewrite> {
-        self.remove(name)?;
+        check_name(name)?;
         self.lines.retain(|(other, _)| !read_alike(other.as_bytes(), name.as_bytes()));
-        Ok(())
+        self.rules.retain(|(_, other)| !read_alike(other.as_bytes(), name.as_bytes()));
+        self.remove(name)
     }
 
     /// Adds a rule that sets the header `name` to `value`. `paths` is the path match of the route, which
@@ -61,7 +72,7 @@ impl FieldRewrite {
         let line = line(name, value, paths)?;
         self.dropped.push(name.to_ascii_lowercase());
         self.lines.push(line);
-        self.descriptions.push(format!("sets {name}"));
+        self.rules.push((RuleKind::Sets, name.to_owned()));
         Ok(())
     }
 
@@ -73,14 +84,14 @@ impl FieldRewrite {
     /// header.
     pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
         self.lines.push(line(name, value, paths)?);
-        self.descriptions.push(format!("adds {name}"));
+        self.rules.push((RuleKind::Adds, name.to_owned()));
         Ok(())
     }
 
     /// Returns `true` if there are no rules. Headers then stay unchanged.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.descriptions.is_empty()
+        self.rules.is_empty()
     }
 
     /// Returns `true` if the rules remove headers with this name. Underscores count as hyphens, because
@@ -123,7 +134,15 @@ fn check_name(name: &str) -> Result<(), InvalidRewrite> {
 /// Writes the rules as text, separated by commas.
 impl fmt::Display for FieldRewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.descriptions.join(", "))
+        for (place, (kind, name)) in self.rules.iter().enumerate() {
+            let verb = match kind {
+                RuleKind::Removes => "removes",
+                RuleKind::Sets => "sets",
+                RuleKind::Adds => "adds",
+            };
+            write!(f, "{}{verb} {name}", if place == 0 { "" } else { ", " })?;
+        }
+        Ok(())
     }
 }
 
@@ -200,6 +219,19 @@ mod tests {
         assert_eq!(fields.lines.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["X-Other"]);
         assert!(fields.drops(FieldName::new(b"x-key").unwrap()));
         assert_eq!(fields.withhold("Host"), Err(InvalidRewrite::FieldOfGateway));
+    }
+
+    /// Regression test: the text of the rules still contained the deleted rules.
+    #[test]
+    fn display_omits_rules_that_withhold_has_deleted() {
+        let paths = PathMatch::Exact("/".to_owned());
+        let mut fields = FieldRewrite::default();
+        fields.set("X_Key", "a", &paths).unwrap();
+        fields.add("x-key", "a", &paths).unwrap();
+        fields.remove("X-Other").unwrap();
+        assert_eq!(fields.to_string(), "sets X_Key, adds x-key, removes X-Other");
+        fields.withhold("X-Key").unwrap();
+        assert_eq!(fields.to_string(), "removes X-Other, removes X-Key");
     }
 
     #[test]
