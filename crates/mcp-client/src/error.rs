@@ -54,8 +54,10 @@ pub enum McpClientError {
     TimedOut,
     /// The child process exited soon after each start. The client waits before it starts the process again.
     TooManyRestarts,
-    /// The server requested input more often than [`rounds_max`](super::McpClientOptions::rounds_max) allows,
-    /// or a task requested input too often.
+    /// The server requested input too often. The result of one call may need input at most
+    /// [`rounds_max`](super::McpClientOptions::rounds_max) times. One task may send at most 100 elicitation,
+    /// sampling or roots requests. A bridge from a legacy client to a modern server has a limit of 32 instead
+    /// of `rounds_max`.
     TooManyRounds,
     /// The bridge already runs the maximum number of servers that serve only one client (see
     /// `BridgeOptions::servers_max`).
@@ -168,7 +170,7 @@ impl fmt::Display for McpClientError {
                  starts the server again",
             ),
             Self::TooManyRounds => f.write_str(
-                "the server sent more elicitation, sampling or roots requests than the client allows",
+                "the server requested input (elicitation, sampling or roots) too often for one call or task",
             ),
             Self::TooManyServers => f.write_str("the bridge has reached `servers_max`; try again later"),
             Self::TooManyServersOfCaller => f.write_str("this caller has reached its share of `servers_max`"),

@@ -146,13 +146,16 @@ async fn answer(
     answers: &mut Answers,
 ) -> Result<(), McpClientError> {
     for (name, question) in questions {
-        if answers.asked.len() >= QUESTIONS_MAX {
+        // The server may repeat a request until it has received the answer.
+        if answers.asked.contains(name) {
+            continue;
+        }
+        if answers.asked.len() == INPUT_REQUESTS_MAX {
             return Err(McpClientError::TooManyRounds);
         }
-        if answers.asked.insert(name.clone()) {
-            let answer = client.conversation.incoming.handlers.answer(question.clone()).await;
-            answers.unsent.insert(name.clone(), answer.map_err(McpClientError::InputRequestFailed)?);
-        }
+        answers.asked.insert(name.clone());
+        let answer = client.conversation.incoming.handlers.answer(question.clone()).await;
+        answers.unsent.insert(name.clone(), answer.map_err(McpClientError::InputRequestFailed)?);
     }
     // If the state no longer contains a request, the server has received the answer, even if the client got
     // an error for its `tasks/update`.
@@ -173,4 +176,4 @@ struct Answers {
 }
 
 /// Maximum number of elicitation, sampling and roots requests of one task.
-const QUESTIONS_MAX: usize = 100;
+const INPUT_REQUESTS_MAX: usize = 100;

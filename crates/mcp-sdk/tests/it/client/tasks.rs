@@ -221,3 +221,29 @@ async fn task_polling_stops_at_403_and_at_call_timeout() {
         }
     }
 }
+
+/// Regression test: the limit also counted requests that the client had already answered. The server repeats
+/// a request until it has received the answer.
+#[tokio::test]
+async fn task_may_send_100_input_requests() {
+    for (count, is_allowed) in [(100, true), (101, false)] {
+        let polls = Mutex::new(0);
+        let url = scripted(move |_, message| {
+            let Some(method) = message["method"].as_str() else { return refusal("405 Method Not Allowed") };
+            let mut polls = polls.lock().unwrap();
+            *polls += usize::from(method == "tasks/get");
+            let mut result = result_of(method, *polls > 2, false);
+            if let Some(requests) = result.get_mut("inputRequests") {
+                *requests = (0..count).map(|n| (n.to_string(), json!({"method": "roots/list"}))).collect();
+            }
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            response_of_http("Content-Type: application/json\r\n", &answer.to_string())
+        });
+        let client = builder_with_timeout_max(EraChoice::Modern, Duration::from_mins(1)).http(&url.await);
+        let outcome = client.call_tool("do", json!({})).await;
+        match outcome {
+            Ok(result) => assert!(is_allowed && text(&result) == "done", "{count}"),
+            Err(error) => assert!(!is_allowed && error == McpClientError::TooManyRounds, "{count}: {error}"),
+        }
+    }
+}
