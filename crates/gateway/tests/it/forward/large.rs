@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thruway_server::{Config, Record, Recorder, TakeRecord, Timeouts};
 
@@ -196,6 +196,44 @@ fn client_gets_each_part_of_large_body_during_a_pause() {
             sent = end;
         }
     }
+}
+
+/// Regression test: an event stream with a large `Content-Length` also got the low-water mark. The next event
+/// then arrived only when the gateway noticed that the server is slow, after at least 100 ms.
+#[test]
+fn client_gets_events_of_large_event_stream_without_delay() {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(get("/"));
+    let mut accepted = script.accept();
+    let content = numbered(1 << 20);
+    let head = head(content.len()).replace("\r\n\r\n", "\r\nContent-Type: text/event-stream\r\n\r\n");
+    let mut latencies = Vec::new();
+    for round in 0..5 {
+        if round > 0 {
+            client.send(get("/"));
+        }
+        accepted.head();
+        accepted.send(&head);
+        client.answer(true);
+        let (first, rest) = content.split_at(10);
+        accepted.send(first);
+        assert!(client.take_bytes(first.len()) == first);
+        // After this pause, the gateway waits for the next event.
+        thread::sleep(Duration::from_millis(20));
+        let (second, rest) = rest.split_at(10);
+        let sent = Instant::now();
+        accepted.send(second);
+        assert!(client.take_bytes(second.len()) == second);
+        latencies.push(sent.elapsed());
+        thread::scope(|scope| {
+            scope.spawn(|| accepted.send(rest));
+            assert!(client.take_bytes(rest.len()) == rest);
+        });
+    }
+    // A busy machine can delay single events. The low-water mark delays the second event in every round.
+    assert!(latencies.iter().any(|latency| *latency < Duration::from_millis(50)), "{latencies:?}");
 }
 
 #[test]
