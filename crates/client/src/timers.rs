@@ -27,6 +27,15 @@ pub(crate) enum Awaited {
     Nothing,
 }
 
+/// Returns the earlier of two times.
+#[inline]
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Timers {
     #[inline]
     pub(crate) const fn new(now: Duration, continue_until: Option<Duration>) -> Self {
@@ -80,8 +89,9 @@ impl Timers {
         if awaited == Awaited::Nothing {
             return None;
         }
-        let (write, read) = (self.write_deadline(awaited, timeouts), self.read_deadline(awaited, timeouts));
-        [self.total_deadline(timeouts), write, read, self.continue_until].into_iter().flatten().min()
+        let others =
+            [self.total_deadline(timeouts), self.write_deadline(awaited, timeouts), self.continue_until];
+        others.into_iter().fold(self.read_deadline(awaited, timeouts), earlier)
     }
 
     fn total_deadline(&self, timeouts: &Timeouts) -> Option<Duration> {

@@ -63,6 +63,7 @@ impl<'a> FieldName<'a> {
     }
 
     /// Returns `true` if the field name equals `name`, ignoring case.
+    #[inline]
     pub fn is(&self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }

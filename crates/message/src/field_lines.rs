@@ -3,6 +3,8 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
+use core::ops::Range;
 
 use memchr::memchr;
 
@@ -19,6 +21,21 @@ pub struct FieldLineSpan {
     pub value_start: u32,
     /// Index after the last byte of the value, without trailing whitespace.
     pub value_end: u32,
+}
+
+impl FieldLineSpan {
+    #[inline]
+    fn line(self, bytes: &[u8]) -> FieldLine<'_> {
+        FieldLine {
+            name: FieldName::from_parsed(&bytes[self.name_start as usize..self.name_end as usize]),
+            value: FieldValue::from_parsed(&bytes[self.value_start as usize..self.value_end as usize]),
+        }
+    }
+
+    #[inline]
+    const fn name_length(self) -> usize {
+        self.name_end.wrapping_sub(self.name_start) as usize
+    }
 }
 
 /// The field lines of a parsed message. The list refers to the bytes of the message and to the position
@@ -47,12 +64,10 @@ impl<'a> FieldLines<'a> {
     }
 
     /// Returns the lines in wire order.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = FieldLine<'a>> + DoubleEndedIterator + use<'a> {
         let bytes = self.bytes;
-        self.spans.iter().map(move |span| FieldLine {
-            name: FieldName::from_parsed(&bytes[span.name_start as usize..span.name_end as usize]),
-            value: FieldValue::from_parsed(&bytes[span.value_start as usize..span.value_end as usize]),
-        })
+        self.spans.iter().map(move |span| span.line(bytes))
     }
 
     /// Returns all lines except the lines named `name`, ignoring case. Stores the positions of the
@@ -68,37 +83,53 @@ impl<'a> FieldLines<'a> {
 
     /// Returns the value of the first line named `name`, ignoring case, or `None` if there is no such
     /// line.
+    #[inline]
     pub fn field(&self, name: &str) -> Option<FieldValue<'a>> {
         self.all(name).next()
     }
 
     /// Returns the values of all lines named `name`, ignoring case, in wire order.
+    #[inline]
     pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = FieldValue<'a>> + use<'a, 'n> {
-        self.iter().filter(move |line| line.name.is(name)).map(|line| line.value)
+        let bytes = self.bytes;
+        // Most names have another length. This comparison does not read the bytes of such a line.
+        let may_be = self.spans.iter().filter(move |span| span.name_length() == name.len());
+        may_be.map(move |span| span.line(bytes)).filter(move |line| line.name.is(name)).map(|line| line.value)
     }
 
     /// Appends lines to `output` in [wire format](FieldLine::write). Skips each line for which `is_kept`
-    /// returns `false`.
+    /// returns `false`. Copies adjacent lines together.
     #[inline]
     pub fn write_kept(&self, output: &mut Vec<u8>, mut is_kept: impl FnMut(FieldLine<'a>) -> bool) {
-        for (line, span) in self.iter().zip(self.spans) {
-            if is_kept(line) {
-                match self.as_sent(span) {
-                    Some(bytes) => output.extend_from_slice(bytes),
-                    None => line.write(output),
+        let mut adjacent = 0..0;
+        for span in self.spans {
+            let line = span.line(self.bytes);
+            if !is_kept(line) {
+                continue;
+            }
+            match self.as_sent(span) {
+                Some(position) if position.start == adjacent.end => adjacent.end = position.end,
+                Some(position) => {
+                    output.extend_from_slice(&self.bytes[mem::replace(&mut adjacent, position)])
+                }
+                None => {
+                    output.extend_from_slice(&self.bytes[mem::take(&mut adjacent)]);
+                    line.write(output);
                 }
             }
         }
+        output.extend_from_slice(&self.bytes[adjacent]);
     }
 
-    /// Returns the bytes of the line at `span`, including CRLF. The caller can copy these bytes in one step.
-    /// Returns `None` if the bytes differ from the output of [`FieldLine::write`].
+    /// Returns the position of the line at `span`, including CRLF. The caller can copy these bytes in one
+    /// step. Returns `None` if the bytes differ from the output of [`FieldLine::write`].
     #[inline]
-    fn as_sent(&self, span: &FieldLineSpan) -> Option<&'a [u8]> {
+    fn as_sent(&self, span: &FieldLineSpan) -> Option<Range<usize>> {
         let (name_end, value_start) = (span.name_end as usize, span.value_start as usize);
-        let line = self.bytes.get(span.name_start as usize..span.value_end as usize + 2)?;
-        let is_as_sent = self.bytes.get(name_end..value_start) == Some(b": ") && line.ends_with(b"\r\n");
-        is_as_sent.then_some(line)
+        let position = span.name_start as usize..span.value_end as usize + 2;
+        let is_as_sent = self.bytes.get(name_end..value_start) == Some(b": ")
+            && self.bytes.get(span.value_end as usize..position.end) == Some(b"\r\n");
+        is_as_sent.then_some(position)
     }
 
     /// Returns the bytes that contain the lines.

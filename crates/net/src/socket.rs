@@ -84,6 +84,12 @@ impl Socket {
         wanted: usize,
         mut operation: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
+        if let Kind::Accepted(AcceptedSocket { watched, descriptor, .. }) = &self.kind
+            && let Some(watched) = watched.get()
+        {
+            let operation = || operation(descriptor.as_fd());
+            return poll_watched(watched, cx, interest, wanted, operation);
+        }
         loop {
             ready!(self.poll_ready(cx, interest))?;
             let mut done = None;
@@ -242,6 +248,35 @@ impl AcceptedSocket {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let watched = watch(self.descriptor.as_raw_fd(), interest)?;
         Ok(self.watched.get_or_init(|| watched))
+    }
+}
+
+/// Works like [`Socket::poll_io`]. The guard of the readiness makes this function cheaper than two separate
+/// calls for the readiness and for the operation.
+fn poll_watched(
+    watched: &AsyncFd<RawFd>,
+    cx: &mut Context<'_>,
+    interest: Interest,
+    wanted: usize,
+    mut operation: impl FnMut() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        let mut guard = ready!(if interest.is_readable() {
+            watched.poll_read_ready(cx)
+        } else {
+            watched.poll_write_ready(cx)
+        })?;
+        match operation() {
+            Ok(count) => {
+                if 0 < count && count < wanted {
+                    guard.clear_ready();
+                }
+                return Poll::Ready(Ok(count));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
     }
 }
 

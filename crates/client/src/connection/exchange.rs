@@ -80,11 +80,20 @@ impl<T: Transport> Connection<T> {
     /// exchange writes the head together with the first bytes of the body.
     #[inline]
     pub fn start(
-        mut self,
+        self,
         request: RequestToSend,
         now: Duration,
         write_head: impl FnOnce(&mut Vec<u8>),
     ) -> Exchange<T> {
+        let mut exchange = self.start_without_head(request, now);
+        write_head(exchange.0.output.bytes());
+        exchange
+    }
+
+    /// Starts an exchange without a head. The caller must pass the head to [`Exchange::send_head`] before any
+    /// other call.
+    #[inline]
+    pub fn start_without_head(mut self, request: RequestToSend, now: Duration) -> Exchange<T> {
         let state = &mut *self.0;
         state.exchanges += 1;
         state.asked_for_upgrade |= request.asks_for_upgrade;
@@ -98,7 +107,6 @@ impl<T: Transport> Connection<T> {
         state.phase = Phase::ExpectHead { has_received: false };
         let awaits_continue = request.awaits_continue && state.sending != Sending::Complete;
         state.timers = Timers::new(now, awaits_continue.then(|| now + state.timeouts.expect_continue));
-        write_head(state.output.bytes());
         Exchange(self.0)
     }
 

@@ -51,6 +51,7 @@ impl Output {
         content: &[u8],
     ) -> Poll<io::Result<(usize, usize)>> {
         let bytes = &self.bytes[self.written..];
+        let waiting = bytes.len();
         let written = match (bytes, content) {
             (_, []) => ready!(transport.poll_write(cx, &[IoSlice::new(bytes)])),
             ([], _) => ready!(transport.poll_write(cx, &[IoSlice::new(content)])),
@@ -59,9 +60,9 @@ impl Output {
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
-        let of_bytes = written.min(bytes.len());
+        let of_bytes = written.min(waiting);
         self.written += of_bytes;
-        if self.is_empty() {
+        if waiting > 0 && self.is_empty() {
             self.clear();
         }
         Poll::Ready(Ok((written, written - of_bytes)))

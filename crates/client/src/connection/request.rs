@@ -12,6 +12,26 @@ use super::state::{Sending, State};
 use crate::Error;
 
 impl<T: Transport> Exchange<T> {
+    /// Sends the head of a request that [started without a head](super::Connection::start_without_head).
+    /// Writes `head` directly, and buffers only the bytes that the transport does not accept. If the request
+    /// has a body, `head` may end with the body.
+    ///
+    /// # Errors
+    /// Returns an error if a timeout has expired.
+    #[inline]
+    pub fn send_head(&mut self, cx: &mut Context<'_>, now: Duration, head: &[u8]) -> Result<(), Error> {
+        let state = &mut *self.0;
+        debug_assert!(state.output.is_empty(), "the head comes first");
+        let written = match state.poll_write(cx, now, head)? {
+            Poll::Ready(written) => written,
+            Poll::Pending => 0,
+        };
+        if written < head.len() {
+            state.output.bytes().extend_from_slice(&head[written..]);
+        }
+        Ok(())
+    }
+
     /// Returns `true` if the caller can send more of the request body. Returns `false` after the whole
     /// body was sent, and after a write error. Also returns `false` after a response with a status other
     /// than success, and after the end of any response.

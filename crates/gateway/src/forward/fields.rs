@@ -50,16 +50,21 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
     }
 }
 
-/// Returns `true` if a server may treat the field name `name` as the field name `known`. Servers that pass
+/// Returns `true` if a server may treat the field name `name` as the field name `known`, which contains only
+/// lower-case letters, digits and hyphens. Servers that pass
 /// header fields to programs as variables, such as CGI servers, replace hyphens by underscores. Therefore, a
 /// client could use a name with underscores to spoof a header that the gateway sets.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
-    // The loop compares all bytes: names are short, and comparing several bytes at once is faster than
-    // stopping at the first difference.
-    name.iter().zip(known).fold(true, |is_same, (byte, known)| is_same & (folded(*byte) == folded(*known)))
+    // The loop compares all bytes, because the compiler then compares several bytes at once. The bit 0x20
+    // distinguishes lower case from upper case. The hyphen has this bit too.
+    let difference = name.iter().zip(known).fold(0, |all, (byte, known)| all | ((byte | 0x20) ^ known));
+    difference == 0 || (difference == UNDERSCORE && read_alike(name, known))
 }
+
+/// The bits in which an underscore differs from a hyphen, if both have the bit 0x20.
+const UNDERSCORE: u8 = (b'_' | 0x20) ^ b'-';
 
 /// Returns `true` if a server may treat `name` and `other` as the same field name.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {
@@ -105,6 +110,9 @@ mod tests {
     fn hyphen_and_underscore_are_equal_in_header_names() {
         assert!(read_alike(b"X_Remote-user", b"x-remote_USER") && reads_as(b"X_A", b"x-a"));
         assert!(!read_alike(b"X-A", b"X-B") && !read_alike(b"X-A", b"X-AB"));
+        for other in [b"XMA", b"X-B", b"X_C", b"XoA", b"X=A"] {
+            assert!(!reads_as(other, b"x-a"), "{}", other.escape_ascii());
+        }
     }
     use thruway_http1::{HeadIndex, Limits, ServerConnection};
 

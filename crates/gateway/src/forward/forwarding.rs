@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::Worker;
-use thruway_server::StatusCode;
+use thruway_server::{Response, StatusCode};
 
 use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
-use super::request_id::RequestId;
+use super::timeline::Timeline;
 use super::timeouts::ForwardTimeouts;
-use crate::ClientAttributes;
+use crate::meter::PendingRequest;
 use crate::upstream::{RequestKey, ServerSlot, Upstream};
+use crate::{ClientAttributes, Failure};
 
-/// The state of a forwarded request. The future of each attempt borrows this state. If the future owned the
-/// state, the compiler would reserve memory for the state twice.
+/// The state of a forwarded request during all attempts.
 pub(super) struct Forwarding {
     pub(super) worker: Rc<Worker>,
     pub(super) upstream: Arc<Upstream>,
@@ -24,13 +24,15 @@ pub(super) struct Forwarding {
     /// The request body. `None` if the body arrived completely with the head, because `request` then
     /// contains the body.
     pub(super) body: Option<Box<RequestBody>>,
-    /// The request id. `None` if the access log does not record forwarded requests.
-    pub(super) recorded: Option<RequestId>,
+    /// Durations for the access log. `None` if the access log does not record forwarded requests.
+    pub(super) timeline: Option<Timeline>,
     pub(super) timeouts: ForwardTimeouts,
     /// Time at which the request times out. This field is set when forwarding starts.
     pub(super) until: Option<Duration>,
     /// Arrival time and method, for recording the response time. `None` if response times are not recorded.
     pub(super) timed: Option<TimedRequest>,
+    /// Counts the request in the metrics of its route. `None` if the route has no meter.
+    pub(super) pending: Option<PendingRequest>,
 }
 
 /// Properties of a request that are needed to record its response time.
@@ -43,6 +45,49 @@ pub(super) struct TimedRequest {
 }
 
 impl Forwarding {
+    /// Counts the request, and starts its total timeout. Called before the first attempt.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        let now = self.worker.clock().now();
+        self.upstream.count_request(now);
+        let total = self.timeouts.total(&self.upstream.config);
+        self.until = total.map(|total| now.saturating_add(total));
+    }
+
+    /// Records the server that was selected for the next attempt.
+    #[inline]
+    pub(super) fn note_server(&mut self, slot: &ServerSlot) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.selected(&slot.server);
+        }
+    }
+
+    /// Returns the response to the client, and counts the request.
+    #[inline]
+    pub(super) fn complete(&mut self, outcome: Result<Response, Failure>) -> Response {
+        let mut response = match outcome {
+            Ok(response) => response,
+            Err(failure) => self.error_response(failure),
+        };
+        if let Some(timeline) = self.timeline.take() {
+            timeline.finish(&mut response);
+        }
+        if let Some(pending) = self.pending.take() {
+            pending.respond(response.status());
+        }
+        response
+    }
+
+    #[cold]
+    fn error_response(&mut self, failure: Failure) -> Response {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.failed(failure);
+        }
+        let mut response = failure.to_response();
+        self.request.rewrite_response(&mut response);
+        response
+    }
+
     /// Returns the remaining time of the request. Returns `None` if the request has no total timeout.
     #[inline]
     pub(super) fn left(&self) -> Option<Duration> {

@@ -9,12 +9,13 @@ use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode}
 
 use super::config::{ForwardConfig, HostRewrite};
 use super::forwarding::{Forwarding, TimedRequest};
+use super::future::ForwardFuture;
 use super::mirror::Mirror;
 use super::request::{OutgoingRequest, Unsendable, max_forwards};
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
-use super::retry::forward;
 use super::rewrite::ResponseRewrite;
+use super::timeline::Timeline;
 use crate::meter::{PendingRequest, method_attribute};
 use crate::upstream::{RequestKey, Upstream};
 use crate::{Failure, RouteMeter, ServerAttributes};
@@ -144,32 +145,25 @@ impl Handler for Forward {
             Box::new(RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone()))
         });
         let upstream = self.upstream.clone();
-        let recorded = self.is_recorded.then_some(id);
-        let timeouts = self.config.timeouts;
         let worker = request.worker().clone();
+        let timeline = self.is_recorded.then(|| Timeline::new(&upstream, id, worker.clone()));
         let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
         let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
         let timed = self
             .is_timed
             .then(|| TimedRequest { arrived: began(), method: method_attribute(request.method()) });
-        let mut forwarding = Forwarding {
+        Answer::later(ForwardFuture::new(Forwarding {
             worker,
             upstream,
             key,
             request: outgoing,
             body,
-            recorded,
-            timeouts,
+            timeline,
+            timeouts: self.config.timeouts,
             until: None,
             timed,
-        };
-        Answer::later(async move {
-            let response = forward(&mut forwarding).await;
-            if let Some(pending) = pending {
-                pending.respond(response.status());
-            }
-            response
-        })
+            pending,
+        }))
     }
 }
 

@@ -11,9 +11,9 @@ use thruway_server::Request;
 
 use super::config::ForwardConfig;
 use super::forwarding::Forwarding;
+use super::future::ForwardFuture;
 use super::request::OutgoingRequest;
 use super::request_id::RequestId;
-use super::retry::forward;
 use crate::upstream::{RequestKey, Upstream};
 
 /// Sends copies of requests to an upstream.
@@ -120,21 +120,22 @@ impl Mirror {
         };
         self.counts.mirrored.fetch_add(1, Ordering::Relaxed);
         let upstream = self.upstream.clone();
-        let mut forwarding = Forwarding {
+        let forwarding = Forwarding {
             worker: request.worker().clone(),
             upstream,
             key,
             request: outgoing,
             body: None,
-            recorded: None,
+            timeline: None,
             timeouts: self.forward.timeouts,
             until: None,
             timed: None,
+            pending: None,
         };
         spawn(async move {
             // The task does not read the remaining response body. Dropping the response closes the
             // connection.
-            drop(forward(&mut forwarding).await);
+            drop(ForwardFuture::new(forwarding).await);
             drop(copy);
         });
     }

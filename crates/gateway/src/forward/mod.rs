@@ -3,7 +3,7 @@
 //! ```text
 //! Forward ─▶ OutgoingRequest ─▶ SelectServer ─▶ AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ client
 //!            (head and          ▲ retry                                          │
-//!            buffered body)     └──────────── AttemptOutcome::Failed ◀───────────┘
+//!            buffered body)     └─────────────── FailedAttempt ◀────────────────┘
 //! ```
 
 // the handler, and the request to the upstream
@@ -17,6 +17,7 @@ mod forwarded;
 
 // attempts to send a request to a server
 mod forwarding;
+mod future;
 mod retry;
 mod attempt;
 mod outcome;

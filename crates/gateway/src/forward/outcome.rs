@@ -1,19 +1,9 @@
-//! The outcome of an attempt: a response, or a failure and its cause.
+//! The failure of an attempt, and its cause.
 
 use std::sync::Arc;
 
-use thruway_server::Response;
-
 use crate::Failure;
 use crate::upstream::{NotOpened, Server, ServerSlot, Upstream};
-
-/// The outcome of one attempt at one server.
-pub(super) enum AttemptOutcome {
-    /// The upstream responded. This variant contains the response for the client.
-    Responded(Response),
-    /// The attempt failed. The module `retry` decides whether the request is sent again.
-    Failed(FailedAttempt),
-}
 
 /// An attempt that got no response.
 pub(super) struct FailedAttempt {
@@ -55,10 +45,10 @@ impl Blame {
     }
 }
 
-impl AttemptOutcome {
-    /// Records a failed exchange in the health and the statistics of the server, and returns the outcome.
+impl FailedAttempt {
+    /// Records a failed exchange in the health and the statistics of the server, and returns the failure.
     #[cold]
-    pub(super) fn failed(slot: &ServerSlot, failure: Failure, used: UsedConnection) -> Self {
+    pub(super) fn of_exchange(slot: &ServerSlot, failure: Failure, used: UsedConnection) -> Self {
         let UsedConnection { number, may_be_stale } = used;
         let blame = Blame::of(failure, may_be_stale);
         slot.failed(failure, may_be_stale);
@@ -69,9 +59,9 @@ impl AttemptOutcome {
     }
 
     /// Records a failed connection in the health of the server, unless another request has already recorded
-    /// the failure. Returns the outcome.
+    /// the failure. Returns the failure.
     #[cold]
-    pub(super) fn not_opened(slot: &ServerSlot, not_opened: NotOpened) -> Self {
+    pub(super) fn of_connection(slot: &ServerSlot, not_opened: NotOpened) -> Self {
         let NotOpened { failure, is_counted } = not_opened;
         if is_counted {
             slot.failed_with_another(failure);
@@ -84,6 +74,6 @@ impl AttemptOutcome {
 
     fn of(slot: &ServerSlot, failure: Failure, blame: Blame, connection: u64) -> Self {
         let (upstream, server) = (slot.upstream.clone(), slot.server.clone());
-        Self::Failed(FailedAttempt { failure, blame, connection, upstream, server })
+        Self { failure, blame, connection, upstream, server }
     }
 }

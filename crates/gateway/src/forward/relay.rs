@@ -1,5 +1,6 @@
 //! One exchange with an upstream server: sends the client's request body while the response arrives.
 
+use std::mem;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,16 +12,26 @@ use thruway_server::{BoxError, InterimSender, Piece, RequestPiece, StatusCode};
 
 use super::fields;
 use super::low_water::LowWater;
+use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
-use super::response::{Begun, Body, response_of, switching};
+use super::response::{Begun, Rest, response_of};
 use crate::Failure;
 use crate::upstream::{Exchange, ResponsePoll, ServerSlot};
+
+/// An exchange that has started.
+pub(super) struct Started {
+    pub(super) exchange: Exchange,
+    /// `true` if the exchange started without the request head.
+    pub(super) is_head_unsent: bool,
+}
 
 /// An exchange with an upstream server, and the request body bytes that are not sent yet.
 pub(super) struct Relay {
     /// The exchange. `None` after the exchange has ended.
     exchange: Option<Exchange>,
-    pub(super) slot: Box<ServerSlot>,
+    pub(super) slot: ServerSlot,
+    /// `true` if the exchange started without the request head, so that the first poll sends the head.
+    is_head_unsent: bool,
     /// The timer that wakes the task when a timeout of the exchange expires. `None` until the task waits
     /// for the first time.
     deadline: Option<Deadline>,
@@ -41,10 +52,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(exchange: Exchange, slot: Box<ServerSlot>, until: Option<Duration>) -> Self {
+    pub(super) fn new(started: Started, slot: ServerSlot, until: Option<Duration>) -> Self {
+        let Started { exchange, is_head_unsent } = started;
         Self {
             exchange: Some(exchange),
             slot,
+            is_head_unsent,
             deadline: None,
             unsent: Bytes::new(),
             unsent_pipe: None,
@@ -58,7 +71,7 @@ impl Relay {
 
     /// Returns the exchange, and the slot that counts the request. Call this method if the response has
     /// turned the connection into a tunnel.
-    pub(super) fn into_exchange(self) -> (Option<Exchange>, Box<ServerSlot>) {
+    pub(super) fn into_exchange(self) -> (Option<Exchange>, ServerSlot) {
         (self.exchange, self.slot)
     }
 
@@ -85,14 +98,20 @@ impl Relay {
         self.exchange.as_ref().is_some_and(Exchange::wants_content)
     }
 
-    /// Sends the request body and reads the response. Ready when the head of the response has arrived. If a
-    /// small body arrives with the head, the result contains this body.
+    /// Sends `request` with its body, and reads the response. Ready when the head of the response has arrived.
+    /// If a small body arrives with the head, the result contains this body.
     pub(super) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
+        request: &OutgoingRequest,
         body: &mut Option<Box<RequestBody>>,
     ) -> Poll<Result<Begun, Failure>> {
         let now = self.slot.clock().now();
+        if mem::take(&mut self.is_head_unsent)
+            && let Some((exchange, head)) = self.exchange.as_mut().zip(request.whole())
+        {
+            exchange.send_head(cx, now, head)?;
+        }
         if let Some(body) = body
             && self.poll_send(cx, now, body)?
         {
@@ -101,7 +120,7 @@ impl Relay {
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
         let mut poll = exchange.begin_poll(self.slot.read_buffers());
         poll.read_at_most(WHOLE_BYTES_MAX);
-        let begun = loop {
+        let mut begun = loop {
             match poll.poll_event(cx, now)? {
                 Poll::Pending => {
                     drop(poll);
@@ -115,36 +134,37 @@ impl Relay {
                     InterimSender::of(&self.slot.worker).send(&response_of(&head));
                 }
                 Poll::Ready(ResponseEvent::Final(head, body_length)) => {
-                    break Begun { response: response_of(&head), body: Body::of(&head, body_length) };
+                    break Begun::of(&head, body_length);
                 }
                 Poll::Ready(ResponseEvent::Tunnel(head)) => {
-                    break Begun { response: switching(&head), body: Body::Tunnel };
+                    break Begun::of_tunnel(&head);
                 }
                 Poll::Ready(ResponseEvent::Content(_) | ResponseEvent::End(_)) => {
                     unreachable!("the head comes first, and a complete exchange is not polled")
                 }
             }
         };
-        let Begun { response, body: Body::Stream { length, .. } } = begun else {
+        let Rest::Stream { first, length } = &mut begun.rest else {
             drop(poll);
             self.finish(now);
             return Poll::Ready(Ok(begun));
         };
-        let mut first = PooledBuffer::take();
+        *first = PooledBuffer::take();
         let is_complete = match poll.take_content() {
             Some(whole) => {
                 first.extend_from_slice(whole);
                 true
             }
-            None => take_first(&mut poll, cx, now, &mut first, length, &mut self.trailers)?,
+            None => take_first(&mut poll, cx, now, first, *length, &mut self.trailers)?,
         };
         drop(poll);
         self.last_piece = now;
         if is_complete {
             self.finish(now);
-            return Poll::Ready(Ok(Begun { response, body: Body::Whole(first) }));
+            begun.response.set_content(mem::take(first));
+            begun.rest = Rest::Complete;
         }
-        Poll::Ready(Ok(Begun { response, body: Body::Stream { first, length } }))
+        Poll::Ready(Ok(begun))
     }
 
     /// Sends request body bytes that have arrived, as many as the upstream server accepts. Returns `true` if

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
 use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
+use thruway_message::token::is_in_any_case;
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
 use thruway_server::{ProxyFields, Request, Response};
@@ -106,6 +107,14 @@ impl OutgoingRequest {
         if let Some(rewrite) = &self.response_rewrite {
             rewrite.apply(response);
         }
+    }
+
+    /// Returns the whole request if its bytes do not depend on the selected server, and if the body has
+    /// arrived completely.
+    #[inline]
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        let is_whole = self.host_at.is_none() && self.to_send.body_length == BodyLength::NONE;
+        is_whole.then_some(&self.bytes)
     }
 
     /// Appends the prepared request to `output`. Calls `host` to get the value of `Host`, but only if this
@@ -270,7 +279,10 @@ fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
 fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
     match request.target().authority() {
         Some(authority) => authority.as_str().as_bytes(),
-        None => request.field("host").map_or(b"", |value| value.as_bytes()),
+        None => {
+            let is_host = |line: &FieldLine<'_>| is_in_any_case(line.name.as_bytes(), b"host");
+            request.field_lines().iter().find(is_host).map_or(b"", |line| line.value.as_bytes())
+        }
     }
 }
 

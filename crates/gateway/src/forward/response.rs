@@ -4,51 +4,21 @@ use thruway_client::WebSocketAccept;
 use thruway_http1::BodyLength;
 use thruway_message::ResponseHead;
 use thruway_net::PooledBuffer;
-use thruway_server::{Response, StatusCode};
+use thruway_server::{Content, Response, StatusCode};
 
 use super::fields::ConnectionOptions;
-use crate::Failure;
 
-/// A response of the upstream with a complete head. The body of the response may be incomplete.
+/// A response of the upstream with a complete head.
 pub(super) struct Begun {
+    /// The response, with its body if the body is complete.
     pub(super) response: Response,
-    pub(super) body: Body,
+    pub(super) rest: Rest,
 }
 
-impl Begun {
-    /// Checks the WebSocket handshake (RFC 6455 §4.1), and returns the response. A response that opens a
-    /// WebSocket must contain the expected value `accept` and the protocol name `websocket`.
-    ///
-    /// # Errors
-    /// Returns [`Failure::UpgradeUnproven`] if the check fails.
-    pub(super) fn proven(self, accept: &WebSocketAccept) -> Result<Self, Failure> {
-        if !matches!(self.body, Body::Tunnel) {
-            return Ok(self);
-        }
-        let values =
-            |name: &'static str| self.response.field_lines().iter().filter(move |line| line.name.is(name));
-        let mut proofs = values("sec-websocket-accept");
-        let is_proof = proofs.next().is_some_and(|line| line.value.as_bytes() == accept);
-        let is_only = proofs.next().is_none();
-        let is_named = values("upgrade").any(|line| line.value.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        if is_proof && is_only && is_named { Ok(self) } else { Err(Failure::UpgradeUnproven) }
-    }
-
-    /// Returns `true` if the response is complete.
-    pub(super) const fn is_complete(&self) -> bool {
-        !matches!(self.body, Body::Stream { .. })
-    }
-}
-
-/// The part of a response after its head.
-pub(super) enum Body {
-    /// An empty body.
-    None,
-    /// No body, because the request was HEAD or the status allows no body. This variant contains the length
-    /// that the body would have, if this length is known.
-    LeftOut(Option<u64>),
-    /// A complete body.
-    Whole(PooledBuffer),
+/// The part of a response that is not in [`Begun::response`].
+pub(super) enum Rest {
+    /// The response is complete.
+    Complete,
     /// The first part of a body, and the length of the whole body if it is known. The remaining part has not
     /// arrived yet.
     Stream { first: PooledBuffer, length: Option<u64> },
@@ -56,25 +26,55 @@ pub(super) enum Body {
     Tunnel,
 }
 
-impl Body {
-    /// Returns the part of the response after `head`. `body_length` is the length of the body.
+impl Begun {
+    /// Returns the response with `head`. `body_length` is the length of the body.
+    #[inline]
     pub(super) fn of(head: &ResponseHead<'_>, body_length: BodyLength) -> Self {
+        let mut response = response_of(head);
         if body_length != BodyLength::NONE {
-            return Self::Stream { first: PooledBuffer::default(), length: body_length.bytes() };
+            let rest = Rest::Stream { first: PooledBuffer::default(), length: body_length.bytes() };
+            return Self { response, rest };
         }
-        // In a response without a body, `Content-Length` is the length that the body would have. The
-        // gateway must not invent such a length (RFC 9110 §8.6).
+        // In a response without a body, because the request was HEAD or the status allows no body,
+        // `Content-Length` is the length that the body would have. The gateway must not invent such a length
+        // (RFC 9110 §8.6).
         let length = head.field("content-length").and_then(|value| value.as_str()?.parse().ok());
-        match length {
-            Some(0) if head.status != StatusCode::NOT_MODIFIED => Self::None,
-            length => Self::LeftOut(length),
+        if length != Some(0) || head.status == StatusCode::NOT_MODIFIED {
+            response.set_content(Content::left_out(length));
         }
+        Self { response, rest: Rest::Complete }
+    }
+
+    /// Returns the response that makes the connection a tunnel.
+    pub(super) fn of_tunnel(head: &ResponseHead<'_>) -> Self {
+        Self { response: switching(head), rest: Rest::Tunnel }
+    }
+
+    /// Checks the WebSocket handshake (RFC 6455 §4.1). Returns `false` if the response opens a WebSocket
+    /// without the expected value `accept` or without the protocol name `websocket`.
+    pub(super) fn proves(&self, accept: &WebSocketAccept) -> bool {
+        if !matches!(self.rest, Rest::Tunnel) {
+            return true;
+        }
+        let values =
+            |name: &'static str| self.response.field_lines().iter().filter(move |line| line.name.is(name));
+        let mut proofs = values("sec-websocket-accept");
+        let is_proof = proofs.next().is_some_and(|line| line.value.as_bytes() == accept);
+        let is_only = proofs.next().is_none();
+        let is_named = values("upgrade").any(|line| line.value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        is_proof && is_only && is_named
+    }
+
+    /// Returns `true` if no part of the body is missing.
+    #[inline]
+    pub(super) const fn is_complete(&self) -> bool {
+        !matches!(self.rest, Rest::Stream { .. })
     }
 }
 
 /// Returns the response that tells the client to switch the protocol. The response contains the name of the
 /// new protocol.
-pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
+fn switching(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     append_upgrade(head, &mut response);
     response
@@ -82,6 +82,7 @@ pub(super) fn switching(head: &ResponseHead<'_>) -> Response {
 
 /// Returns the response to the client, without a body. `thruway-server` writes the headers that frame the
 /// body.
+#[inline]
 pub(super) fn response_of(head: &ResponseHead<'_>) -> Response {
     let mut response = passed_on(head);
     // The status 426 means that the client must switch to one of the protocols in `Upgrade` (RFC 9110
@@ -99,6 +100,7 @@ fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
     lines.map(|line| response.append_line(line)).count() > 0
 }
 
+#[inline]
 fn passed_on(head: &ResponseHead<'_>) -> Response {
     let mut response = Response::new(head.status);
     let options = ConnectionOptions::of(head.field_lines);

@@ -11,7 +11,7 @@ use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCo
 
 use super::relay::Relay;
 use super::request_body::RequestBody;
-use super::response::{Begun, Body};
+use super::response::{Begun, Rest};
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
@@ -78,14 +78,11 @@ impl ContentStream for Streamed {
 }
 
 /// Returns the response to the client. While the response body is read, the remaining request body is sent.
-#[inline]
 pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
-    let Begun { response, body } = begun;
-    match body {
-        Body::None => response,
-        Body::LeftOut(length) => response.with_content(Content::left_out(length)),
-        Body::Whole(content) => response.with_content(content),
-        Body::Stream { first, length } => {
+    let Begun { response, rest } = begun;
+    match rest {
+        Rest::Complete => response,
+        Rest::Stream { first, length } => {
             // If the server does not need the remaining request body, the gateway drops the body before it
             // sends the response head. The response head can then tell the client whether the connection
             // stays open.
@@ -93,7 +90,7 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
             let streamed = Streamed { relay, request_body, first, length };
             response.with_content(Content::from_content_stream(streamed))
         }
-        Body::Tunnel => open_tunnel(response, relay),
+        Rest::Tunnel => open_tunnel(response, relay),
     }
 }
 
@@ -118,7 +115,7 @@ async fn run_tunnel(
     client: &mut Tunnel,
     server: impl Transport,
     server_early: PooledBuffer,
-    slot: Box<ServerSlot>,
+    slot: ServerSlot,
 ) {
     let config = TunnelConfig {
         // Bytes that the client sent after its request head arrive through `client`.

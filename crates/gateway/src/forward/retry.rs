@@ -1,4 +1,5 @@
-//! Sends a request to the upstream, and decides about retries.
+//! Sends a request to the upstream, and decides about retries. This module handles the requests that leave
+//! the [usual course](super::future).
 
 use std::time::Duration;
 
@@ -6,8 +7,7 @@ use thruway_server::Response;
 
 use super::attempt::attempt;
 use super::forwarding::Forwarding;
-use super::outcome::{AttemptOutcome, Blame, FailedAttempt};
-use super::timeline::Timeline;
+use super::outcome::{Blame, FailedAttempt};
 use crate::Failure;
 use crate::upstream::ServerSlot;
 
@@ -22,75 +22,68 @@ enum RetryDecision {
     OtherServer,
 }
 
-/// Forwards a request. Returns the response of the upstream, or an error response if forwarding has failed.
-pub(super) async fn forward(forwarding: &mut Forwarding) -> Response {
-    let worker = forwarding.worker.clone();
-    let now = worker.clock().now();
-    forwarding.upstream.count_request(now);
-    let total = forwarding.timeouts.total(&forwarding.upstream.config);
-    forwarding.until = total.map(|total| now.saturating_add(total));
-    let recorded = forwarding.recorded.take();
-    let mut timeline = recorded.map(|id| Timeline::new(&forwarding.upstream, id, worker.clock()));
-    let mut response = match send(forwarding, &mut timeline).await {
-        Ok(response) => response,
-        Err(failure) => {
-            if let Some(timeline) = &mut timeline {
-                timeline.failed(failure);
-            }
-            let mut response = failure.to_response();
-            forwarding.request.rewrite_response(&mut response);
-            response
-        }
+/// Sends a request, to the server of `slot` if a server was already selected. After a failure, sends the
+/// request again if that is safe.
+pub(super) async fn send(forwarding: &mut Forwarding, slot: Option<ServerSlot>) -> Result<Response, Failure> {
+    let slot = match slot {
+        Some(slot) => slot,
+        None => select_server(forwarding, &[]).await?,
     };
-    if let Some(timeline) = timeline {
-        timeline.finish(&mut response);
+    match attempt(forwarding, slot, &[], None).await {
+        Ok(response) => Ok(response),
+        Err(failed) => retry(forwarding, failed).await,
     }
-    response
 }
 
-/// Sends a request. After a failure, sends the request again if that is safe. Usually, a retry goes to
-/// another server. If the server has only closed an idle connection, the retry goes to the same server on a
-/// newer connection.
-async fn send(forwarding: &mut Forwarding, timeline: &mut Option<Timeline<'_>>) -> Result<Response, Failure> {
+/// Sends a request again after the attempt `failed`, until an attempt succeeds or a retry is not safe.
+/// Usually, a retry goes to another server. If the server has only closed an idle connection, the retry goes
+/// to the same server on a newer connection.
+pub(super) async fn retry(
+    forwarding: &mut Forwarding,
+    mut failed: FailedAttempt,
+) -> Result<Response, Failure> {
     let mut tried = Vec::new();
-    let mut again = None;
     loop {
-        let (slot, later_than) = match again.take() {
-            Some((slot, connection)) => (slot, Some(connection)),
-            None => (select_server(forwarding, &tried).await?, None),
-        };
-        if let Some(timeline) = timeline {
-            timeline.selected(&slot.server);
-        }
-        let failed = match attempt(forwarding, slot, &tried, later_than, timeline).await {
-            AttemptOutcome::Responded(response) => return Ok(response),
-            AttemptOutcome::Failed(failed) => failed,
-        };
         let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
-        match decide_retry(forwarding, &failed, tried.len()) {
+        let again = match decide_retry(forwarding, &failed, tried.len()) {
             RetryDecision::Fail => return Err(failure),
             RetryDecision::SameServer => {
                 let (worker, key) = (&forwarding.worker, &forwarding.key);
-                let slot = ServerSlot::again(upstream, worker, key, server.clone());
-                again = slot.map(|slot| (Box::new(slot), failed.connection));
+                ServerSlot::again(upstream, worker, key, server.clone())
             }
-            RetryDecision::OtherServer => tried.push(server.number),
-        }
+            RetryDecision::OtherServer => {
+                tried.push(server.number);
+                None
+            }
+        };
         upstream.statistics.count_retry();
-        if let Some(timeline) = timeline {
+        if let Some(timeline) = &mut forwarding.timeline {
             timeline.retries();
         }
+        let (slot, later_than) = match again {
+            Some(slot) => {
+                forwarding.note_server(&slot);
+                (slot, Some(failed.connection))
+            }
+            None => (select_server(forwarding, &tried).await?, None),
+        };
+        failed = match attempt(forwarding, slot, &tried, later_than).await {
+            Ok(response) => return Ok(response),
+            Err(failed) => failed,
+        };
     }
 }
 
 /// The step `SelectServer`: selects a server for the next attempt. Selects a server in `tried` only if no
-/// other server is available. The slot is boxed, because otherwise several futures would reserve memory for
-/// it.
-async fn select_server(forwarding: &Forwarding, tried: &[usize]) -> Result<Box<ServerSlot>, Failure> {
-    let Forwarding { upstream, worker, key, until, .. } = forwarding;
-    let slot = ServerSlot::select(upstream, worker, key, tried, *until).await;
-    slot.map(Box::new).inspect_err(|failure| upstream.statistics.count_failure(*failure))
+/// other server is available.
+async fn select_server(forwarding: &mut Forwarding, tried: &[usize]) -> Result<ServerSlot, Failure> {
+    let Forwarding { upstream, worker, key, until, .. } = &*forwarding;
+    let slot = ServerSlot::select(upstream, worker, key, tried, *until)
+        .await
+        .inspect_err(|failure| upstream.statistics.count_failure(*failure))?;
+    forwarding.note_server(&slot);
+    Ok(slot)
 }
 
 /// Decides about a retry after the attempt `failed`. `tried` is the number of servers at which the request
@@ -107,22 +100,5 @@ fn decide_retry(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -
             RetryDecision::OtherServer
         }
         Blame::Server => RetryDecision::Fail,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::meter::PendingRequest;
-
-    fn size_of_future<'f, F>(_: impl FnOnce(&'f mut Forwarding) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// Larger allocations are ten times slower, because they do not fit in the per-thread cache of glibc.
-    #[test]
-    fn allocation_per_request_fits_malloc_thread_cache() {
-        let size = size_of_future(forward) + size_of::<Forwarding>() + size_of::<Option<PendingRequest>>();
-        assert!(size <= 1_024, "{size}");
     }
 }

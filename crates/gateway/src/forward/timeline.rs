@@ -1,10 +1,11 @@
 //! Durations of the steps of a forwarded request, for access logs. The durations are recorded only if an
 //! access log needs them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_net::Clock;
+use thruway_net::Worker;
 use thruway_server::{Forwarded, Response};
 
 use super::request_id::RequestId;
@@ -12,17 +13,18 @@ use crate::Failure;
 use crate::upstream::{Server, Upstream};
 
 /// Records the durations of the steps of one forwarded request.
-pub(super) struct Timeline<'c> {
-    clock: &'c Clock,
+pub(super) struct Timeline {
+    worker: Rc<Worker>,
     forwarded: Box<Forwarded>,
     /// Time at which the previous step ended.
     since: Duration,
 }
 
-impl<'c> Timeline<'c> {
-    pub(super) fn new(upstream: &Upstream, id: RequestId, clock: &'c Clock) -> Self {
+impl Timeline {
+    pub(super) fn new(upstream: &Upstream, id: RequestId, worker: Rc<Worker>) -> Self {
         let forwarded = Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
-        Self { clock, forwarded: Box::new(forwarded), since: clock.now_exact() }
+        let since = worker.clock().now_exact();
+        Self { worker, forwarded: Box::new(forwarded), since }
     }
 
     /// Records that a server was selected.
@@ -61,7 +63,7 @@ impl<'c> Timeline<'c> {
 
     /// Calls `note` with the duration since the previous step ended.
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
-        let now = self.clock.now_exact();
+        let now = self.worker.clock().now_exact();
         note(&mut self.forwarded, now.saturating_sub(self.since));
         self.since = now;
     }

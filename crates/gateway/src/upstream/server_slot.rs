@@ -65,7 +65,20 @@ impl ServerSlot {
         queue.pass(upstream.config.queue, !tried.is_empty(), worker.clock(), until, attempt).await
     }
 
-    /// Selects a server without waiting.
+    /// Selects a server like [`select`](Self::select), but without waiting. Returns `None` if other requests
+    /// wait for a server, or if no server is available.
+    #[inline]
+    pub(crate) fn select_at_once(
+        upstream: &Arc<Upstream>,
+        worker: &Rc<Worker>,
+        key: &RequestKey,
+        tried: &[usize],
+    ) -> Option<Self> {
+        let is_next = upstream.connections.requests.is_next(!tried.is_empty());
+        if is_next { Self::try_select(&upstream.in_place(key), worker, key, tried).ok() } else { None }
+    }
+
+    /// Selects a server without waiting, even if other requests wait for a server.
     pub(crate) fn try_select(
         upstream: &Arc<Upstream>,
         worker: &Rc<Worker>,

@@ -46,8 +46,10 @@ pub(crate) fn poll_later(
     interim: &mut Vec<InterimResponse>,
     cx: &mut Context<'_>,
 ) -> Poll<Response> {
-    slot.collect(interim, || catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))))
-        .unwrap_or_else(|_| Poll::Ready(panicked()))
+    slot.collect(interim, || match catch_unwind(AssertUnwindSafe(|| later.as_mut().poll(cx))) {
+        Ok(polled) => polled,
+        Err(_) => Poll::Ready(panicked()),
+    })
 }
 
 /// Returns the 500 response to a request after its handler has panicked. The panic hook has already printed

@@ -1,6 +1,6 @@
 //! Interim responses (1xx), which a handler sends before its final response.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use thruway_message::{FieldLinesBuf, StatusCode};
@@ -15,10 +15,16 @@ pub(crate) struct InterimResponse {
     pub(crate) field_lines: FieldLinesBuf,
 }
 
-/// Collects the interim responses that a handler sends while its worker polls it. Contains `None` while the
-/// worker polls no handler.
+/// Collects the interim responses that a handler sends while its worker polls it.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct InterimSlot(Rc<RefCell<Option<Vec<InterimResponse>>>>);
+pub(crate) struct InterimSlot(Rc<Collected>);
+
+#[derive(Default, Debug)]
+struct Collected {
+    /// `true` while the worker polls a handler.
+    is_open: Cell<bool>,
+    waiting: RefCell<Vec<InterimResponse>>,
+}
 
 impl InterimSlot {
     /// Returns the slot of `worker`.
@@ -30,9 +36,17 @@ impl InterimSlot {
     /// `poll` must not panic.
     #[inline]
     pub(crate) fn collect<R>(&self, waiting: &mut Vec<InterimResponse>, poll: impl FnOnce() -> R) -> R {
-        self.0.replace(Some(std::mem::take(waiting)));
+        // Few handlers send interim responses, so the vectors are usually empty.
+        if !waiting.is_empty() {
+            self.0.waiting.replace(std::mem::take(waiting));
+        }
+        self.0.is_open.set(true);
         let outcome = poll();
-        *waiting = self.0.take().unwrap_or_default();
+        self.0.is_open.set(false);
+        let mut collected = self.0.waiting.borrow_mut();
+        if !collected.is_empty() {
+            *waiting = std::mem::take(&mut *collected);
+        }
         outcome
     }
 }
@@ -59,8 +73,11 @@ impl InterimSender {
         if !status.is_interim() || status == StatusCode::SWITCHING_PROTOCOLS {
             return;
         }
-        let mut waiting = self.0.0.borrow_mut();
-        let Some(waiting) = &mut *waiting else { return };
+        let Collected { is_open, waiting } = &*self.0.0;
+        if !is_open.get() {
+            return;
+        }
+        let mut waiting = waiting.borrow_mut();
         let interim = InterimResponse { status, field_lines: response.field_lines().clone() };
         if waiting.iter().map(size).sum::<usize>() + size(&interim) <= WAITING_BYTES_MAX {
             waiting.push(interim);

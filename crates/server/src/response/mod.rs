@@ -199,8 +199,14 @@ impl Response {
     /// Sets the body.
     #[must_use]
     pub fn with_content(mut self, content: impl Into<Content>) -> Self {
-        self.content = content.into();
+        self.set_content(content);
         self
+    }
+
+    /// Sets the body.
+    #[inline]
+    pub fn set_content(&mut self, content: impl Into<Content>) {
+        self.content = content.into();
     }
 
     /// Appends a header. If the header is invalid, turns the response into a 500 response without a body. An

@@ -32,6 +32,21 @@ pub(crate) enum ResponsePoll<'e> {
 }
 
 impl Exchange {
+    /// Sends the request head, and the whole body if there is one. Call this method only for an exchange
+    /// that [started](super::acquire::Acquired::start) without a head.
+    #[inline]
+    pub(crate) fn send_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Duration,
+        head: &[u8],
+    ) -> Result<(), Error> {
+        match self {
+            Self::Http1(exchange) => exchange.send_head(cx, now, head),
+            Self::Http2(_) => unreachable!("an exchange over HTTP/2 starts with its head"),
+        }
+    }
+
     /// Returns `true` if a part of the request body must still be sent.
     pub(crate) const fn wants_content(&self) -> bool {
         match self {

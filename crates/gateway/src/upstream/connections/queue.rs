@@ -78,6 +78,12 @@ impl Queue {
         self.times.counts()
     }
 
+    /// Returns `true` if a new request may try at once: it is a retry, or no first attempt waits.
+    #[inline]
+    pub(crate) fn is_next(&self, is_retry: bool) -> bool {
+        is_retry || self.first_attempts.waiting.load(Ordering::SeqCst) == 0
+    }
+
     /// Wakes waiting requests, because a server has free capacity.
     #[inline]
     pub(crate) fn notify_capacity(&self) {
@@ -143,8 +149,7 @@ impl Queue {
         until: Option<Duration>,
         mut attempt: impl FnMut() -> Result<T, Unavailable>,
     ) -> Result<T, Failure> {
-        let is_next = is_retry || self.first_attempts.waiting.load(Ordering::SeqCst) == 0;
-        let attempted = if is_next { attempt() } else { Err(Unavailable::Busy) };
+        let attempted = if self.is_next(is_retry) { attempt() } else { Err(Unavailable::Busy) };
         match attempted {
             Ok(got) => Ok(got),
             Err(Unavailable::NoServer) => Err(Failure::NoServer),
