@@ -199,6 +199,22 @@ impl FieldLinesBuf {
         Self(Lines::Static(lines))
     }
 
+    /// Returns an empty list that uses the memory of `buffer`, and discards its contents.
+    #[inline]
+    pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self(Lines::Owned(buffer))
+    }
+
+    /// Returns the memory of the list, or an empty vector if the list owns no memory.
+    #[inline]
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self.0 {
+            Lines::Static(_) => Vec::new(),
+            Lines::Owned(bytes) => bytes,
+        }
+    }
+
     /// Reserves capacity for lines of `bytes` bytes in total, with at most one allocation. Appending
     /// these lines then does not allocate.
     pub fn reserve(&mut self, bytes: usize) {
@@ -288,6 +304,7 @@ impl FieldLinesBuf {
     }
 
     /// Returns all lines in wire format. Each line ends with CRLF.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Lines::Static(lines) => lines.as_bytes(),
@@ -304,6 +321,7 @@ impl FieldLinesBuf {
         }
     }
 
+    #[inline]
     fn make_owned(&mut self, additional: usize) -> &mut Vec<u8> {
         if let Lines::Static(lines) = self.0 {
             let mut bytes = Vec::with_capacity(lines.len() + additional);

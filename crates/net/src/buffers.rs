@@ -37,6 +37,14 @@ impl PooledBuffer {
     }
 }
 
+impl From<Vec<u8>> for PooledBuffer {
+    /// Returns a buffer with the memory and the contents of `buffer`.
+    #[inline]
+    fn from(buffer: Vec<u8>) -> Self {
+        Self(buffer)
+    }
+}
+
 impl Deref for PooledBuffer {
     type Target = Vec<u8>;
 

@@ -98,18 +98,19 @@ impl Attempt {
         cx: &mut Context<'_>,
         forwarding: &mut Forwarding,
     ) -> Poll<Result<Begun, Failure>> {
-        let polled = self.relay.poll_response(cx, &forwarding.request, &mut forwarding.body);
-        let Poll::Ready(Ok(mut begun)) = polled else { return polled };
-        if let Some(accept) = &forwarding.request.websocket_accept
-            && !begun.proves(accept)
-        {
-            return Poll::Ready(Err(Failure::UpgradeUnproven));
+        let mut polled = self.relay.poll_response(cx, &forwarding.request, &mut forwarding.body);
+        // References, because moving the response would cost more than the rest of this function.
+        if let Poll::Ready(Ok(begun)) = &mut polled {
+            let accept = forwarding.request.websocket_accept.as_deref();
+            if accept.is_some_and(|accept| !begun.proves(accept)) {
+                return Poll::Ready(Err(Failure::UpgradeUnproven));
+            }
+            if let Some(timeline) = &mut forwarding.timeline {
+                timeline.responded();
+            }
+            self.report(forwarding, begun);
         }
-        if let Some(timeline) = &mut forwarding.timeline {
-            timeline.responded();
-        }
-        self.report(forwarding, &mut begun);
-        Poll::Ready(Ok(begun))
+        polled
     }
 
     /// The step `Report`: records the response in the health and the statistics of the server, and completes

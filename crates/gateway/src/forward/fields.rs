@@ -1,5 +1,6 @@
 //! Header fields that belong to one connection, so the gateway does not forward them (RFC 9110 §7.6.1).
 
+use thruway_message::token::is_in_any_case;
 use thruway_message::{FieldLine, FieldLines, FieldLinesBuf, FieldName, list};
 
 /// The options in the `Connection` header of a message. An option can be the name of another header field.
@@ -13,11 +14,10 @@ pub(super) struct ConnectionOptions<'a> {
 impl<'a> ConnectionOptions<'a> {
     #[inline]
     pub(super) fn of(field_lines: FieldLines<'a>) -> Self {
-        let is_plain = |option: &[u8]| {
-            option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"close")
-        };
-        let has_names =
-            field_lines.all("connection").any(|value| !list::members(value.as_bytes()).all(is_plain));
+        let mut has_names = false;
+        for value in field_lines.all("connection") {
+            has_names |= !list::members(value.as_bytes()).all(is_plain);
+        }
         Self { field_lines, has_names }
     }
 
@@ -32,6 +32,11 @@ impl<'a> ConnectionOptions<'a> {
         !affects_handling(name.as_bytes())
             && self.field_lines.all("connection").any(|value| list::contains_token(value.as_bytes(), name))
     }
+}
+
+/// Returns `true` for the options `keep-alive` and `close`, which are not names of header fields.
+fn is_plain(option: &[u8]) -> bool {
+    option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"close")
 }
 
 /// Returns `true` for header fields that always belong to the connection. Fields that frame the message
@@ -51,20 +56,22 @@ fn is_connection_field(name: FieldName<'_>) -> bool {
 }
 
 /// Returns `true` if a server may treat the field name `name` as the field name `known`, which contains only
-/// lower-case letters, digits and hyphens. Servers that pass
-/// header fields to programs as variables, such as CGI servers, replace hyphens by underscores. Therefore, a
-/// client could use a name with underscores to spoof a header that the gateway sets.
+/// lower-case letters, digits and hyphens. Servers that pass header fields to programs as variables, such as
+/// CGI servers, replace hyphens by underscores. Therefore, a client could use a name with underscores to spoof
+/// a header that the gateway sets.
 #[inline]
 pub(super) fn reads_as<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
-    let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
-    // The loop compares all bytes, because the compiler then compares several bytes at once. The bit 0x20
-    // distinguishes lower case from upper case. The hyphen has this bit too.
-    let difference = name.iter().zip(known).fold(0, |all, (byte, known)| all | ((byte | 0x20) ^ known));
-    difference == 0 || (difference == UNDERSCORE && read_alike(name, known))
+    // The first comparison reads whole machine words. Few names have the same length as a known name and are
+    // different.
+    is_in_any_case(name, known)
+        || (name.len() == N && known.contains(&b'-') && has_underscores_of(name, known))
 }
 
-/// The bits in which an underscore differs from a hyphen, if both have the bit 0x20.
-const UNDERSCORE: u8 = (b'_' | 0x20) ^ b'-';
+#[cold]
+#[inline(never)]
+fn has_underscores_of(name: &[u8], known: &[u8]) -> bool {
+    read_alike(name, known)
+}
 
 /// Returns `true` if a server may treat `name` and `other` as the same field name.
 pub(crate) fn read_alike(name: &[u8], other: &[u8]) -> bool {

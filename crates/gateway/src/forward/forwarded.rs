@@ -40,9 +40,16 @@ fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {
         }
     }
     write_client(lines, request.connection().client);
-    lines.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-    lines.extend_from_slice(request.scheme().as_bytes());
-    lines.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+    // The two schemes are constants, so that one copy writes the whole line.
+    match request.scheme() {
+        "http" => lines.extend_from_slice(b"\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: "),
+        "https" => lines.extend_from_slice(b"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: "),
+        scheme => {
+            lines.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+            lines.extend_from_slice(scheme.as_bytes());
+            lines.extend_from_slice(b"\r\nX-Forwarded-Host: ");
+        }
+    }
     lines.extend_from_slice(requested_host(request, host));
     lines.extend_from_slice(b"\r\n");
 }

@@ -62,24 +62,20 @@ impl Forwarding {
         }
     }
 
-    /// Returns the response to the client, and counts the request.
+    /// Completes `response` for the access log, and counts the request.
     #[inline]
-    pub(super) fn complete(&mut self, outcome: Result<Response, Failure>) -> Response {
-        let mut response = match outcome {
-            Ok(response) => response,
-            Err(failure) => self.error_response(failure),
-        };
+    pub(super) fn complete(&mut self, response: &mut Response) {
         if let Some(timeline) = self.timeline.take() {
-            timeline.finish(&mut response);
+            timeline.finish(response);
         }
         if let Some(pending) = self.pending.take() {
             pending.respond(response.status());
         }
-        response
     }
 
+    /// Returns the response to a request that got no response from the upstream.
     #[cold]
-    fn error_response(&mut self, failure: Failure) -> Response {
+    pub(super) fn error_response(&mut self, failure: Failure) -> Response {
         if let Some(timeline) = &mut self.timeline {
             timeline.failed(failure);
         }

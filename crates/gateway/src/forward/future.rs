@@ -63,7 +63,10 @@ impl Future for ForwardFuture {
         }
         let Some(forwarding) = &mut this.forwarding else { return Poll::Pending };
         match ready!(poll_usual(forwarding, &mut this.attempt, cx)) {
-            Ok(response) => Poll::Ready(forwarding.complete(Ok(response))),
+            Ok(mut response) => {
+                forwarding.complete(&mut response);
+                Poll::Ready(response)
+            }
             Err(detour) => this.leave(detour, cx),
         }
     }
@@ -113,7 +116,9 @@ async fn complete(mut forwarding: Forwarding, from: Detour) -> Response {
         Detour::AcquireConnection(slot) => send(&mut forwarding, Some(slot)).await,
         Detour::Retry(failed) => retry(&mut forwarding, failed).await,
     };
-    forwarding.complete(outcome)
+    let mut response = outcome.unwrap_or_else(|failure| forwarding.error_response(failure));
+    forwarding.complete(&mut response);
+    response
 }
 
 #[cfg(test)]

@@ -164,18 +164,17 @@ impl Batch {
 
     fn flush(&mut self) -> io::Result<()> {
         let Self { ring, queued, outcomes, .. } = self;
-        let works = match &queued[..] {
-            [] => return Ok(()),
+        if queued.len() <= 1 {
             // For a single send, a direct system call costs less than `io_uring`.
-            [only] => {
-                outcomes.push(send(&only.socket, ring.kept(only.bytes.clone()), DONTWAIT));
-                Ok(())
+            if let Some(Queued { socket, bytes }) = queued.pop() {
+                let bytes = ring.kept(bytes);
+                Socket::handle_sent(&socket, bytes, send(&socket, bytes, DONTWAIT));
+                ring.clear();
             }
-            several => {
-                let sends = several.iter().map(|one| Send { socket: &*one.socket, bytes: one.bytes.clone() });
-                ring.send(sends, outcomes)
-            }
-        };
+            return Ok(());
+        }
+        let sends = queued.iter().map(|one| Send { socket: &*one.socket, bytes: one.bytes.clone() });
+        let works = ring.send(sends, outcomes);
         for (Queued { socket, bytes }, outcome) in queued.drain(..).zip(outcomes.drain(..)) {
             match outcome {
                 Ok(taken) if taken == bytes.len() => Socket::handle_sent(&socket, &[], Ok(0)),

@@ -2,6 +2,7 @@
 
 mod content;
 mod events;
+mod header_lines;
 mod held;
 mod interim;
 mod into_response;
@@ -28,6 +29,8 @@ pub use metadata::{Forwarded, Refused};
 pub use tunnel::Tunnel;
 pub use writer::ContentWriter;
 
+use header_lines::HeaderLines;
+
 pub(crate) use content::{FileRange, Source};
 pub(crate) use interim::{InterimResponse, InterimSlot};
 pub(crate) use metadata::ResponseMetadata;
@@ -48,7 +51,7 @@ pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 #[derive(Debug)]
 pub struct Response {
     status: StatusCode,
-    field_lines: FieldLinesBuf,
+    field_lines: HeaderLines,
     content: Content,
     /// Properties of the headers that the server needs to send the response.
     marks: Marks,
@@ -72,7 +75,7 @@ impl Response {
     pub const fn new(status: StatusCode) -> Self {
         Self {
             status,
-            field_lines: FieldLinesBuf::new(),
+            field_lines: HeaderLines::new(FieldLinesBuf::new()),
             content: Content::empty(),
             marks: Marks { is_last: false, has_server: false, has_date: false },
             metadata: None,
@@ -107,6 +110,7 @@ impl Response {
     /// [`FieldLinesBuf::from_static`] need no work at run time.
     #[inline]
     pub fn ok(field_lines: FieldLinesBuf, content: impl Into<Content>) -> Self {
+        let field_lines = HeaderLines::new(field_lines);
         Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
     }
 
@@ -253,6 +257,7 @@ impl Response {
     #[inline]
     pub fn append_kept<'l>(&mut self, lines: FieldLines<'l>, mut is_kept: impl FnMut(FieldLine<'l>) -> bool) {
         let Self { field_lines, marks, .. } = self;
+        field_lines.take_buffer();
         field_lines.append_kept(lines, |line| is_kept(line) && marks.take_in(line));
     }
 
@@ -296,7 +301,7 @@ impl Response {
 
     /// Returns the headers.
     pub const fn field_lines(&self) -> &FieldLinesBuf {
-        &self.field_lines
+        self.field_lines.get()
     }
 
     /// Returns the value of the first header `name`. Ignores the case of the name.
