@@ -144,25 +144,20 @@ impl Relay {
                 }
             }
         };
-        let Rest::Stream { first, length } = &mut begun.rest else {
-            drop(poll);
-            self.finish(now);
-            return Poll::Ready(Ok(begun));
-        };
-        *first = PooledBuffer::take();
-        let is_complete = match poll.take_content() {
-            Some(whole) => {
-                first.extend_from_slice(whole);
-                true
-            }
-            None => take_first(&mut poll, cx, now, first, *length, &mut self.trailers)?,
-        };
-        drop(poll);
         self.last_piece = now;
-        if is_complete {
-            self.finish(now);
-            begun.response.set_content(mem::take(first));
+        if let Some(whole) = poll.take_content() {
+            begun.response.set_content(PooledBuffer::copy_of(whole));
             begun.rest = Rest::Complete;
+        } else if let Rest::Stream { first, length } = &mut begun.rest {
+            *first = PooledBuffer::take();
+            if take_first(&mut poll, cx, now, first, *length, &mut self.trailers)? {
+                begun.response.set_content(mem::take(first));
+                begun.rest = Rest::Complete;
+            }
+        }
+        drop(poll);
+        if !matches!(begun.rest, Rest::Stream { .. }) {
+            self.finish(now);
         }
         Poll::Ready(Ok(begun))
     }

@@ -10,7 +10,7 @@ use thruway_net::{Clock, ProxyHeader, Worker};
 use thruway_server::Response;
 
 use super::connections::limits::Permit;
-use super::connections::pool::read_buffers;
+use super::connections::pool::Pools;
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
 use super::health::monitor::HealthMonitor;
@@ -25,6 +25,8 @@ use crate::Failure;
 pub(crate) struct ServerSlot {
     /// The worker of the request. The worker owns the connections that the request may use.
     pub(crate) worker: Rc<Worker>,
+    /// The pools of the worker. A request needs them several times, and each search for them takes time.
+    pub(crate) pools: Rc<Pools>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) server: Arc<Server>,
     /// The PROXY header for new connections. `None` if the upstream does not use the PROXY protocol.
@@ -135,6 +137,7 @@ impl ServerSlot {
         let proxied = key.proxied.clone();
         let permit = RefCell::default();
         Self {
+            pools: Pools::of(&worker),
             worker,
             upstream,
             server,
@@ -162,7 +165,7 @@ impl ServerSlot {
     /// Returns the read buffers that all exchanges of the worker share.
     #[inline]
     pub(crate) fn read_buffers(&self) -> &ReadBuffers {
-        read_buffers(&self.worker)
+        &self.pools.read_buffers
     }
 
     /// Returns `true` if the request may open a connection.

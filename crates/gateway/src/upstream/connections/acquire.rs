@@ -78,7 +78,7 @@ impl ServerSlot {
     /// Takes an idle connection to the server from the pool, if there is one.
     #[inline]
     pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
-        take_idle(&self.worker, self.pool_key(), now)
+        take_idle(&self.pools, self.pool_key(), now)
     }
 
     /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
@@ -93,7 +93,7 @@ impl ServerSlot {
             let is_proxied = config.proxy_protocol.is_some();
             UpstreamPool::new(id, connections.id, config.pool, is_proxied, connections.idle.add())
         };
-        put_idle(&self.worker, self.pool_key(), make, connection, now);
+        put_idle(&self.worker, &self.pools, self.pool_key(), make, connection, now);
         upstream.notify_free_connection(&self.worker);
     }
 

@@ -19,10 +19,18 @@ use tokio::time::sleep;
 /// State of a worker: its pools, and the read buffers of all exchanges. A flag shows whether a task is
 /// running that closes idle connections.
 #[derive(Default)]
-struct Pools {
+pub(crate) struct Pools {
     of_upstreams: RefCell<Vec<UpstreamPool>>,
     is_swept: Cell<bool>,
-    read_buffers: ReadBuffers,
+    pub(crate) read_buffers: ReadBuffers,
+}
+
+impl Pools {
+    /// Returns the pools of `worker`.
+    #[inline]
+    pub(crate) fn of(worker: &Worker) -> Rc<Self> {
+        worker.state::<Rc<Self>>().clone()
+    }
 }
 
 /// The idle connections of one worker to the servers of an upstream. The key is the id of the server
@@ -101,15 +109,9 @@ impl IdleCount {
     }
 }
 
-/// Returns the read buffers that all exchanges of a worker share.
-#[inline]
-pub(crate) fn read_buffers(worker: &Worker) -> &ReadBuffers {
-    &worker.state::<Pools>().read_buffers
-}
-
 /// Takes an idle connection from the pool, if there is one for `key`.
-pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
-    let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
+pub(crate) fn take_idle(pools: &Pools, key: PoolKey<'_>, now: Duration) -> Option<Connection> {
+    let mut pools = pools.of_upstreams.borrow_mut();
     let pool = pools.iter_mut().find(|pool| pool.upstream == key.upstream)?;
     let connection = match key.proxied {
         None => pool.pool.acquire(&key.server, now),
@@ -123,12 +125,12 @@ pub(crate) fn take_idle(worker: &Worker, key: PoolKey<'_>, now: Duration) -> Opt
 /// creates the pool.
 pub(crate) fn put_idle(
     worker: &Rc<Worker>,
+    state: &Pools,
     key: PoolKey<'_>,
     make: impl FnOnce() -> UpstreamPool,
     connection: Connection,
     now: Duration,
 ) {
-    let state = worker.state::<Pools>();
     let mut pools = state.of_upstreams.borrow_mut();
     let known = pools.iter().position(|pool| pool.upstream == key.upstream);
     let index = known.unwrap_or_else(|| {
@@ -148,7 +150,7 @@ pub(crate) fn put_idle(
 /// Closes one connection of this worker to an upstream: the connection that has been idle for the longest
 /// time. Returns `false` if no connection is idle.
 pub(crate) fn close_oldest(worker: &Worker, connections: u64) -> bool {
-    let mut pools = worker.state::<Pools>().of_upstreams.borrow_mut();
+    let mut pools = worker.state::<Rc<Pools>>().of_upstreams.borrow_mut();
     // The pools of earlier configs come first in `pools`.
     let mut own = pools.iter_mut().filter(|pool| pool.connections == connections);
     own.any(|pool| {
@@ -165,7 +167,7 @@ struct IdleCloser(Rc<Worker>);
 impl IdleCloser {
     /// Runs until the worker has no idle connections.
     async fn run(self) {
-        let pools = &self.0.state::<Pools>().of_upstreams;
+        let pools = &self.0.state::<Rc<Pools>>().of_upstreams;
         loop {
             let pause = pause_of(&pools.borrow());
             let Some(pause) = pause else { return };
@@ -177,7 +179,7 @@ impl IdleCloser {
 
 impl Drop for IdleCloser {
     fn drop(&mut self) {
-        self.0.state::<Pools>().is_swept.set(false);
+        self.0.state::<Rc<Pools>>().is_swept.set(false);
     }
 }
 
