@@ -489,6 +489,19 @@ mod tests {
     }
 
     #[test]
+    fn list_uses_and_returns_the_memory_of_a_buffer() {
+        let buffer = Vec::from(*b"earlier contents");
+        let (address, capacity) = (buffer.as_ptr(), buffer.capacity());
+        let mut lines = FieldLinesBuf::with_buffer(buffer);
+        assert!(lines.bytes().is_empty());
+        lines.append("A", "1").unwrap();
+        assert_eq!(lines.bytes(), b"A: 1\r\n");
+        let buffer = lines.into_buffer();
+        assert_eq!((buffer.as_ptr(), buffer.capacity()), (address, capacity));
+        assert_eq!(FieldLinesBuf::from_static("A: 1\r\n").into_buffer().capacity(), 0);
+    }
+
+    #[test]
     fn set_replaces_all_lines_of_that_name() {
         let mut lines = FieldLinesBuf::from_static("A: 1\r\nB: 2\r\na: 3\r\n");
         lines.set("A", "4").unwrap();

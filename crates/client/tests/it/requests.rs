@@ -1,13 +1,14 @@
 //! Tests of requests with a body: framing, backpressure, early answers.
 
 use std::task::Poll;
+use std::time::Duration;
 
-use thruway_client::{Config, Error, RequestToSend, Retry, Side};
+use thruway_client::{Config, Error, ReadBuffers, RequestToSend, Retry, Side};
 use thruway_http1::BodyLength;
 use thruway_message::{FieldLinesBuf, Method};
 use thruway_testkit::upstream::OK_RESPONSE;
 
-use crate::line::{Line, context};
+use crate::line::{GET, Line, connection, context, get};
 
 #[test]
 fn head_and_first_body_bytes_are_sent_in_one_write() {
@@ -22,6 +23,26 @@ fn head_and_first_body_bytes_are_sent_in_one_write() {
         assert!(!line.exchange.wants_content());
         assert_eq!(line.read(), "…");
         assert_eq!((line.received().as_str(), line.peer.writes()), (framed, 1));
+        line.peer.send(OK_RESPONSE);
+        assert_eq!(line.read(), "200 `ok` end");
+        assert!(line.leaves_connection_reusable());
+    }
+}
+
+#[test]
+fn head_of_exchange_that_started_without_it_is_sent_at_once_or_buffered() {
+    for capacity in [0, 10, usize::MAX] {
+        let (peer, connection) = connection(&Config::default());
+        let (now, buffers) = (Duration::from_secs(1000), ReadBuffers::default());
+        let exchange = connection.start_without_head(get(), now);
+        let mut line = Line { peer, exchange, now, buffers };
+        line.peer.set_receive_capacity(capacity);
+        line.exchange.send_head(&mut context(), now, GET.as_bytes()).unwrap();
+        let sent = line.received();
+        assert_eq!(sent, GET[..capacity.min(GET.len())]);
+        line.peer.add_receive_capacity(usize::MAX - capacity);
+        assert_eq!(line.read(), "…");
+        assert_eq!(sent + &line.received(), GET);
         line.peer.send(OK_RESPONSE);
         assert_eq!(line.read(), "200 `ok` end");
         assert!(line.leaves_connection_reusable());
