@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::case::{CASES, Case, Workload};
+use crate::generators::Generator;
 use crate::peers::{PEERS, Peer};
 
 /// Run the workloads of published benchmark reports with Thruway and other servers (peers) on this machine
@@ -38,6 +39,10 @@ pub(crate) struct SuiteArgs {
     /// The folder `peers` of the repository, with the sources and builds of the peers
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_from: Option<PathBuf>,
+    /// Load the servers with this load generator instead of `thruway bench`. The suite skips cases that it
+    /// does not support. It only counts, so the report has no response times
+    #[arg(long, value_name = "GENERATOR")]
+    pub(crate) load_with: Option<Generator>,
     /// Build the required peers first
     #[arg(long, requires = "peers_from")]
     pub(crate) build: bool,

@@ -44,6 +44,8 @@ pub(crate) enum Workload {
     McpBridge,
     /// Runs of `thruway` commands
     McpCommand,
+    /// CPU time on one core, compared with the minimum cost on this machine
+    Floor,
     /// Request counts of load generators, compared with the count of the server
     CrossCheck,
 }
@@ -256,7 +258,8 @@ pub(crate) enum LoadCondition {
     /// One Thruway server reloads its config repeatedly. For comparison, a second Thruway server does not
     /// reload.
     Reloads,
-    /// The server and the load generator share one core, so that neither waits for the other to wake up.
+    /// The server, its backend and the load generator share one core. Each program runs until it has no more
+    /// work, so each poll of the server finds the requests of all connections, with any load generator.
     OneCore,
 }
 
@@ -366,6 +369,18 @@ impl Case {
     /// Returns `true` if the report shows the memory of the server's connections.
     pub(crate) const fn holds_connections(&self) -> bool {
         self.is_crowded() && self.rate.is_some()
+    }
+
+    /// Returns `true` if each round starts its servers anew. Otherwise, memory from earlier connections would
+    /// hide the growth in this round. On one core, the figures of a process also depend on its start.
+    pub(crate) fn restarts_servers(&self) -> bool {
+        let measures_memory = matches!(self.workload, Workload::Connections | Workload::McpSoak);
+        measures_memory || self.is_crowded() || self.takes_turns()
+    }
+
+    /// Returns `true` if the server and the load generator take turns on one core.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.circumstance == LoadCondition::OneCore
     }
 
     /// Returns `true` if the case has at least ten thousand connections, so that it needs more time.

@@ -55,6 +55,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) case: &'a Case,
     pub(crate) duration: Duration,
     pub(crate) warm_up: Duration,
+    /// The load generator for the servers; `None` is ours.
+    pub(crate) load_with: Option<Generator>,
     pub(crate) resources: ServerResources<'a>,
     /// The backend of the gateways.
     pub(crate) backend: Option<&'a Server>,
@@ -112,11 +114,7 @@ impl Contender {
 
     /// Measures one round. Does nothing after a failure.
     pub(crate) fn measure(&mut self, cell: Cell<'_>) {
-        // Restarts the server, because memory from earlier connections would hide the growth in this round.
-        let workload = cell.case.workload;
-        let is_lasting =
-            matches!(workload, Workload::Connections | Workload::McpSoak) || cell.case.is_crowded();
-        if is_lasting && self.started.is_some() && !self.result.rounds.is_empty() {
+        if cell.case.restarts_servers() && self.started.is_some() && !self.result.rounds.is_empty() {
             self.started = None;
             self.prepare(cell);
         }
@@ -205,6 +203,9 @@ impl StartedCandidate {
             }
             Self::Server(_, loads) if case.between == ComparisonKind::Bridges => bridged(&loads[0], cell),
             Self::Server(server, loads) => {
+                if let Some(generator) = cell.load_with {
+                    return generator.load(case, cell.duration, server, runner);
+                }
                 // Reads the memory before the connections open.
                 let before = usage(server.id()).filter(|_| case.holds_connections());
                 let report = run(&loads[0], None, cell)?;

@@ -1,7 +1,10 @@
 //! Assigns cores to servers and the load generator. A child process inherits the cores of the thread that
 //! starts it.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 /// The assignment of the cores of this machine.
 pub(crate) struct Cores {
@@ -38,10 +41,10 @@ impl Cores {
         Self { server: all, load: all, backend: all, count, all, description: self.description.clone() }
     }
 
-    /// Returns an assignment with the load generator on the core of the servers.
+    /// Returns an assignment with the load generator and the backends on the core of the servers.
     pub(crate) fn one(&self) -> Self {
-        let Self { server, backend, count, all, .. } = *self;
-        Self { server, load: server, backend, count, all, description: self.description.clone() }
+        let Self { server, count, all, .. } = *self;
+        Self { server, load: server, backend: server, count, all, description: self.description.clone() }
     }
 
     /// Describes the assignment.
@@ -55,6 +58,40 @@ pub(crate) fn run_on(cores: &CpuSet) {
     // If this is not allowed, the programs run on any core.
     let _ = sched_setaffinity(None, cores);
 }
+
+/// Makes this thread, and the threads and programs that it starts, batch tasks until this value is dropped.
+///
+/// The kernel does not interrupt a running task when a batch task wakes up (`SCHED_BATCH`). Programs on one
+/// core therefore take turns, and each runs until it has no more work. Without this, a request can wake the
+/// server before the load generator has sent the next one, and each load generator makes another number of
+/// wake-ups.
+pub(crate) struct BatchTasks(());
+
+impl BatchTasks {
+    pub(crate) fn begin() -> anyhow::Result<Self> {
+        set_scheduling("--batch").map(Self)
+    }
+}
+
+impl Drop for BatchTasks {
+    fn drop(&mut self) {
+        // If this fails, later cases run as batch tasks on cores of their own, where it makes no difference.
+        let _ = set_scheduling("--other");
+    }
+}
+
+/// Sets the scheduling policy of this thread with `chrt`, because no safe function does it.
+fn set_scheduling(policy: &str) -> anyhow::Result<()> {
+    let thread = gettid().as_raw_nonzero().to_string();
+    let mut command = Command::new(CHRT);
+    command.args([policy, "--pid", "0", &thread]).stdout(Stdio::null());
+    let status = command.status().with_context(|| format!("cannot run `{CHRT}`"))?;
+    ensure!(status.success(), "`{CHRT} {policy}` ended with {status}");
+    Ok(())
+}
+
+/// The program that sets scheduling policies, from util-linux.
+pub(crate) const CHRT: &str = "chrt";
 
 fn describe(cores: &[usize]) -> String {
     match cores {
@@ -88,5 +125,17 @@ mod tests {
         assert_eq!(Cores::assign().count, 1);
         run_on(&cores.shared().server);
         assert_eq!(Cores::assign().count, cores.count);
+    }
+
+    #[test]
+    fn started_programs_are_batch_tasks_until_the_end() {
+        let policy = || {
+            let stat = Command::new("cat").arg("/proc/self/stat").output().unwrap().stdout;
+            String::from_utf8(stat).unwrap().split(' ').nth(40).unwrap().to_owned()
+        };
+        let batch = BatchTasks::begin().unwrap();
+        assert_eq!(policy(), "3");
+        drop(batch);
+        assert_eq!(policy(), "0");
     }
 }

@@ -7,17 +7,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use clap::ValueEnum;
 use thruway_bench::usage;
 use thruway_net::Clock;
 
-use crate::case::{Case, Request, Security, Workload, whole_seconds};
+use crate::case::{Case, ComparisonKind, LoadCondition, Request, Security, Workload, whole_seconds};
 use crate::figures::{Figures, Metric};
 use crate::process::{Runner, first_line, on_path};
 use crate::results::Tool;
 use crate::server::Server;
 
 /// A third-party load generator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Generator {
     Wrk,
     Ab,
@@ -47,13 +48,25 @@ impl Generator {
     pub(crate) fn of(case: &Case) -> &'static [Self] {
         match case.workload {
             Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
-            Workload::Pipelining => &[Self::Wrk],
+            Workload::Pipelining | Workload::Gateway | Workload::Floor => &[Self::Wrk],
             Workload::KeepAlive => &[Self::Ab],
             Workload::Http2 => &[Self::H2load],
             Workload::CrossCheck if case.is_http2 => &[Self::H2load],
             Workload::CrossCheck => &Self::ALL,
             _ => &[],
         }
+    }
+
+    /// Returns `true` if this load generator can make the load of a case that compares servers or gateways.
+    pub(crate) fn can_load(self, case: &Case) -> bool {
+        let compares_servers = matches!(
+            case.between,
+            ComparisonKind::Servers | ComparisonKind::Gateways | ComparisonKind::GatewaysBeforeClosing
+        );
+        let is_closed_loop = case.rate.is_none() && case.circumstance != LoadCondition::Reloads;
+        // Only ab can open a connection for each request.
+        let has_connections = case.is_persistent || self == Self::Ab;
+        compares_servers && is_closed_loop && has_connections && Self::of(case).contains(&self)
     }
 
     /// Returns `true` if the load generator is installed.
@@ -200,6 +213,24 @@ const WAIT_LIMIT: Duration = Duration::from_secs(30);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::CASES;
+
+    #[test]
+    fn generator_loads_only_cases_that_it_supports() {
+        let loads = |generator: Generator, name: &str| {
+            generator.can_load(CASES.iter().find(|case| case.name == name).unwrap())
+        };
+        for name in ["floor plaintext c=16", "pipelining depth 100", "gateway 2 B c=50"] {
+            assert!(loads(Generator::Wrk, name), "{name}");
+        }
+        for name in
+            ["keep-alive without -k", "gateway held c=10000", "plaintext c=16, by other load generators"]
+        {
+            assert!(!loads(Generator::Wrk, name), "{name}");
+        }
+        assert!(loads(Generator::Ab, "keep-alive without -k"));
+        assert!(!loads(Generator::Ab, "pipelining depth 16"));
+    }
 
     #[test]
     fn output_of_each_generator_is_parsed() {

@@ -63,7 +63,7 @@ use found::{Found, FoundServers};
 use generators::Generator;
 use peers::Setup;
 use plan::Plan;
-use process::{Runner, stop_flag};
+use process::{Runner, on_path, stop_flag};
 use results::{ServerFacts, SuiteReport, SuiteSettings};
 use server::ServerResources;
 use session::Session;
@@ -111,6 +111,9 @@ fn run(args: &SuiteArgs) -> anyhow::Result<ExitCode> {
 
 fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
     let cases = args.chosen_cases()?;
+    if let Some(generator) = args.load_with {
+        on_path(generator.name())?;
+    }
     let groups = ProcessGroups::default();
     let stop = stop_flag(&groups, EXIT_INTERRUPTED)?;
     raise_descriptor_limit();
@@ -125,8 +128,13 @@ fn measure(args: &SuiteArgs) -> anyhow::Result<SuiteReport> {
         ServerResources { cores: &cores, runner, certificate: &certificate, peers: peers.as_deref() };
     run_on(&cores.load);
     let names: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
-    let mut session =
-        Session { servers: &found.servers, resources, results: Vec::new(), left_out: found.left_out };
+    let mut session = Session {
+        servers: &found.servers,
+        resources,
+        load_with: args.load_with,
+        results: Vec::new(),
+        left_out: found.left_out,
+    };
     let plan = Plan::new(session.feasible(cases), args.duration, args.rounds.into(), args.limit);
     // Removes old reports. Otherwise, a killed run would leave the old reports in place.
     for name in [MARKDOWN, JSON] {

@@ -9,7 +9,7 @@ use thruway_net::Clock;
 
 use crate::case::{CLOSING_BACKEND, Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
 use crate::contender::{CandidateKind, Cell, Contender, Entry};
-use crate::cores::run_on;
+use crate::cores::{BatchTasks, CHRT, run_on};
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::plan::{Plan, PlannedCase};
@@ -21,6 +21,8 @@ use crate::server::{Server, ServerResources};
 pub(crate) struct Session<'a> {
     pub(crate) servers: &'a [Found],
     pub(crate) resources: ServerResources<'a>,
+    /// The load generator for the servers; `None` is ours.
+    pub(crate) load_with: Option<Generator>,
     pub(crate) results: Vec<CaseResult>,
     pub(crate) left_out: Vec<Omission>,
 }
@@ -81,6 +83,7 @@ impl Session<'_> {
         plan: &Plan,
         end: Duration,
     ) -> anyhow::Result<CaseResult> {
+        let _batch = case.takes_turns().then(BatchTasks::begin).transpose()?;
         let start = |name: &str, role| {
             let found = self.server(name).with_context(|| format!("`{name}` is missing"))?;
             Server::start(found, role, None, resources)
@@ -100,6 +103,7 @@ impl Session<'_> {
             case,
             duration: plan.duration_of(case),
             warm_up: Plan::warm_up_of(case),
+            load_with: self.load_with,
             resources,
             backend: backend.as_ref(),
             shared: shared.as_ref(),
@@ -161,6 +165,12 @@ impl Session<'_> {
 
     /// Returns the reason why this machine cannot measure a case.
     fn reason_to_skip(&self, case: &Case, candidates: usize) -> Option<String> {
+        if let Some(generator) = self.load_with.filter(|generator| !generator.can_load(case)) {
+            return Some(format!("`{}` does not support the case", generator.name()));
+        }
+        if case.takes_turns() && process::on_path(CHRT).is_err() {
+            return Some(format!("`{CHRT}` is not on the `PATH`"));
+        }
         let needed = process::descriptors_needed(case.connections);
         if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
             return Some(format!("the case needs {needed} descriptors, but the limit is {limit}"));
