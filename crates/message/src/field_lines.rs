@@ -110,7 +110,7 @@ impl<'a> FieldLines<'a> {
             match self.as_sent(span) {
                 Some(position) if position.start == adjacent.end => adjacent.end = position.end,
                 Some(position) => {
-                    output.extend_from_slice(&self.bytes[mem::replace(&mut adjacent, position)])
+                    output.extend_from_slice(&self.bytes[mem::replace(&mut adjacent, position)]);
                 }
                 None => {
                     output.extend_from_slice(&self.bytes[mem::take(&mut adjacent)]);

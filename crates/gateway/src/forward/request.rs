@@ -277,13 +277,11 @@ fn write_host_line(lines: &mut Vec<u8>, host: &[u8]) {
 /// Returns the host of the request. The host in an absolute request target has priority over the `Host`
 /// header (RFC 9112 §3.2.2).
 fn host_of<'a>(request: &Request<'a>) -> &'a [u8] {
-    match request.target().authority() {
-        Some(authority) => authority.as_str().as_bytes(),
-        None => {
-            let is_host = |line: &FieldLine<'_>| is_in_any_case(line.name.as_bytes(), b"host");
-            request.field_lines().iter().find(is_host).map_or(b"", |line| line.value.as_bytes())
-        }
+    if let Some(authority) = request.target().authority() {
+        return authority.as_str().as_bytes();
     }
+    let is_host = |line: &FieldLine<'_>| is_in_any_case(line.name.as_bytes(), b"host");
+    request.field_lines().iter().find(is_host).map_or(b"", |line| line.value.as_bytes())
 }
 
 /// Returns `true` if the gateway forwards the `Upgrade` header, which asks the server to switch to another
