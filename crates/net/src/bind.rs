@@ -20,6 +20,7 @@ use socket2::SockRef;
 
 use crate::address::ListenAddr;
 use crate::listened::ListenerAddress;
+use crate::unsent_limits::UNSENT_BYTES;
 
 /// The listening sockets of one address. Dropping this value removes the file of a Unix socket.
 #[derive(Debug)]
@@ -175,11 +176,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         _ => Err(io::ErrorKind::AddrInUse.into()),
     }
 }
-
-/// Maximum number of unsent bytes that the kernel buffers for a connection. Without a limit, a thousand
-/// slow clients that read large bodies would fill gigabytes of kernel memory, and the workers would spend
-/// their time on copying.
-const UNSENT_BYTES: u32 = 128 << 10;
 
 const SOCKET_FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 

@@ -59,6 +59,7 @@ mod proxy_protocol;
 
 // byte streams
 mod transport;
+mod unsent_limits;
 mod stream;
 mod http2_stream;
 mod socket;

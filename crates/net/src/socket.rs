@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,12 +19,15 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::sends::{Outbox, SendState};
+use crate::thread_state::ThreadState;
 
 /// A connected, non-blocking socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
+    /// `true` if the kernel buffers more unsent bytes than by default.
+    is_unsent_limit_raised: AtomicBool,
     /// A value from the caller. The value is dropped together with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -50,7 +53,8 @@ pub(crate) struct AcceptedSocket {
 
 impl Socket {
     pub(crate) fn new(kind: Kind) -> Arc<Self> {
-        Arc::new(Self { kind, outbox: Outbox::default(), held: OnceLock::new() })
+        let is_unsent_limit_raised = AtomicBool::new(false);
+        Arc::new(Self { kind, outbox: Outbox::default(), is_unsent_limit_raised, held: OnceLock::new() })
     }
 
     /// Keeps `held` until the socket is closed. Call this at most once for each socket.
@@ -153,6 +157,19 @@ impl Socket {
                 None => socket.try_unwatched(interest, operation),
             },
         }
+    }
+
+    /// Lets the kernel buffer more unsent bytes, if this is an accepted TCP socket and if the process has
+    /// capacity for another such socket.
+    pub(crate) fn raise_unsent_limit(self: &Arc<Self>) {
+        let is_default = !self.is_unsent_limit_raised.load(Ordering::Relaxed);
+        if is_default && matches!(&self.kind, Kind::Accepted(socket) if socket.is_tcp) {
+            ThreadState::with(|thread| thread.raised_limits.borrow_mut().raise(self));
+        }
+    }
+
+    pub(crate) fn set_unsent_limit_raised(&self, is_raised: bool) {
+        self.is_unsent_limit_raised.store(is_raised, Ordering::Relaxed);
     }
 
     /// Marks the socket as failed, and shuts down its read side. Callers use this function if they cannot

@@ -24,6 +24,7 @@ use crate::socket::{AcceptedSocket, Kind, Socket};
 use crate::splice::Pipe;
 use crate::thread_state::ThreadState;
 use crate::transport::Transport;
+use crate::unsent_limits::UNSENT_BYTES;
 use tokio::io::DuplexStream;
 
 sockopt_impl!(
@@ -123,6 +124,9 @@ impl Stream {
 
     /// Implements [`Transport::poll_splice`] for sockets.
     fn poll_empty(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
+        if pipe.len() > UNSENT_BYTES as usize {
+            self.0.raise_unsent_limit();
+        }
         if !pipe.has_copied() {
             match ready!(self.poll_try_write(cx, |socket| pipe.splice_to(socket))) {
                 Err(error) if is_refusal(&error) => refuse_splicing(&error),

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::splice::PipePool;
 use crate::tls::Scratch;
+use crate::unsent_limits::{PLACES, RaisedLimits};
 
 pub(crate) struct ThreadState {
     /// Free buffers.
@@ -18,6 +19,8 @@ pub(crate) struct ThreadState {
     pub(crate) large_buffers_in_use: Cell<usize>,
     /// Free pipes for `splice`.
     pub(crate) pipes: RefCell<PipePool>,
+    /// Accepted connections with a higher limit for unsent bytes.
+    pub(crate) raised_limits: RefCell<RaisedLimits>,
     /// Buffers that a TLS connection borrows during each poll. `None` while a connection uses the buffers.
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
     /// Server name (SNI) that a client sent in the most recent handshake step on this thread. rustls passes
@@ -50,6 +53,7 @@ thread_local! {
             large_buffers: RefCell::new(Vec::new()),
             large_buffers_in_use: Cell::new(0),
             pipes: RefCell::new(PipePool::new()),
+            raised_limits: RefCell::new(RaisedLimits::new(&PLACES)),
             tls_scratch: Cell::new(None),
             asked_name: Cell::new(None),
         }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use socket2::SockRef;
 use tokio::runtime::Builder;
 
 use super::flow::{BUFFER_BYTES, Flow, Storage};
@@ -75,6 +76,30 @@ fn pipe_takes_the_requested_number_of_bytes() {
         drop(source);
         empty(&mut pipe, &mut to).await;
         assert_eq!(fill(&mut pipe, &mut from, 100).await, 0);
+    });
+}
+
+#[test]
+fn kernel_buffers_more_bytes_after_a_large_pipe() {
+    with_reactor(async || {
+        let ((mut from, mut source), (mut to, sink)) = (tcp_pair(), tcp_pair());
+        let content = numbered(400_000);
+        let limit = |to: &Stream| SockRef::from(to).tcp_notsent_lowat().unwrap();
+        let default = limit(&to);
+        for (length, is_raised) in [(1000, false), (content.len(), true)] {
+            let reader = thread::spawn({
+                let mut sink = sink.try_clone().unwrap();
+                move || read(&mut sink, length)
+            });
+            from.set_receive_low_water(u32::try_from(length).unwrap()).unwrap();
+            source.write_all(&content[..length]).unwrap();
+            let mut pipe = Pipe::take().unwrap();
+            assert_eq!(fill(&mut pipe, &mut from, length).await, length);
+            empty(&mut pipe, &mut to).await;
+            assert!(reader.join().unwrap() == content[..length]);
+            assert_eq!(limit(&to) != default, is_raised, "after {length} bytes");
+        }
+        sink.shutdown(Shutdown::Both).unwrap();
     });
 }
 
