@@ -24,8 +24,8 @@ pub(crate) struct Parts {
     /// Number of refused requests, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
-    /// MCP endpoints, by the hosts for which they accept requests.
-    mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// MCP endpoints of the demo, by the hosts for which they accept requests.
+    demo_mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
     /// Number of requests that matched no route.
     unrouted: Arc<RefusalCount>,
     /// Request counters, by route. Empty if the config has no admin listener.
@@ -67,9 +67,10 @@ fn guards_of(route: &Route) -> Vec<String> {
         Action::Answer(_)
         | Action::Connect(_)
         | Action::Demo
+        | Action::DemoMcp
         | Action::Files(_)
         | Action::Handler(_)
-        | Action::Mcp
+        | Action::Mcp(_)
         | Action::Redirect(_) => true,
     };
     route.policies.iter().cloned().chain(is_terminal.then(|| route.matching.to_string())).collect()
@@ -283,6 +284,7 @@ impl Parts {
             Action::Answer(answer) => answer.clone().into_handler(),
             Action::Connect(connect) => Connect::new(connect.clone()).recorded(is_recorded).into_handler(),
             Action::Demo => self.demo(before),
+            Action::DemoMcp => self.demo_mcp(&hosts(&route.matching), before),
             Action::Files(files) => {
                 let opened = files.open().map_err(|error| {
                     format!("cannot serve the directory `{}`: {error}", files.root().display())
@@ -291,7 +293,7 @@ impl Parts {
             }
             Action::Forward(_) => unreachable!("the caller builds handlers that forward"),
             Action::Handler(handler) => handler.clone(),
-            Action::Mcp => self.mcp(&hosts(&route.matching), before),
+            Action::Mcp(name) => return Err(format!("cannot serve the MCP endpoint `{name}` yet")),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
         })
     }
@@ -301,13 +303,13 @@ impl Parts {
         self.demo.insert(demo.unwrap_or_else(|| thruway_demo::router().into_handler())).clone()
     }
 
-    fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
+    fn demo_mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
         let endpoint = || {
-            before.mcp.get(hosts).cloned().unwrap_or_else(|| {
+            before.demo_mcp.get(hosts).cloned().unwrap_or_else(|| {
                 thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler()
             })
         };
-        self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
+        self.demo_mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
 }
 
