@@ -1,7 +1,9 @@
 //! Converts the server's answers to the protocol revision of the client.
 
-use serde_json::Value;
+use std::fmt;
+
 use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
 use thruway_mcp::members::{append_line, append_members};
 use thruway_mcp::modern::{ResultType, ResultWriter};
@@ -19,10 +21,12 @@ pub(super) struct AnswerRevisions {
     pub(super) server: Revision,
 }
 
-/// Appends a JSON-RPC response with the id `id` to `output`. Returns the status of the response.
+/// Appends a JSON-RPC response with the id `id` to `output`. `member` is the name of the server in a federation.
+/// Returns the status of the response.
 pub(super) fn write(
     output: &mut Vec<u8>,
     id: &Id<'_>,
+    member: Option<&str>,
     revisions: AnswerRevisions,
     method: &str,
     results: &ResultWriter,
@@ -36,13 +40,17 @@ pub(super) fn write(
             Status::Ok
         }
         Err(error) => {
-            let has_capacity = !error.is_of_capacity();
-            let error = translate_error(revisions, method, error_of(error));
+            let is_unavailable = error.is_of_capacity() || (member.is_some() && is_unreachable(&error));
+            let error = match member {
+                Some(member) => member_error_of(member, error),
+                None => error_of(error),
+            };
+            let error = translate_error(revisions, method, error);
             write_error(output, Some(id), &error);
             match revisions.client.era() {
                 Era::Legacy => Status::Ok,
-                Era::Modern if has_capacity => Status::of(&error),
-                Era::Modern => Status::Unavailable,
+                Era::Modern if is_unavailable => Status::Unavailable,
+                Era::Modern => Status::of(&error),
             }
         }
     }
@@ -189,6 +197,35 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
         _ => {}
     }
     error
+}
+
+/// Returns `true` if the error shows that the server is unreachable.
+pub(crate) fn is_unreachable(error: &McpClientError) -> bool {
+    match error {
+        McpClientError::Closed
+        | McpClientError::SessionEnded
+        | McpClientError::Start(_)
+        | McpClientError::TooManyRestarts => true,
+        McpClientError::Http(_) => error.is_temporary(),
+        McpClientError::Status(status) => matches!(status.as_u16(), 502..=504),
+        _ => false,
+    }
+}
+
+/// Converts an error of the MCP client of `member` to a JSON-RPC error. The error names the member, unless the
+/// member itself or the requesting client has sent the error.
+fn member_error_of(member: &str, error: McpClientError) -> Error {
+    match error {
+        McpClientError::Server(_) | McpClientError::QuestionFailed(_) | McpClientError::ArgumentsInvalid => {
+            error_of(error)
+        }
+        error => member_error(member, &format_args!("the request failed: {error}")),
+    }
+}
+
+/// Returns the error for a request that the server `member` of a federation cannot handle.
+pub(crate) fn member_error(member: &str, reason: &dyn fmt::Display) -> Error {
+    Error::internal(format!("MCP server `{member}`: {reason}")).with_data(json!({"server": member}))
 }
 
 /// Converts an error of the bridge's MCP client to a JSON-RPC error. Returns JSON-RPC errors of the server or

@@ -4,16 +4,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thruway_mcp::schema::ServerCapabilities;
+use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
+use thruway_mcp_client::{EraChoice, McpClientError};
 use thruway_mcp_server::backend::DroppedMessages;
 
 use super::era_server::{EraServer, LegacyEraServer};
 use super::suspended::{CallsInFlight, Suspended};
-use super::upstreams::Connector;
+use super::upstreams::{Connector, MemberLink, task_prefix};
 
 /// The state of a bridge.
-pub(super) struct BridgeCore {
+pub(crate) struct BridgeCore {
     /// The connections for modern clients. These connections use the modern era if the server supports that
     /// era, otherwise the legacy era.
     pub(super) era_server: Arc<EraServer>,
@@ -24,9 +25,56 @@ pub(super) struct BridgeCore {
     pub(super) suspended: Arc<Suspended>,
     pub(super) calls: CallsInFlight,
     pub(super) dropped: Arc<DroppedMessages>,
+    /// The index of this server among the members of the federation. 0 for a bridge.
+    pub(super) slot: usize,
+    /// The link to the federation that this server belongs to. `None` for a bridge.
+    pub(super) member: Option<Arc<dyn MemberLink>>,
 }
 
 impl BridgeCore {
+    /// Connects to the server in each era that the server supports. Also returns the server's description.
+    ///
+    /// # Errors
+    /// The server is unreachable, or does not report its capabilities.
+    pub(crate) async fn connect(
+        connector: Connector,
+    ) -> Result<(Arc<Self>, DiscoverResult), McpClientError> {
+        let options = &connector.options;
+        let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
+        let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
+        let core = Arc::new(Self {
+            era_server: Arc::new(era_server),
+            legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
+            shares_subscriptions: options.shares_subscriptions,
+            suspended: Suspended::new(options.questions_max, options.question_wait),
+            calls: CallsInFlight::default(),
+            dropped: connector.dropped.clone(),
+            slot: connector.slot,
+            member: connector.member.clone(),
+            connector,
+        });
+        core.probe_legacy_era().await;
+        Ok((core, discovered))
+    }
+
+    /// Returns the name of this server in the federation. `None` for a bridge.
+    pub(super) fn member_name(&self) -> Option<&str> {
+        self.member.as_deref().map(MemberLink::name)
+    }
+
+    /// Tells the federation, if any, that a request to this server has failed.
+    pub(super) fn note_outcome<T>(&self, outcome: &Result<T, McpClientError>) {
+        if let (Some(member), Err(error)) = (&self.member, outcome) {
+            member.note_failure(error);
+        }
+    }
+
+    /// Returns the prefix of the task ids that clients get for tasks of this server. In a federation, the
+    /// prefix names the member. Empty for a bridge.
+    pub(super) fn task_prefix(&self) -> Box<str> {
+        task_prefix(self.member.as_deref())
+    }
+
     /// Returns the era that the bridge speaks with the server when it forwards a request of a modern client.
     pub(super) fn era(&self) -> Era {
         self.era_server.era()

@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
-use super::era_server::{BridgeSession, EraServer};
+use super::era_server::EraServer;
+use super::member_sessions::BridgeSession;
 use super::messages::{self, forwarded_call};
 use super::outbox::Outbox;
 use super::session_requester::SessionRequester;
@@ -29,16 +30,17 @@ use super::tasks::{self, Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks}
 use super::upstream::Upstream;
 
 /// Forwards a request to the server. Returns `None` if the bridge must answer the request itself.
-pub(super) fn handle_request(
+pub(crate) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
     let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
-    let state = session.and_then(|session| BridgeSession::of(session));
+    let state = session.and_then(|session| bridge.session_of(session));
     let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
     let forwarding = Forwarding {
         core: core.clone(),
+        bridge: bridge.clone(),
         era_server: era_server.clone(),
         session: session.cloned(),
         revision,
@@ -128,6 +130,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
 /// response stream of this request.
 pub(super) struct SessionClient {
     session: Arc<Session>,
+    bridge: Arc<BridgeCore>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
     /// Maximum time to wait for the client's answer to a question of the server.
@@ -137,13 +140,14 @@ pub(super) struct SessionClient {
 impl SessionClient {
     fn new(
         session: &Arc<Session>,
-        bridge: &BridgeCore,
+        bridge: &Arc<BridgeCore>,
         params: &Params<'_>,
     ) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
-        (Self { session: session.clone(), outbox, progress_token, wait }, messages)
+        let (session, bridge) = (session.clone(), bridge.clone());
+        (Self { session, bridge, outbox, progress_token, wait }, messages)
     }
 
     /// Returns the caller to whose limits the session counts.
@@ -154,7 +158,7 @@ impl SessionClient {
     /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
     /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&TaskOwner> {
-        BridgeSession::of(&self.session).and_then(BridgeSession::owner)
+        self.bridge.session_of(&self.session).and_then(BridgeSession::owner)
     }
 
     /// Returns the sink for messages about a task, for the case that the server runs this request as a task.
@@ -190,6 +194,7 @@ impl SessionClient {
 /// A request that the bridge is forwarding.
 pub(super) struct Forwarding {
     core: Arc<ServerCore>,
+    bridge: Arc<BridgeCore>,
     era_server: Arc<EraServer>,
     session: Option<Arc<Session>>,
     revision: Revision,
@@ -260,7 +265,7 @@ impl Forwarding {
     /// other sessions want.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
         let outcome = match self.upstream().await {
-            Ok(upstream) => match BridgeSession::of(&session) {
+            Ok(upstream) => match self.bridge.session_of(&session) {
                 Some(own) => self.era_server.upstreams.log_for(&upstream, &session, &own.state).await,
                 None => Ok(()),
             },
@@ -278,7 +283,7 @@ impl Forwarding {
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
-                if let Some(own) = BridgeSession::of(session) {
+                if let Some(own) = self.bridge.session_of(session) {
                     own.state.watches().remove(&uri);
                 }
                 Ok(())
@@ -298,7 +303,7 @@ impl Forwarding {
             Ok(upstream) => upstream.watch(&uri, session.holder()).await,
             Err(error) => Err(error),
         };
-        let Some(own) = BridgeSession::of(session) else { return outcome.map(drop) };
+        let Some(own) = self.bridge.session_of(session) else { return outcome.map(drop) };
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
@@ -319,7 +324,7 @@ impl Forwarding {
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
         let upstreams = &self.era_server.upstreams;
-        match self.session.as_ref().and_then(|session| Some((session, BridgeSession::of(session)?))) {
+        match self.session.as_ref().and_then(|session| Some((session, self.bridge.session_of(session)?))) {
             Some((session, own)) => upstreams.of_session(session, &own.state).await,
             None => upstreams.plain().await,
         }
@@ -327,9 +332,10 @@ impl Forwarding {
 
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: self.revision, server: self.era_server.revision };
+        self.bridge.note_outcome(&outcome);
         let mut output = Vec::new();
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
+        let status = answer::write(&mut output, &id, self.bridge.member_name(), revisions, method, self.core.results(), outcome);
         (output, status)
     }
 }

@@ -8,6 +8,7 @@
 
 mod options;
 mod bridge_core;
+mod member_sessions;
 
 // connections to the server
 mod era_server;
@@ -35,17 +36,15 @@ use std::time::Duration;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
-use thruway_mcp::{Era, Revision};
+use thruway_mcp::Revision;
 use thruway_message::FieldLines;
 use thruway_net::InProcessServer;
 use tokio::io::DuplexStream;
 use tokio::time::timeout;
 
 use bridge_core::BridgeCore;
-use era_server::{BridgeSession, EraServer, LegacyEraServer};
-use suspended::{CallsInFlight, Suspended};
-use thruway_mcp_client::{EraChoice, McpClient, McpClientBuilder, McpClientError};
-use thruway_mcp_server::backend::DroppedMessages;
+use member_sessions::MemberSessions;
+use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 use thruway_mcp_server::backend::Reply;
 use thruway_mcp_server::backend::Shares;
 use thruway_mcp_server::backend::{
@@ -53,7 +52,7 @@ use thruway_mcp_server::backend::{
 };
 use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
-use upstreams::{Connector, Near, SessionState};
+use upstreams::{Connector, Near};
 
 pub use options::BridgeOptions;
 
@@ -101,27 +100,17 @@ impl Bridge {
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
     ) -> Result<Self, McpClientError> {
         let near = Near::default();
-        let dropped = Arc::<DroppedMessages>::default();
         let connector = Connector {
             options: options.clone(),
             connect: Arc::new(connect),
             near: near.clone(),
             capacity: Shares::new(options.servers_max),
-            dropped: dropped.clone(),
+            dropped: Arc::default(),
             is_ending: Arc::default(),
+            slot: 0,
+            member: None,
         };
-        let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
-        let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
-        let core = Arc::new(BridgeCore {
-            era_server: Arc::new(era_server),
-            legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
-            connector,
-            shares_subscriptions: options.shares_subscriptions,
-            suspended: Suspended::new(options.questions_max, options.question_wait),
-            calls: CallsInFlight::default(),
-            dropped,
-        });
-        core.probe_legacy_era().await;
+        let (core, discovered) = BridgeCore::connect(connector).await?;
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
         let backend = Arc::new(BridgeBackend(core.clone()));
@@ -180,13 +169,10 @@ impl Backend for BridgeBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let era_server = self.0.server_of_session().clone();
-        let capabilities = era_server.capabilities(revision);
-        let tasks = era_server.tasks_of_session(revision);
-        let state =
-            BridgeSession { era_server: era_server.clone(), state: Arc::new(SessionState::new(tasks)) };
-        tokio::spawn(async move { era_server.watch_lists().await });
-        NewSession { capabilities, state: Some(Box::new(state)) }
+        let sessions = MemberSessions::new(1, self.0.dropped.clone());
+        let session = self.0.session_in(&sessions, revision);
+        let capabilities = session.map(|session| session.era_server.capabilities(revision));
+        NewSession { capabilities: capabilities.unwrap_or_default(), state: Some(Box::new(sessions)) }
     }
 
     /// Rejects requests with `Mcp-Param-*` headers, because the bridge does not know the tools and cannot
@@ -200,7 +186,7 @@ impl Backend for BridgeBackend {
     }
 
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
-        Some(modern::handle_request(&self.0, request, output))
+        Some(modern::handle_request(&self.0, request, modern::param_headers(request), output))
     }
 
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
 use super::outgoing::{InterimMessage, Outgoing, Status};
+use super::reply::Reply;
 use super::subscription_stream::SubscriptionStream;
 use crate::shares::Share;
 
@@ -19,8 +20,8 @@ pub struct Exchange {
 
 enum Source {
     Handler(Handling),
-    /// A subscription that the backend has not started yet.
-    Preparing(Pin<Box<dyn Future<Output = Result<SubscriptionStream, Answered>> + Send>>),
+    /// A request that the backend has not started yet.
+    Preparing(Pin<Box<dyn Future<Output = Self> + Send>>),
     Subscription(SubscriptionStream),
 }
 
@@ -55,7 +56,25 @@ impl Exchange {
     pub(super) fn prepared(
         subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
-        Self::of(Source::Preparing(Box::pin(subscription_stream)))
+        Self::of(Source::Preparing(Box::pin(async move {
+            match subscription_stream.await {
+                Ok(subscription_stream) => Source::Subscription(subscription_stream),
+                Err(answered) => Source::Handler(Handling::answered(answered)),
+            }
+        })))
+    }
+
+    /// Returns an exchange that first waits for `reply`, and then continues with the reply. The first value of
+    /// `reply` is the output of a reply that is available at once. Use this function if the backend must wait
+    /// before it can handle a request, for example until it knows the server for the request.
+    pub fn deferred(reply: impl Future<Output = (Vec<u8>, Reply)> + Send + 'static) -> Self {
+        Self::of(Source::Preparing(Box::pin(async move {
+            match reply.await {
+                (_, Reply::Later(exchange)) => exchange.source,
+                (output, Reply::Now(status)) => Source::Handler(Handling::answered((output, status))),
+                (output, Reply::Forbidden(_)) => Source::Handler(Handling::answered((output, Status::Ok))),
+            }
+        })))
     }
 
     const fn of(source: Source) -> Self {
@@ -93,10 +112,7 @@ impl Exchange {
         loop {
             return match &mut self.source {
                 Source::Preparing(preparing) => {
-                    self.source = match ready!(preparing.as_mut().poll(cx)) {
-                        Ok(subscription_stream) => Source::Subscription(subscription_stream),
-                        Err(answered) => Source::Handler(Handling::answered(answered)),
-                    };
+                    self.source = ready!(preparing.as_mut().poll(cx));
                     continue;
                 }
                 Source::Handler(handling) => handling.poll_next(cx),
