@@ -7,7 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod federation;
 mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
+pub use federation::{
+    InvalidFilter, InvalidMemberName, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member,
+    MemberState, MemberStatus, NameStyle, ToolFilter, WithheldItem,
+};
 pub use jwks::JwksVerifier;

@@ -57,7 +57,7 @@ pub(super) fn write(
 }
 
 /// Returns the error for a method that the client's era does not define.
-pub(super) fn no_method() -> Error {
+pub(crate) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 

@@ -3,11 +3,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
-use thruway_mcp_client::{EraChoice, McpClientError};
-use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_client::{EraChoice, McpClient, McpClientError};
+use thruway_mcp_server::backend::{DroppedMessages, Session};
+use tokio::time::timeout;
 
 use super::era_server::{EraServer, LegacyEraServer};
 use super::suspended::{CallsInFlight, Suspended};
@@ -110,13 +112,77 @@ impl BridgeCore {
     }
 
     /// Returns the capabilities that the server offers to clients of the revision `near`.
-    pub(super) fn capabilities(&self, near: Revision) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         self.era_server(near.era()).capabilities(near)
+    }
+
+    /// Returns the protocol revision that the bridge uses when it forwards a request of a modern client.
+    pub(crate) fn revision(&self) -> Revision {
+        self.era_server.revision
+    }
+
+    /// Returns a text that identifies the current server process. Empty for a server over HTTP, and while there
+    /// is no connection.
+    pub(crate) fn process_id(&self) -> String {
+        self.era_server.upstreams.process_id()
+    }
+
+    /// Checks that the server responds. Connects again if the connection is closed.
+    ///
+    /// # Errors
+    /// The server is unreachable, or does not answer before the timeout.
+    pub(crate) async fn check_server(&self) -> Result<(), McpClientError> {
+        match self.era_server.upstreams.plain().await?.client.ping().await {
+            // An error of the server is an answer too.
+            Ok(()) | Err(McpClientError::Server(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the client of the shared server. The second value is `true` if the bridge has subscribed to
+    /// changes of this server's lists.
+    ///
+    /// # Errors
+    /// The server is unreachable.
+    pub(crate) async fn client_for_lists(&self) -> Result<(McpClient, bool), McpClientError> {
+        let upstream = self.era_server.upstreams.plain().await?;
+        let is_watched = upstream.watch_lists().await.is_ok();
+        Ok((upstream.client.clone(), is_watched))
+    }
+
+    /// Makes the server send the log messages that `session` wants, in addition to the log messages that other
+    /// sessions want. Does nothing for a modern server, because modern requests contain the log level.
+    ///
+    /// # Errors
+    /// The server is unreachable, or rejects the log level.
+    pub(crate) async fn log_for(self: &Arc<Self>, session: &Arc<Session>) -> Result<(), McpClientError> {
+        let own = self.session_of(session).filter(|own| own.era_server.era() == Era::Legacy);
+        let Some(own) = own else { return Ok(()) };
+        let upstreams = &own.era_server.upstreams;
+        let upstream = upstreams.of_session(session, &own.state).await?;
+        upstreams.log_for(&upstream, session, &own.state).await
+    }
+
+    /// Disconnects from the server. The bridge connects again when the next request arrives.
+    pub(super) async fn close(&self) {
+        for era_server in self.era_servers() {
+            era_server.upstreams.close().await;
+        }
+    }
+
+    /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from the server
+    /// permanently, and rejects further requests.
+    pub(crate) async fn drain(&self, within: Duration) {
+        // After the timeout, the bridge cancels the remaining calls.
+        let _ = timeout(within, self.calls.none()).await;
+        for era_server in self.era_servers() {
+            era_server.upstreams.end().await;
+        }
     }
 
     /// Subscribes to changes of the server's lists of tools, prompts and resources. The bridge forwards these
     /// changes to modern clients.
-    pub(super) async fn watch_lists(&self) {
+    pub(crate) async fn watch_lists(&self) {
         self.era_server.watch_lists().await;
     }
 }

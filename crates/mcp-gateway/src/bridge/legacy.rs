@@ -102,7 +102,7 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
 
 /// Stores the requested log level in the session, and returns the session. Returns `None` if the request
 /// belongs to no session or contains no valid level.
-fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
+pub(crate) fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
     session.set_log_level(level);
@@ -264,13 +264,7 @@ impl Forwarding {
     /// Makes the server send the log messages that `session` wants, in addition to the log messages that
     /// other sessions want.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
-        let outcome = match self.upstream().await {
-            Ok(upstream) => match self.bridge.session_of(&session) {
-                Some(own) => self.era_server.upstreams.log_for(&upstream, &session, &own.state).await,
-                None => Ok(()),
-            },
-            Err(error) => Err(error),
-        };
+        let outcome = self.bridge.log_for(&session).await;
         self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
     }
 

@@ -40,10 +40,7 @@ use thruway_mcp::Revision;
 use thruway_message::FieldLines;
 use thruway_net::InProcessServer;
 use tokio::io::DuplexStream;
-use tokio::time::timeout;
 
-use bridge_core::BridgeCore;
-use member_sessions::MemberSessions;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 use thruway_mcp_server::backend::Reply;
 use thruway_mcp_server::backend::Shares;
@@ -52,9 +49,14 @@ use thruway_mcp_server::backend::{
 };
 use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
-use upstreams::{Connector, Near};
-
+pub(crate) use answer::{is_unreachable, member_error, no_method};
+pub(crate) use bridge_core::BridgeCore;
+pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
+pub(crate) use member_sessions::MemberSessions;
+pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
 pub use options::BridgeOptions;
+pub(crate) use tasks::{TASK_ID, replaced};
+pub(crate) use upstreams::{Connect, Connector, MemberLink, Near};
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
 /// [`McpServer`]. Clones of a `Bridge` share all connections and all state.
@@ -126,9 +128,7 @@ impl Bridge {
 
     /// Disconnects from the server. The bridge connects again when the next request arrives.
     pub async fn close(&self) {
-        for era_server in self.core.era_servers() {
-            era_server.upstreams.close().await;
-        }
+        self.core.close().await;
     }
 
     /// Returns the number of messages that the bridge has dropped. The bridge drops two kinds of messages.
@@ -141,11 +141,7 @@ impl Bridge {
     /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from the server
     /// permanently, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
-        // After the timeout, the bridge cancels the remaining calls.
-        let _ = timeout(within, self.core.calls.none()).await;
-        for era_server in self.core.era_servers() {
-            era_server.upstreams.end().await;
-        }
+        self.core.drain(within).await;
     }
 }
 

@@ -145,6 +145,12 @@ impl Upstreams {
         Ok(Upstream::new(self.client(connection_id, None, None, builder)?, connection_id, None, listeners))
     }
 
+    /// Returns a text that identifies the process of the shared server (see [`Upstream::process_id`]). Empty
+    /// while there is no connection.
+    pub(super) fn process_id(&self) -> String {
+        self.shared.load().as_ref().map(|upstream| upstream.process_id()).unwrap_or_default()
+    }
+
     /// Returns `true` if the server is not reached over HTTP but over a stream, such as the pipes of a child
     /// process.
     pub(super) fn are_on_stream(&self) -> bool {

@@ -5,7 +5,7 @@ use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
 /// Path to the task id in the parameters of a request, and in the state of a task.
-pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
+pub(crate) const TASK_ID: &[&str] = &["taskId"];
 
 /// Path to the task id in an answer that creates a task.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];
@@ -15,7 +15,7 @@ pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "task
 
 /// Copies `json`, and replaces the value at `path` with `string`. Returns `None` if `json` has no value
 /// at this path.
-pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
+pub(crate) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
     };
