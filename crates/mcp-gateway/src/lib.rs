@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod federation;
 mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
