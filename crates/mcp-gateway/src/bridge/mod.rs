@@ -55,7 +55,7 @@ pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
 pub(crate) use member_sessions::MemberSessions;
 pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
 pub use options::BridgeOptions;
-pub(crate) use tasks::{TASK_ID, replaced};
+pub(crate) use tasks::replaced;
 pub(crate) use upstreams::{Connect, Connector, MemberLink, Near};
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
@@ -182,7 +182,7 @@ impl Backend for BridgeBackend {
     }
 
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
-        Some(modern::handle_request(&self.0, request, modern::param_headers(request), output))
+        Some(modern::handle_request(&self.0, request, param_headers(request), output))
     }
 
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
-use super::member::{Link, MemberConnection, MemberLists};
+use super::member::{Link, MemberConnection, MemberListSource};
 use crate::bridge::{BridgeOptions, Connector, Near};
 
 /// The state of a gateway.
@@ -47,7 +47,7 @@ impl GatewayCore {
             })
             .collect();
         let listed = members.iter().zip(is_required).map(|(member, is_required)| CatalogMember {
-            source: Arc::new(MemberLists(member.clone())),
+            source: Arc::new(MemberListSource(member.clone())),
             is_required,
         });
         let catalog_options = CatalogOptions {
@@ -155,7 +155,7 @@ const fn change_of(kind: ListKind) -> Change {
     match kind {
         ListKind::Tools => Change::Tools,
         ListKind::Prompts => Change::Prompts,
-        ListKind::Resources | ListKind::Templates => Change::Resources,
+        ListKind::Resources | ListKind::ResourceTemplates => Change::Resources,
     }
 }
 

@@ -14,7 +14,9 @@ use thruway_mcp_server::backend::Change;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::catalog::{Catalog, ConnectionFuture, ListConnection, ListSource};
+use super::catalog::Catalog;
+use super::fetch::ListConnection;
+use super::member_lists::{ConnectionFuture, ListSource};
 use crate::bridge::{BridgeCore, Connector, MemberLink, is_unreachable, member_error};
 
 /// The connection to one member.
@@ -72,8 +74,12 @@ impl MemberLink for Link {
 
     fn note_change(&self, change: &Change) {
         let Some(catalog) = self.catalog() else { return };
-        for kind in kinds(change) {
-            catalog.invalidate(self.slot, *kind);
+        match change {
+            Change::Tools => catalog.invalidate(self.slot, ListKind::Tools),
+            Change::Prompts => catalog.invalidate(self.slot, ListKind::Prompts),
+            // A change of the resources also concerns the resource templates.
+            Change::Resources => catalog.invalidate(self.slot, ListKind::Resources),
+            Change::Resource(_) => {}
         }
     }
 
@@ -81,16 +87,6 @@ impl MemberLink for Link {
         if is_unreachable(error) {
             self.unreachable.notify_one();
         }
-    }
-}
-
-/// Returns the lists that a change concerns.
-const fn kinds(change: &Change) -> &'static [ListKind] {
-    match change {
-        Change::Tools => &[ListKind::Tools],
-        Change::Prompts => &[ListKind::Prompts],
-        Change::Resources => &[ListKind::Resources, ListKind::Templates],
-        Change::Resource(_) => &[],
     }
 }
 
@@ -278,9 +274,9 @@ fn presumed_capabilities() -> ServerCapabilities {
 /// The catalog fetches the lists of a member with the same connection that serves clients without elicitation,
 /// sampling and roots.
 #[derive(Debug)]
-pub(super) struct MemberLists(pub(super) Arc<MemberConnection>);
+pub(super) struct MemberListSource(pub(super) Arc<MemberConnection>);
 
-impl ListSource for MemberLists {
+impl ListSource for MemberListSource {
     fn connection(&self) -> ConnectionFuture {
         let member = self.0.clone();
         Box::pin(async move {
@@ -290,20 +286,9 @@ impl ListSource for MemberLists {
             let bridge = member.bridge.get().filter(|_| is_connected).ok_or(McpClientError::Closed)?;
             let (client, is_watched) = bridge.client_for_lists().await?;
             let capabilities = bridge.capabilities(Revision::LATEST);
-            let is_watched = is_watched && reports_all_changes(&capabilities);
             Ok(ListConnection { client, capabilities, is_watched })
         })
     }
-}
-
-/// Returns `true` if the member reports changes of all its lists.
-fn reports_all_changes(capabilities: &ServerCapabilities) -> bool {
-    let lists = [
-        capabilities.tools.map(|list| list.list_changed),
-        capabilities.prompts.map(|list| list.list_changed),
-        capabilities.resources.map(|list| list.list_changed),
-    ];
-    lists.into_iter().flatten().all(|list_changed| list_changed == Some(true))
 }
 
 impl fmt::Debug for MemberConnection {

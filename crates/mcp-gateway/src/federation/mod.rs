@@ -6,9 +6,17 @@
 // configuration
 mod builder;
 
-// members and their lists
-mod member;
+// the lists of the members
 mod catalog;
+mod listing;
+mod audience;
+mod member_lists;
+mod fetch;
+#[cfg(test)]
+mod catalog_tests;
+
+// the connections to the members
+mod member;
 
 // requests
 mod gateway_core;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use thruway_mcp::federated::ListKind;
-use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{RequestId, methods};
 use thruway_mcp::{Era, Revision, dual_era};

@@ -122,7 +122,7 @@ impl GatewayCore {
             }
             CompletionReference::Resource(template) => {
                 let uri = template.uri.as_str();
-                let templates = self.catalog.list(ListKind::Templates, request.revision).await;
+                let templates = self.catalog.list(ListKind::ResourceTemplates, request.revision).await;
                 let owner = templates.ok().and_then(|templates| {
                     templates.entries().find(|entry| *entry.key == *uri).map(|entry| entry.member)
                 });

@@ -81,7 +81,7 @@ impl GatewayCore {
             tools: count(ListKind::Tools),
             prompts: count(ListKind::Prompts),
             resources: count(ListKind::Resources),
-            templates: count(ListKind::Templates),
+            templates: count(ListKind::ResourceTemplates),
             withheld: Vec::new(),
         }
     }

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::items::ListKind;
 
-/// A position in a merged list: after the item with the key `last`. A cursor is valid at each endpoint and at any
-/// time, because it does not depend on the contents of the list. The item with the key may be missing.
+/// A position in a merged list: after the item with the key `last`. A cursor stays valid when the list
+/// changes, also if that item disappears.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cursor {
     /// The kind of the list.
@@ -63,3 +63,45 @@ impl core::error::Error for InvalidCursor {}
 
 /// The version of the format.
 const VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned as _;
+
+    use super::*;
+
+    fn cursor(kind: ListKind, last: &str) -> Cursor {
+        Cursor { kind, last: last.to_owned() }
+    }
+
+    #[test]
+    fn decoding_reverses_encoding() {
+        for kind in ListKind::ALL {
+            for last in ["", "a", "github__read_issue", "file:///ä?b#c", "\0"] {
+                let text = cursor(kind, last).encode();
+                assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
+                assert_eq!(Cursor::decode(kind, &text), Ok(cursor(kind, last)));
+            }
+        }
+    }
+
+    #[test]
+    fn cursor_of_another_kind_is_invalid() {
+        let text = cursor(ListKind::Tools, "a").encode();
+        for kind in [ListKind::Resources, ListKind::ResourceTemplates, ListKind::Prompts] {
+            assert_eq!(Cursor::decode(kind, &text), Err(InvalidCursor));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_invalid() {
+        let text = cursor(ListKind::Tools, "ab").encode();
+        let of_bytes = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let padded = alloc::format!("{text}=");
+        for text in
+            ["", "0", "1", "!", &padded, &of_bytes(b"\x01"), &of_bytes(b"\x02ta"), &of_bytes(b"\x01t\xff")]
+        {
+            assert_eq!(Cursor::decode(ListKind::Tools, text), Err(InvalidCursor), "{text}");
+        }
+    }
+}

@@ -6,16 +6,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::names::NAME_CHARS_MAX;
+use super::patterns::matches_glob;
 
 /// Selects the tools of a member that clients can see and call, and renames them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ToolFilter {
-    /// Globs for the own names of the offered tools. In a glob, `*` matches any characters, also none. Default:
-    /// empty, which offers all tools.
+    /// Globs for the own names of the offered tools. In a glob, `*` matches any characters, also none.
+    /// Default: empty, which offers all tools.
     pub allow: Vec<String>,
-    /// Globs for the own names of the hidden tools. A tool that matches `allow` and `deny` is hidden. Default:
-    /// empty.
+    /// Globs for the own names of the hidden tools. A tool that matches `allow` and `deny` is hidden.
+    /// Default: empty.
     pub deny: Vec<String>,
     /// New names of tools, by own name. `allow` and `deny` apply to the own name.
     pub rename: BTreeMap<String, String>,
@@ -72,8 +72,8 @@ impl ToolFilter {
 impl CompiledFilter {
     /// Returns `true` if clients must not see and call the tool `own`.
     pub fn hides(&self, own: &str) -> bool {
-        let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| matches(glob, own));
-        !is_allowed || self.deny.iter().any(|glob| matches(glob, own))
+        let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| matches_glob(glob, own));
+        !is_allowed || self.deny.iter().any(|glob| matches_glob(glob, own))
     }
 
     /// Returns the name of the tool `own` after renaming. Returns `None` if another tool has received this
@@ -106,20 +106,6 @@ fn check_new_name(name: &str) -> Result<(), InvalidFilter> {
     if is_valid { Ok(()) } else { Err(InvalidFilter::NewName(name.into())) }
 }
 
-/// Returns `true` if `glob` matches the whole `name`. Needs at most `glob.len() * name.len()` steps.
-fn matches(glob: &str, name: &str) -> bool {
-    let mut parts = glob.split('*');
-    let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
 impl fmt::Display for InvalidFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -136,5 +122,74 @@ impl fmt::Display for InvalidFilter {
 
 impl core::error::Error for InvalidFilter {}
 
+/// Maximum length of a public name, in characters (MCP revision 2025-11-25, section Tool Names).
+pub(super) const NAME_CHARS_MAX: usize = 128;
+
 /// Maximum length of a glob, in bytes.
 const GLOB_BYTES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(
+        allow: &[&str],
+        deny: &[&str],
+        rename: &[(&str, &str)],
+    ) -> Result<CompiledFilter, InvalidFilter> {
+        let texts = |globs: &[&str]| globs.iter().map(|glob| (*glob).into()).collect();
+        let rename = rename.iter().map(|(own, new)| ((*own).into(), (*new).into())).collect();
+        ToolFilter { allow: texts(allow), deny: texts(deny), rename }.compile()
+    }
+
+    #[test]
+    fn deny_wins_over_allow() {
+        let filter = filter(&["*issue*"], &["delete_*"], &[]).unwrap();
+        assert!(!filter.hides("read_issue"));
+        assert!(filter.hides("delete_issue"));
+        assert!(filter.hides("read_file"));
+    }
+
+    #[test]
+    fn empty_filter_offers_all_tools() {
+        let filter = CompiledFilter::default();
+        assert!(!filter.hides("a"));
+        assert_eq!((filter.new_name("a"), filter.own_name("a")), (Some("a"), Some("a")));
+    }
+
+    #[test]
+    fn two_tools_can_exchange_their_names() {
+        let filter = filter(&[], &[], &[("a", "b"), ("b", "a")]).unwrap();
+        assert_eq!((filter.new_name("a"), filter.own_name("b")), (Some("b"), Some("a")));
+        assert_eq!((filter.new_name("b"), filter.own_name("a")), (Some("a"), Some("b")));
+    }
+
+    #[test]
+    fn tool_loses_a_name_that_another_tool_has_received() {
+        let filter = filter(&[], &[], &[("a", "b")]).unwrap();
+        assert_eq!((filter.new_name("a"), filter.own_name("b")), (Some("b"), Some("a")));
+        assert_eq!(filter.new_name("b"), None);
+        assert_eq!(filter.own_name("a"), None);
+    }
+
+    #[test]
+    fn rename_does_not_show_a_hidden_tool() {
+        let filter = filter(&[], &["a"], &[("a", "b")]).unwrap();
+        assert!(filter.hides("a"));
+        assert!(!filter.hides("b"));
+    }
+
+    #[test]
+    fn invalid_entries_are_errors() {
+        let long = "x".repeat(NAME_CHARS_MAX + 1);
+        for new in ["", "a b", "ä", "a\n", &long] {
+            assert_eq!(filter(&[], &[], &[("a", new)]).err(), Some(InvalidFilter::NewName(new.into())));
+        }
+        assert_eq!(
+            filter(&[], &[], &[("a", "c"), ("b", "c")]).err(),
+            Some(InvalidFilter::DuplicateNewName("c".into()))
+        );
+        assert_eq!(filter(&[""], &[], &[]).err(), Some(InvalidFilter::Glob(String::new())));
+        assert_eq!(filter(&[], &[""], &[]).err(), Some(InvalidFilter::Glob(String::new())));
+    }
+}

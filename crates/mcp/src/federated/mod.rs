@@ -3,6 +3,7 @@
 //! A member's name for a tool or a prompt is its *own name*. Clients of the endpoint use the *public name*.
 //! Clients use resource URIs unchanged.
 
+mod patterns;
 mod filter;
 mod names;
 mod items;
@@ -14,3 +15,4 @@ pub use filter::{CompiledFilter, InvalidFilter, ToolFilter};
 pub use items::{ItemInvalid, ListItem, ListKind};
 pub use merge::{MemberItems, MergedEntry, MergedList, Page, WithheldItem};
 pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withheld};
+pub use patterns::matches_template;

@@ -5,7 +5,7 @@ use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::params::meta_keys;
 
 /// Path to the task id in the parameters of a request, and in the state of a task.
-pub(crate) const TASK_ID: &[&str] = &["taskId"];
+pub(in crate::bridge) const TASK_ID: &[&str] = &["taskId"];
 
 /// Path to the task id in an answer that creates a task.
 pub(super) const CREATED_ID: &[&str] = &["task", "taskId"];

@@ -16,6 +16,6 @@ mod json;
 mod legacy;
 
 pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
-pub(super) use json::{TaskIdTranslator, is_related_to_task, string_at, stripped};
-pub(crate) use json::{TASK_ID, replaced};
+pub(crate) use json::replaced;
+pub(super) use json::{TASK_ID, TaskIdTranslator, is_related_to_task, string_at, stripped};
 pub(super) use table::{Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks, TasksMax, TasksOfSession};

@@ -1,6 +1,6 @@
 //! Bridges with clients of either era and servers of either era.
 
-mod sites;
+pub(crate) mod sites;
 mod crossing;
 mod param_headers;
 mod apart;

@@ -5,10 +5,9 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
-use super::filter::CompiledFilter;
+use super::filter::{CompiledFilter, NAME_CHARS_MAX};
 use super::items::ListKind;
 
 /// The name of a member: 1 to 24 lowercase ASCII letters, digits and hyphens.
@@ -43,10 +42,11 @@ pub enum Withheld {
     NameReused,
     /// The member lists this name or URI twice. The endpoint offers the first item.
     Duplicate,
-    /// Another member has a tool or prompt with the same plain name. Contains the indexes of all these members.
+    /// Another member has a tool or prompt with the same plain name. Contains the indexes of all these
+    /// members.
     Clash(Box<[usize]>),
-    /// Another member comes first in the operator's order and has the same plain name, or the same URI. Contains
-    /// the index of that member.
+    /// Another member comes first in the operator's order and has the same plain name, or the same URI.
+    /// Contains the index of that member.
     OtherMember(usize),
     /// The member's list has more items than the endpoint accepts.
     TooMany,
@@ -135,7 +135,12 @@ impl EndpointNames {
     ///
     /// # Panics
     /// Panics if there is no member with this index.
-    pub fn public<'a>(&'a self, member: usize, kind: ListKind, own: &'a str) -> Result<Cow<'a, str>, Withheld> {
+    pub fn public<'a>(
+        &'a self,
+        member: usize,
+        kind: ListKind,
+        own: &'a str,
+    ) -> Result<Cow<'a, str>, Withheld> {
         let Member { name, filter, .. } = &self.members[member];
         if own.is_empty() {
             return Err(Withheld::Invalid);
@@ -215,5 +220,5 @@ const SEPARATOR: &str = "__";
 /// Maximum length of the name of a member, in bytes.
 const MEMBER_NAME_MAX: usize = 24;
 
-/// Maximum length of a public name, in characters (MCP revision 2025-11-25, section Tool Names).
-pub(super) const NAME_CHARS_MAX: usize = 128;
+#[cfg(test)]
+mod tests;
