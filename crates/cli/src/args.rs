@@ -86,6 +86,7 @@ pub(crate) enum McpCommand {
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
+    Federate(Box<McpFederateArgs>),
 }
 
 /// Subcommand of `thruway mcp` that sends requests to a server.
@@ -260,6 +261,66 @@ pub(crate) struct McpBridgeArgs {
     pub(crate) limits: McpServerLimits,
     #[command(flatten)]
     pub(crate) login: McpLoginArgs,
+}
+
+/// Offer the tools of several MCP servers over stdio, or over HTTP with `--listen`
+///
+/// Pass `NAME=URL` for each server with a URL, and `NAME=PROGRAM` with its arguments after `--` for a server
+/// that the command starts. Clients use the tools, the prompts and the resources of all servers. If a server
+/// is unavailable, clients can use the other servers. The config file of `thruway serve` has more options:
+/// see its section `mcp`.
+#[derive(clap::Args)]
+#[command(after_help = FEDERATIONS, override_usage = "thruway mcp federate [OPTIONS] [NAME=URL]... [-- NAME=PROGRAM [ARG]... [-- NAME=PROGRAM [ARG]...]...]")]
+pub(crate) struct McpFederateArgs {
+    /// Name and URL of a server; may be repeated. A name has 1 to 24 lowercase letters, digits and `-`
+    #[arg(value_name = "NAME=URL", required_unless_present = "command")]
+    pub(crate) urls: Vec<String>,
+    /// Name and command of a server: a program and its arguments. After a further `--`, another
+    /// `NAME=PROGRAM` begins the next server
+    #[arg(last = true, value_name = "NAME=PROGRAM")]
+    pub(crate) command: Vec<String>,
+    /// Serve HTTP at this address, `IP:PORT` or `unix:PATH`, instead of using the standard input and output;
+    /// may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Number of worker threads
+    #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// Also accept requests with this host in the headers `Host` and `Origin`. HOST is a name or an address
+    /// without a port. May be repeated
+    #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
+    pub(crate) allow_host: Vec<String>,
+    /// Header `NAME=Header: value` to add to each request to the server NAME; may be repeated
+    #[arg(short = 'H', long, value_name = "HEADER", requires = "urls")]
+    pub(crate) header: Vec<String>,
+    /// Names of tools and prompts
+    #[arg(long, value_enum, default_value = "prefixed")]
+    pub(crate) names: McpNames,
+    /// Server whose tools win over tools of other servers with the same plain name; may be repeated. An
+    /// earlier server wins over later servers
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prefer: Vec<String>,
+    /// Maximum time for which a list waits for servers that are not connected. The list then lacks these
+    /// servers
+    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) list_wait: Duration,
+    /// End a session that has not been used for this time
+    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
+    pub(crate) session_idle: Duration,
+    #[command(flatten)]
+    pub(crate) access: McpAccessArgs,
+    #[command(flatten)]
+    pub(crate) limits: McpServerLimits,
+}
+
+/// Names of tools and prompts.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum McpNames {
+    /// `SERVER__NAME`
+    Prefixed,
+    /// The name of the server. If several servers have a tool with the same name, clients get none of these
+    /// tools, unless `--prefer` selects one
+    Plain,
 }
 
 /// Options that control which clients may connect.
@@ -505,6 +566,21 @@ Exit codes:
   0  The client closed the input of the bridge, or all connections ended after a signal
   1  Some connections were cut off, or the client stopped reading
   2  The server cannot be reached, or the arguments or an address are invalid";
+
+const FEDERATIONS: &str = "\
+Federations:
+  thruway mcp federate docs=https://docs.example/mcp -- files=npx -y @modelcontextprotocol/server-filesystem .
+      Serves one client over stdio. The tools are `docs__NAME` and `files__NAME`
+  thruway mcp federate --listen 127.0.0.1:8080 one=http://127.0.0.1:8081/mcp two=http://127.0.0.1:8082/mcp
+      Serves an MCP endpoint at `/mcp`. Clients with MCP revision 2024-11-05 use the path `/sse`
+  thruway mcp federate -H 'hub=Authorization: Bearer TOKEN' hub=https://hub.example/mcp -- one=a -- two=b
+      Adds a header to each request to `hub`. If a server requires a login, run `thruway mcp bridge
+      --listen ADDR URL` in front of the server
+
+Exit codes:
+  0  The client closed the input, or all connections ended after a signal
+  1  Some connections were cut off, or the client stopped reading
+  2  The arguments or an address are invalid";
 
 const ENVIRONMENT: &str = "\
 Environment:

@@ -14,6 +14,7 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
+use crate::mcp::{McpEndpoints, RunningUpstreams};
 
 /// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
 /// its connections and sessions if its config has not changed.
@@ -24,6 +25,8 @@ pub(crate) struct Parts {
     /// Number of refused requests, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
+    /// The MCP endpoints of the section `mcp`.
+    mcp: McpEndpoints,
     /// MCP endpoints of the demo, by the hosts for which they accept requests.
     demo_mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
     /// Number of requests that matched no route.
@@ -80,7 +83,8 @@ impl Parts {
     /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
     /// from `before`.
     fn of(config: &Config, before: &Self) -> Self {
-        let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
+        let mcp = McpEndpoints::of(config, &before.mcp);
+        let mut parts = Self { unrouted: before.unrouted.clone(), mcp, ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
             let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());
@@ -107,9 +111,15 @@ impl Parts {
         upstream
     }
 
-    /// Starts the new upstreams, and waits for the first lookup of their server names. Call this after all
-    /// steps that can fail.
-    pub(crate) fn start(&mut self) {
+    /// Starts the new upstreams, waits for the first lookup of their server names, and starts the new MCP
+    /// endpoints. Call this after all steps that can fail.
+    pub(crate) fn start(&mut self, config: &Config) {
+        self.start_upstreams();
+        self.mcp.start(config, &self.running_upstreams());
+    }
+
+    /// Starts the new upstreams, and waits for the first lookup of their server names.
+    pub(crate) fn start_upstreams(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
             if let Some(before) = &before {
                 upstream.replace(before);
@@ -128,6 +138,16 @@ impl Parts {
     /// Returns all upstreams.
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values().map(|(_, upstream)| upstream)
+    }
+
+    /// Returns all upstreams by their names.
+    pub(crate) fn running_upstreams(&self) -> RunningUpstreams {
+        self.upstreams.iter().map(|(name, (_, upstream))| (name.clone(), upstream.clone())).collect()
+    }
+
+    /// Returns the MCP endpoints.
+    pub(crate) const fn mcp(&self) -> &McpEndpoints {
+        &self.mcp
     }
 
     /// Copies the admin state of each server from the server with the same address in `before`. Without this
@@ -293,7 +313,7 @@ impl Parts {
             }
             Action::Forward(_) => unreachable!("the caller builds handlers that forward"),
             Action::Handler(handler) => handler.clone(),
-            Action::Mcp(name) => return Err(format!("cannot serve the MCP endpoint `{name}` yet")),
+            Action::Mcp(name) => self.mcp.handler(name, hosts(&route.matching)),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
         })
     }

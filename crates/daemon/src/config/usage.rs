@@ -34,8 +34,8 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
 
 /// Returns warnings about MCP endpoints without a route, and MCP servers without an endpoint.
 fn unused_mcp(config: &Config) -> impl Iterator<Item = Failure> {
-    let serves = |route: &Route, name: &String| matches!(&route.action, Action::Mcp(of) if of == name);
-    let has_route = move |name: &String| config.routes.iter().any(|route| serves(route, name));
+    let is_for = |route: &Route, name: &String| matches!(&route.action, Action::Mcp(of) if of == name);
+    let has_route = move |name: &String| config.routes.iter().any(|route| is_for(route, name));
     let endpoints = config.places.mcp.endpoints.iter().filter(move |(name, _)| !has_route(name));
     let endpoints = endpoints.map(|(name, span)| {
         let warning = config.warning_at(span, format!("no route serves the MCP endpoint `{name}`"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_gateway::{FieldRewrite, InvalidRewrite};
+use thruway_gateway::FieldRewrite;
 use thruway_server::FieldValue;
 
 use crate::config::Upstreams;
@@ -194,7 +194,6 @@ fn resolve_headers(
                 resolver.refuse(name, "the MCP client sets this header");
             }
             Ok(()) => {}
-            Err(error @ InvalidRewrite::FieldOfGateway) => resolver.refuse(name, error),
             Err(error) => resolver.refuse(name, error),
         }
         if let Err(error) = FieldValue::new(value.get_ref().as_bytes()) {
