@@ -35,18 +35,10 @@ pub(crate) fn handle_request(
     incoming: &LegacyRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
-    let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
+    let LegacyRequest { session, request, params, .. } = *incoming;
     let state = session.and_then(|session| bridge.session_of(session));
-    let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
-    let forwarding = Forwarding {
-        core: core.clone(),
-        bridge: bridge.clone(),
-        era_server: era_server.clone(),
-        session: session.cloned(),
-        revision,
-        id: request.id.to_owned(),
-        _call: bridge.calls.begin(),
-    };
+    let forwarding = Forwarding::new(bridge, incoming);
+    let era_server = forwarding.era_server.clone();
     if tasks::is_about_tasks(&request.method) && state.and_then(BridgeSession::owner).is_none() {
         return Some(refuse(output, request, &tasks::no_method()));
     }
@@ -138,7 +130,7 @@ pub(super) struct SessionClient {
 }
 
 impl SessionClient {
-    fn new(
+    pub(super) fn new(
         session: &Arc<Session>,
         bridge: &Arc<BridgeCore>,
         params: &Params<'_>,
@@ -203,6 +195,21 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
+    pub(super) fn new(bridge: &Arc<BridgeCore>, incoming: &LegacyRequest<'_>) -> Self {
+        let LegacyRequest { core, session, revision, request, .. } = *incoming;
+        let state = session.and_then(|session| bridge.session_of(session));
+        let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
+        Self {
+            core: core.clone(),
+            bridge: bridge.clone(),
+            era_server: era_server.clone(),
+            session: session.cloned(),
+            revision,
+            id: request.id.to_owned(),
+            _call: bridge.calls.begin(),
+        }
+    }
+
     async fn forward(
         self,
         mut forwarded_call: ForwardedCall,

@@ -63,9 +63,11 @@ impl MemberList {
 
     /// `true` if clients get the same items from both lists.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let texts =
-            |list: &Self| list.items.iter().map(|item| item.json().get().to_owned()).collect::<Vec<_>>();
-        self.items.len() == other.items.len() && texts(self) == texts(other)
+        self.texts().eq(other.texts())
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| item.json().get())
     }
 }
 

@@ -108,7 +108,10 @@ impl MemberLists {
             Some(fetch) if cached.is_fetching() && now < fetch.begun + self.settings.wait => {
                 Lookup::Waiting(fetch.done.clone(), fetch.begun + self.settings.wait)
             }
-            _ => Lookup::Ready(cached.usable(now)),
+            _ => {
+                cached.was_outdated = true;
+                Lookup::Ready(cached.usable(now))
+            }
         }
     }
 
@@ -119,8 +122,10 @@ impl MemberLists {
             Lookup::Ready(list) => list,
             Lookup::Waiting(mut done, until) => {
                 // The sender only drops the channel, so `changed` returns at the end of the fetch.
-                let _ = timeout_at(until, done.changed()).await;
-                self.lock(kind).usable(Instant::now())
+                let has_ended = timeout_at(until, done.changed()).await.is_ok();
+                let mut cached = self.lock(kind);
+                cached.was_outdated |= !has_ended || cached.failed_at.is_some();
+                cached.usable(Instant::now())
             }
         }
     }
@@ -214,13 +219,7 @@ impl MemberLists {
     }
 
     fn lock(&self, kind: ListKind) -> MutexGuard<'_, CachedList> {
-        let index = match kind {
-            ListKind::Tools => 0,
-            ListKind::Resources => 1,
-            ListKind::ResourceTemplates => 2,
-            ListKind::Prompts => 3,
-        };
-        self.lists[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists[kind as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,7 +241,6 @@ impl CachedList {
     fn usable(&mut self, now: Instant) -> Option<Arc<MemberList>> {
         let usable = self.copy_until(now, |copy| copy.stale_at + KEPT_AFTER_FAILURE);
         self.was_missing |= usable.is_none();
-        self.was_outdated |= self.copy_until(now, |copy| copy.stale_at).is_none();
         usable
     }
 }

@@ -23,6 +23,7 @@ mod gateway_core;
 mod request;
 mod route;
 mod subscriptions;
+mod tasks;
 
 // reports
 mod status;

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::gateway_core::GatewayCore;
 use super::route::Refusal;
+use super::tasks::TaskListRequest;
 use crate::bridge::{
     BridgeCore, handle_legacy_request, handle_modern_request, no_method, note_level, param_headers,
 };
@@ -127,6 +128,7 @@ impl OwnedRequest {
         Reply::Later(Exchange::deferred(async move {
             match ListKind::of_method(&self.method) {
                 Some(kind) => self.list(&gateway, kind).await,
+                None if *self.method == *methods::TASKS_LIST => self.list_tasks(&gateway).await,
                 None => self.forward(&gateway).await,
             }
         }))
@@ -191,12 +193,14 @@ impl OwnedRequest {
         }
     }
 
-    /// Returns the session of a legacy client.
-    pub(super) fn session(&self) -> Option<&Arc<Session>> {
-        match &self.client {
-            Client::Legacy { session } => session.as_ref(),
-            Client::Modern { .. } => None,
-        }
+    async fn list_tasks(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
+        let Client::Legacy { session: Some(session) } = &self.client else {
+            return self.refused(&Refusal::Invalid(no_method()));
+        };
+        let request = TaskListRequest { core: &self.core, caller: &self.caller, session, id: &self.id };
+        let mut output = Vec::new();
+        gateway.list_tasks(&request, &mut output).await;
+        (output, Reply::Now(Status::Ok))
     }
 
     fn refused(&self, refusal: &Refusal) -> (Vec<u8>, Reply) {

@@ -98,3 +98,15 @@ async fn legacy_client_gets_only_output_schemas_that_it_supports() {
     assert_eq!(schemas(Revision::R20241105).await, [false, true]);
     assert_eq!(member.requests(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn list_that_must_not_be_cached_is_fetched_for_each_request() {
+    let member = TestMember::scripted(false, |number, _| {
+        Answer::Result(page_with(&[format!("x{number}")], json!({"ttlMs": 0})))
+    });
+    let catalog = TestCatalog::prefixed(&[member]);
+    for number in 1..5 {
+        assert_eq!(catalog.names().await, [format!("a__x{number}")]);
+    }
+    assert_eq!(catalog.changes(), [], "no client has received an outdated list");
+}

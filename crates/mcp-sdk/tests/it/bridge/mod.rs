@@ -8,7 +8,7 @@ mod faults;
 mod breaks;
 mod bounds;
 mod ends;
-mod task_server;
+pub(crate) mod task_server;
 mod legacy_tasks;
 mod both_eras;
 mod bursts;
