@@ -491,6 +491,9 @@ pub(crate) struct ServeArgs {
 }
 
 /// Check a config file without starting the server
+///
+/// If the config has MCP endpoints, the command also connects to their servers, which starts the servers with
+/// `command`. It prints the tools of each endpoint, and warns about servers that do not respond.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// Config file
@@ -503,7 +506,7 @@ pub(crate) struct CheckArgs {
     /// Header `Name: value` of the request in `--explain`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
     pub(crate) header: Vec<String>,
-    /// Do not resolve the host names of upstream servers
+    /// Do not resolve the host names of upstream servers, and do not start or connect to MCP servers
     #[arg(long, conflicts_with = "schema")]
     pub(crate) offline: bool,
     /// Print the JSON Schema of config files, for use in editors, and exit without checking a config

@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::client::get;
+use crate::admin::get_admin;
+use crate::client::Client;
 use crate::process::{RELOADED, Signal, Thruway};
 
 const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
@@ -128,7 +129,7 @@ fn route_serves_the_tools_of_all_servers_and_reports_their_state() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(1) && stderr.contains("(-32602)"), "{name}: {stderr}");
     }
-    let status: Value = serde_json::from_str(get(&admin, "/status").text()).unwrap();
+    let status: Value = serde_json::from_str(get_admin(&admin, "/status").text()).unwrap();
     let [one, two] = &status["mcp_endpoints"][0]["servers"].as_array().unwrap()[..] else {
         panic!("{status}")
     };
@@ -137,7 +138,7 @@ fn route_serves_the_tools_of_all_servers_and_reports_their_state() {
     assert!(one["tools"].as_u64().unwrap() >= 5 && one["withheld"].is_null(), "{one}");
     assert_eq!(two["withheld"][0]["name"], "add", "{two}");
     assert!(two["withheld"][0]["reason"].as_str().unwrap().contains("hidden"), "{two}");
-    let metrics = get(&admin, "/metrics").text().to_owned();
+    let metrics = get_admin(&admin, "/metrics").text().to_owned();
     for line in [
         "thruway_mcp_server_state{endpoint=\"dev\",server=\"one\",state=\"connected\"} 1",
         "thruway_mcp_server_state{endpoint=\"dev\",server=\"one\",state=\"failed\"} 0",
@@ -167,6 +168,36 @@ fn reload_keeps_child_processes_of_unchanged_endpoints_and_ends_removed_ones() {
                   [[routes]]\npath = \"/\"\nrespond.status = 404\n";
     thruway.reload(directory.path(), fourth, RELOADED);
     assert_ne!(run(&["tools", &url]).status.code(), Some(0));
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
+/// A session of the legacy era survives a reload that keeps its endpoint.
+#[test]
+fn reload_keeps_sessions_of_unchanged_endpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = config("servers = [\"one\"]\n");
+    let mut thruway = serve(directory.path(), &first);
+    let mut client = Client::connect(&thruway.address());
+    let mut post = |fields: &str, content: &str| {
+        client.send(&format!(
+            "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{fields}\r\n{content}",
+            content.len()
+        ));
+        client.response(false)
+    };
+    let initialized = post(
+        "",
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#,
+    );
+    let session = initialized.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap();
+    let session = format!("{session}\r\n");
+    let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+    let second = format!("{first}[[routes]]\npath = \"/other\"\nrespond.body = \"other\"\n");
+    thruway.reload(directory.path(), &second, RELOADED);
+    assert_eq!(post(&session, ping).status(), "200");
+    thruway.reload(directory.path(), &second.replace("1m", "2m"), RELOADED);
+    assert_eq!(post(&session, ping).status(), "404");
     assert_eq!(thruway.terminate().code, Some(0));
 }
 
@@ -209,7 +240,7 @@ fn check_prints_the_tools_of_endpoints_and_warns_about_missing_servers() {
     let (stdout, stderr) = check(&[]);
     assert!(stdout.contains("\n  one__add (one)\n"), "{stdout}");
     assert!(stderr.contains("the MCP server `gone` is not connected"), "{stderr}");
-    assert!(stderr.contains("thruway.toml:"), "{stderr}");
+    assert!(stderr.contains("thruway.toml:") && !stderr.contains("WARN"), "{stderr}");
     let (stdout, stderr) = check(&["--offline"]);
     assert!(!stdout.contains("one__add") && !stderr.contains("gone"), "{stdout}{stderr}");
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus};
 use tokio::time::timeout;
+use tracing::subscriber::NoSubscriber;
 
 use super::gateway;
 use super::members::RunningUpstreams;
@@ -25,6 +26,8 @@ pub(crate) fn list_tools(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::warning(format!("cannot list MCP tools: {error}")))?;
+    // The warnings replace the log messages of the endpoints.
+    let _silent = tracing::subscriber::set_default(NoSubscriber::default());
     runtime.block_on(async {
         for name in config.mcp.endpoints.keys() {
             match gateway(config, name, upstreams, Some(TOOLS_MAX)) {
