@@ -9,7 +9,8 @@ pub use thruway_mcp_client::{
 };
 pub use thruway_mcp_gateway::{
     Bridge, BridgeOptions, InvalidFilter, InvalidMemberName, JwksVerifier, McpGateway, McpGatewayBuilder,
-    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, ToolFilter, WithheldItem,
+    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, ToolFilter,
+    WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

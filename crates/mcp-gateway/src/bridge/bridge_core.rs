@@ -38,9 +38,7 @@ impl BridgeCore {
     ///
     /// # Errors
     /// The server is unreachable, or does not report its capabilities.
-    pub(crate) async fn connect(
-        connector: Connector,
-    ) -> Result<(Arc<Self>, DiscoverResult), McpClientError> {
+    pub(crate) async fn connect(connector: Connector) -> Result<(Arc<Self>, DiscoverResult), McpClientError> {
         let options = &connector.options;
         let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
         let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;

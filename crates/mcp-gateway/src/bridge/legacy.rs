@@ -336,7 +336,15 @@ impl Forwarding {
         self.bridge.note_outcome(&outcome);
         let mut output = Vec::new();
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, self.bridge.member_name(), revisions, method, self.core.results(), outcome);
+        let status = answer::write(
+            &mut output,
+            &id,
+            self.bridge.member_name(),
+            revisions,
+            method,
+            self.core.results(),
+            outcome,
+        );
         (output, status)
     }
 }

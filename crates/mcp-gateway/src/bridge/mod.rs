@@ -33,10 +33,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
-use thruway_mcp::Revision;
 use thruway_message::FieldLines;
 use thruway_net::InProcessServer;
 use tokio::io::DuplexStream;

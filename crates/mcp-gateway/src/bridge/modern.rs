@@ -271,7 +271,15 @@ impl Forwarding {
         let length = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(length + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, self.bridge.member_name(), revisions, method, self.core.results(), outcome);
+        let status = answer::write(
+            &mut output,
+            &id,
+            self.bridge.member_name(),
+            revisions,
+            method,
+            self.core.results(),
+            outcome,
+        );
         (output, status)
     }
 

@@ -11,10 +11,9 @@ use thruway_mcp::federated::{
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
-use super::McpGateway;
 use crate::bridge::{BridgeOptions, Connect};
 
-/// Options of an [`McpGateway`].
+/// Options of an [`McpGateway`](crate::McpGateway).
 #[derive(Clone, Debug)]
 pub struct McpGatewayOptions {
     /// The form of the tool names and prompt names that clients use. Default: the prefixed form `member__tool`.
@@ -47,7 +46,7 @@ impl Default for McpGatewayOptions {
     }
 }
 
-/// An MCP server behind an [`McpGateway`].
+/// An MCP server behind an [`McpGateway`](crate::McpGateway).
 pub struct Member {
     pub(super) name: String,
     pub(super) connect: Connect,
@@ -102,7 +101,7 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Configures an [`McpGateway`].
+/// Configures an [`McpGateway`](crate::McpGateway).
 #[derive(Debug)]
 pub struct McpGatewayBuilder {
     pub(super) info: Implementation,
@@ -138,19 +137,7 @@ impl McpGatewayBuilder {
         self.names().map(drop)
     }
 
-    /// Creates the gateway. The gateway connects to its members in the background.
-    ///
-    /// # Errors
-    /// Returns the first error in the configuration.
-    ///
-    /// # Panics
-    /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
-    pub fn build(self) -> Result<McpGateway, McpGatewayError> {
-        let names = self.names()?;
-        Ok(McpGateway::start(self, names))
-    }
-
-    fn names(&self) -> Result<EndpointNames, McpGatewayError> {
+    pub(super) fn names(&self) -> Result<EndpointNames, McpGatewayError> {
         let mut members: Vec<(MemberName, CompiledFilter)> = Vec::new();
         for member in &self.members {
             let name = MemberName::try_from(&*member.name).map_err(McpGatewayError::InvalidName)?;
@@ -174,7 +161,7 @@ impl McpGatewayBuilder {
     }
 }
 
-/// The error for an invalid configuration of an [`McpGateway`].
+/// The error for an invalid configuration of an [`McpGateway`](crate::McpGateway).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum McpGatewayError {

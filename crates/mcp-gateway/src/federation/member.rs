@@ -8,7 +8,7 @@ use serde_json::json;
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{ListKind, MemberName};
 use thruway_mcp::json_rpc::Error;
-use thruway_mcp::schema::ServerCapabilities;
+use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_server::backend::Change;
 use tokio::sync::{Notify, watch};
@@ -184,14 +184,12 @@ impl MemberConnection {
 
     async fn connect(&self) -> Result<(), McpClientError> {
         let connecting = async {
-            match self.bridge.get() {
-                Some(bridge) => bridge.check_server().await,
-                None => {
-                    let (bridge, _) = BridgeCore::connect(self.connector.clone()).await?;
-                    self.bridge.get_or_init(|| bridge);
-                    Ok(())
-                }
+            if let Some(bridge) = self.bridge.get() {
+                return bridge.check_server().await;
             }
+            let (bridge, _) = BridgeCore::connect(self.connector.clone()).await?;
+            self.bridge.get_or_init(|| bridge);
+            Ok(())
         };
         timeout(ATTEMPT_MAX, connecting).await.unwrap_or(Err(McpClientError::TimedOut))
     }
@@ -262,11 +260,11 @@ impl MemberConnection {
 /// Returns the capabilities that a member may turn out to have.
 fn presumed_capabilities() -> ServerCapabilities {
     ServerCapabilities {
-        tools: Some(Default::default()),
-        prompts: Some(Default::default()),
-        resources: Some(Default::default()),
-        completions: Some(Default::default()),
-        logging: Some(Default::default()),
+        tools: Some(ListCapability::default()),
+        prompts: Some(ListCapability::default()),
+        resources: Some(ResourcesCapability::default()),
+        completions: Some(JsonObject::default()),
+        logging: Some(JsonObject::default()),
         ..ServerCapabilities::default()
     }
 }
@@ -294,7 +292,10 @@ impl ListSource for MemberListSource {
 impl fmt::Debug for MemberConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.borrow();
-        f.debug_struct("MemberConnection").field("name", &self.name).field("state", &*state).finish_non_exhaustive()
+        f.debug_struct("MemberConnection")
+            .field("name", &self.name)
+            .field("state", &*state)
+            .finish_non_exhaustive()
     }
 }
 

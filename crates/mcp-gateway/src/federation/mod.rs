@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_mcp::Revision;
-use thruway_mcp::federated::{EndpointNames, ListKind};
+use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{Implementation, ServerCapabilities};
@@ -96,15 +96,6 @@ impl McpGateway {
         McpGatewayBuilder::new(Implementation::new(name, version))
     }
 
-    fn start(builder: McpGatewayBuilder, names: EndpointNames) -> Self {
-        let info = builder.info.clone();
-        let server_options = builder.options.bridge.server.clone();
-        let core = GatewayCore::start(builder, names);
-        let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
-        core.announce_to(&server);
-        Self { server, core }
-    }
-
     /// Returns the MCP server that clients connect to.
     pub const fn server(&self) -> &McpServer {
         &self.server
@@ -112,7 +103,7 @@ impl McpGateway {
 
     /// Returns the state of each member.
     pub fn members(&self) -> Vec<MemberStatus> {
-        self.core.status()
+        status::of_members(&self.core)
     }
 
     /// Returns the names of all tools that clients can use, each with the name of its member.
@@ -140,6 +131,24 @@ impl McpGateway {
     /// Cancels all calls and disconnects from all members permanently.
     pub async fn close(&self) {
         self.core.drain(Duration::ZERO).await;
+    }
+}
+
+impl McpGatewayBuilder {
+    /// Creates the gateway. The gateway connects to its members in the background.
+    ///
+    /// # Errors
+    /// Returns the first error in the configuration.
+    ///
+    /// # Panics
+    /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
+    pub fn build(self) -> Result<McpGateway, McpGatewayError> {
+        let names = self.names()?;
+        let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
+        let core = GatewayCore::start(self, names);
+        let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
+        core.announce_to(&server);
+        Ok(McpGateway { server, core })
     }
 }
 

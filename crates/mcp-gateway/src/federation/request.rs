@@ -18,20 +18,20 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::gateway_core::GatewayCore;
-use super::route::Refusal;
+use super::route::{Refusal, Routed};
 use super::tasks::TaskListRequest;
 use crate::bridge::{
     BridgeCore, handle_legacy_request, handle_modern_request, no_method, note_level, param_headers,
 };
 
 /// A copy of a request. The copy lives while the gateway waits for lists or members.
-pub(super) struct OwnedRequest {
+struct OwnedRequest {
     core: Arc<ServerCore>,
     caller: Caller,
     id: RequestId,
-    pub(super) method: Box<str>,
-    pub(super) params: Option<Box<RawValue>>,
-    pub(super) revision: Revision,
+    method: Box<str>,
+    params: Option<Box<RawValue>>,
+    revision: Revision,
     client: Client,
 }
 
@@ -60,15 +60,13 @@ pub(super) fn handle_legacy(
             let session = note_level(session, request)?;
             let (gateway, id) = (gateway.clone(), request.id.to_owned());
             let answer = async move {
-                gateway.log_for(&session).await;
+                log_for(&gateway, &session).await;
                 (empty_result(&id), Status::Ok)
             };
             return Some(Reply::Later(Exchange::new(answer, None)));
         }
         method if !dual_era::has_request(Era::Legacy, method) => {
-            // Over HTTP, the status is 200, because a legacy client treats 404 as the end of its session.
-            write_error(output, Some(&request.id), &no_method());
-            return Some(Reply::Now(Status::Ok));
+            return Some(refuse_legacy(output, &request.id));
         }
         _ => {}
     }
@@ -93,6 +91,13 @@ pub(super) fn handle_modern(
     };
     let client = Client::Modern { param_headers: param_headers(incoming), bytes };
     OwnedRequest::new(core, caller, request, revision, client).handled_by(gateway)
+}
+
+/// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a legacy
+/// client treats 404 as the end of its session.
+fn refuse_legacy(output: &mut Vec<u8>, id: &Id<'_>) -> Reply {
+    write_error(output, Some(id), &no_method());
+    Reply::Now(Status::Ok)
 }
 
 fn empty_result(id: &RequestId) -> Vec<u8> {
@@ -125,13 +130,13 @@ impl OwnedRequest {
 
     fn handled_by(self, gateway: &Arc<GatewayCore>) -> Reply {
         let gateway = gateway.clone();
-        Reply::Later(Exchange::deferred(async move {
+        Reply::deferred(async move {
             match ListKind::of_method(&self.method) {
                 Some(kind) => self.list(&gateway, kind).await,
                 None if *self.method == *methods::TASKS_LIST => self.list_tasks(&gateway).await,
                 None => self.forward(&gateway).await,
             }
-        }))
+        })
     }
 
     /// Answers with a page of the merged list.
@@ -150,7 +155,8 @@ impl OwnedRequest {
 
     /// Selects the member for the request, and lets the member's bridge forward the request.
     async fn forward(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
-        let target = match gateway.route(&self).await {
+        let routed = Routed { method: &self.method, params: self.params.as_deref(), revision: self.revision };
+        let target = match gateway.route(&routed).await {
             Ok(target) => target,
             Err(refusal) => return self.refused(&refusal),
         };
@@ -188,7 +194,7 @@ impl OwnedRequest {
                 let session = session.as_ref();
                 let incoming = LegacyRequest { core, session, revision, request, params, caller };
                 handle_legacy_request(bridge, &incoming, output)
-                    .unwrap_or_else(|| Reply::error(output, &request.id, &no_method()))
+                    .unwrap_or_else(|| refuse_legacy(output, &request.id))
             }
         }
     }
@@ -199,7 +205,7 @@ impl OwnedRequest {
         };
         let request = TaskListRequest { core: &self.core, caller: &self.caller, session, id: &self.id };
         let mut output = Vec::new();
-        gateway.list_tasks(&request, &mut output).await;
+        request.handle(gateway, &mut output).await;
         (output, Reply::Now(Status::Ok))
     }
 
@@ -215,22 +221,20 @@ impl OwnedRequest {
     }
 }
 
-impl GatewayCore {
-    /// Makes all connected members send the log messages that `session` wants. Waits at most `list_wait`.
-    async fn log_for(&self, session: &Arc<Session>) {
-        let mut asking = JoinSet::new();
-        for member in &self.members {
-            let has_logs = member.capabilities(session.revision).logging.is_some();
-            if let Some(bridge) = member.bridge().filter(|_| has_logs).cloned() {
-                let (session, name) = (session.clone(), member.name.clone());
-                asking.spawn(async move {
-                    if let Err(error) = bridge.log_for(&session).await {
-                        tracing::debug!(server = %name, "cannot set the log level: {error}");
-                    }
-                });
-            }
+/// Makes all connected members send the log messages that `session` wants. Waits at most `list_wait`.
+async fn log_for(gateway: &GatewayCore, session: &Arc<Session>) {
+    let mut asking = JoinSet::new();
+    for member in &gateway.members {
+        let has_logs = member.capabilities(session.revision).logging.is_some();
+        if let Some(bridge) = member.bridge().filter(|_| has_logs).cloned() {
+            let (session, name) = (session.clone(), member.name.clone());
+            asking.spawn(async move {
+                if let Err(error) = bridge.log_for(&session).await {
+                    tracing::debug!(server = %name, "cannot set the log level: {error}");
+                }
+            });
         }
-        let _ = timeout(self.list_wait, async { while asking.join_next().await.is_some() {} }).await;
-        asking.detach_all();
     }
+    let _ = timeout(gateway.list_wait, async { while asking.join_next().await.is_some() {} }).await;
+    asking.detach_all();
 }

@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use thruway_mcp::Era;
 use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::{Error, ErrorCode};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
+use thruway_mcp::{Era, Revision};
 
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
-use super::request::OwnedRequest;
 use crate::bridge::{BridgeCore, no_method, replaced};
+
+/// A request of a client, as far as the selection of the member depends on it.
+pub(super) struct Routed<'r> {
+    pub(super) method: &'r str,
+    pub(super) params: Option<&'r RawValue>,
+    pub(super) revision: Revision,
+}
 
 /// The member for a request.
 pub(super) struct Target {
@@ -49,16 +55,16 @@ impl From<MissingMember> for Refusal {
 
 impl GatewayCore {
     /// Selects the member for a request. Waits while the gateway is connecting to this member.
-    pub(super) async fn route(&self, request: &OwnedRequest) -> Result<Target, Refusal> {
+    pub(super) async fn route(&self, request: &Routed<'_>) -> Result<Target, Refusal> {
         let (member, params) = self.select(request).await.map_err(Refusal::Invalid)?;
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
         Ok(Target { bridge, params })
     }
 
-    async fn select(&self, request: &OwnedRequest) -> Result<Selected, Error> {
-        let raw = request.params.as_deref();
+    async fn select(&self, request: &Routed<'_>) -> Result<Selected, Error> {
+        let raw = request.params;
         let params = Params::parse(raw)?;
-        match &*request.method {
+        match request.method {
             methods::TOOLS_CALL => self.select_by_name(ListKind::Tools, &params, raw).await,
             methods::PROMPTS_GET => self.select_by_name(ListKind::Prompts, &params, raw).await,
             methods::RESOURCES_READ | methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
@@ -67,10 +73,7 @@ impl GatewayCore {
                 owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
             }
             methods::COMPLETION_COMPLETE => self.select_by_reference(request, raw).await,
-            methods::TASKS_GET
-            | methods::TASKS_UPDATE
-            | methods::TASKS_CANCEL
-            | methods::TASKS_RESULT => {
+            methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL | methods::TASKS_RESULT => {
                 let id = Params::required("taskId", params.task_id.as_ref())?;
                 // The member's bridge checks the whole id, including the name of the member.
                 let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));
@@ -112,7 +115,7 @@ impl GatewayCore {
     /// Selects the member for a completion: the owner of the prompt or of the resource template.
     async fn select_by_reference(
         &self,
-        request: &OwnedRequest,
+        request: &Routed<'_>,
         raw: Option<&RawValue>,
     ) -> Result<Selected, Error> {
         let params: CompleteRequestParams = params::parse(raw)?;
@@ -158,7 +161,7 @@ fn unknown_name(kind: ListKind, name: &str) -> Error {
     Error::invalid_params(format!("Unknown {noun}: {name}"))
 }
 
-fn unknown_resource(request: &OwnedRequest, uri: &str) -> Error {
+fn unknown_resource(request: &Routed<'_>, uri: &str) -> Error {
     let code = match request.revision.era() {
         Era::Legacy => ErrorCode::RESOURCE_NOT_FOUND,
         Era::Modern => ErrorCode::INVALID_PARAMS,

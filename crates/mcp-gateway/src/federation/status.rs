@@ -52,38 +52,36 @@ pub struct WithheldItem {
     pub reason: String,
 }
 
-impl GatewayCore {
-    /// Returns the state of each member.
-    pub(super) fn status(&self) -> Vec<MemberStatus> {
-        let mut all: Vec<_> = (0..self.members.len()).map(|member| self.status_of(member)).collect();
-        for (_, item) in self.catalog.withheld() {
-            if let Some(status) = all.get_mut(item.member) {
-                let reason = reason(&self.names, &item.reason);
-                status.withheld.push(WithheldItem { name: item.own.into(), reason });
-            }
+/// Returns the state of each member.
+pub(super) fn of_members(gateway: &GatewayCore) -> Vec<MemberStatus> {
+    let mut all: Vec<_> = (0..gateway.members.len()).map(|member| of_member(gateway, member)).collect();
+    for (_, item) in gateway.catalog.withheld() {
+        if let Some(status) = all.get_mut(item.member) {
+            let reason = reason(&gateway.names, &item.reason);
+            status.withheld.push(WithheldItem { name: item.own.into(), reason });
         }
-        all
     }
+    all
+}
 
-    fn status_of(&self, member: usize) -> MemberStatus {
-        let connection = &self.members[member];
-        let (state, last_error) = match connection.state() {
-            ConnectionState::Connecting { last_error } => (MemberState::Connecting, last_error),
-            ConnectionState::Connected => (MemberState::Connected, None),
-            ConnectionState::Failed { error, .. } => (MemberState::Failed, Some(error)),
-        };
-        let count = |kind| self.catalog.count(member, kind);
-        MemberStatus {
-            name: connection.name.as_str().to_owned(),
-            state,
-            revision: connection.revision(),
-            last_error: last_error.map(|error| error.as_ref().to_owned()),
-            tools: count(ListKind::Tools),
-            prompts: count(ListKind::Prompts),
-            resources: count(ListKind::Resources),
-            templates: count(ListKind::ResourceTemplates),
-            withheld: Vec::new(),
-        }
+fn of_member(gateway: &GatewayCore, member: usize) -> MemberStatus {
+    let connection = &gateway.members[member];
+    let (state, last_error) = match connection.state() {
+        ConnectionState::Connecting { last_error } => (MemberState::Connecting, last_error),
+        ConnectionState::Connected => (MemberState::Connected, None),
+        ConnectionState::Failed { error, .. } => (MemberState::Failed, Some(error)),
+    };
+    let count = |kind| gateway.catalog.count(member, kind);
+    MemberStatus {
+        name: connection.name.as_str().to_owned(),
+        state,
+        revision: connection.revision(),
+        last_error: last_error.map(|error| error.as_ref().to_owned()),
+        tools: count(ListKind::Tools),
+        prompts: count(ListKind::Prompts),
+        resources: count(ListKind::Resources),
+        templates: count(ListKind::ResourceTemplates),
+        withheld: Vec::new(),
     }
 }
 

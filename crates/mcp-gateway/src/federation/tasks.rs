@@ -38,26 +38,26 @@ struct TaskList {
     tasks: Vec<Box<RawValue>>,
 }
 
-impl GatewayCore {
+impl TaskListRequest<'_> {
     /// Appends an answer with the tasks of a session at all members. The answer is a single page, because a
     /// session has few tasks. Omits the tasks of missing members.
-    pub(super) async fn list_tasks(&self, request: &TaskListRequest<'_>, output: &mut Vec<u8>) {
-        let revision = request.session.revision;
+    pub(super) async fn handle(&self, gateway: &GatewayCore, output: &mut Vec<u8>) {
+        let revision = self.session.revision;
         let mut tasks = Vec::new();
         let mut has_tasks = false;
-        for member in &self.members {
+        for member in &gateway.members {
             let Some(bridge) = member.bridge() else { continue };
             if bridge.capabilities(revision).tasks.is_none() {
                 continue;
             }
             has_tasks = true;
-            let listed = timeout(self.list_wait, request.tasks_at(bridge)).await;
+            let listed = timeout(gateway.list_wait, self.tasks_at(bridge)).await;
             match listed.unwrap_or(Err(McpClientError::TimedOut)) {
                 Ok(more) => tasks.extend(more),
                 Err(error) => tracing::debug!(server = %member.name, "cannot list tasks: {error}"),
             }
         }
-        write_result(output, &Id::from(request.id), |output| {
+        write_result(output, &Id::from(self.id), |output| {
             if !has_tasks {
                 return Err(no_method());
             }
@@ -65,9 +65,7 @@ impl GatewayCore {
             serde_json::to_writer(output, &TaskList { tasks }).map_err(invalid)
         });
     }
-}
 
-impl TaskListRequest<'_> {
     /// Returns the tasks of the session at one member.
     async fn tasks_at(&self, bridge: &Arc<BridgeCore>) -> Result<Vec<Box<RawValue>>, McpClientError> {
         let invalid = |error| McpClientError::result_invalid(&error);

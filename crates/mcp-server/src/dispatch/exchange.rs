@@ -7,7 +7,6 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
 use super::outgoing::{InterimMessage, Outgoing, Status};
-use super::reply::Reply;
 use super::subscription_stream::SubscriptionStream;
 use crate::shares::Share;
 
@@ -64,15 +63,12 @@ impl Exchange {
         })))
     }
 
-    /// Returns an exchange that first waits for `reply`, and then continues with the reply. The first value of
-    /// `reply` is the output of a reply that is available at once. Use this function if the backend must wait
-    /// before it can handle a request, for example until it knows the server for the request.
-    pub fn deferred(reply: impl Future<Output = (Vec<u8>, Reply)> + Send + 'static) -> Self {
+    /// Returns an exchange that first waits for another exchange or for an answer.
+    pub(super) fn deferred(exchange: impl Future<Output = Result<Self, Answered>> + Send + 'static) -> Self {
         Self::of(Source::Preparing(Box::pin(async move {
-            match reply.await {
-                (_, Reply::Later(exchange)) => exchange.source,
-                (output, Reply::Now(status)) => Source::Handler(Handling::answered((output, status))),
-                (output, Reply::Forbidden(_)) => Source::Handler(Handling::answered((output, Status::Ok))),
+            match exchange.await {
+                Ok(exchange) => exchange.source,
+                Err(answered) => Source::Handler(Handling::answered(answered)),
             }
         })))
     }

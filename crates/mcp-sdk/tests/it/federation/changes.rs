@@ -11,7 +11,9 @@ use crate::bridge::sites::clients;
 use crate::client::sites::Site;
 
 fn server(uri: &'static str) -> McpServer {
-    McpServer::new("text", "1.0").resource(Resource::new(uri, uri), || "text").tool(Tool::new("new"), || "new")
+    McpServer::new("text", "1.0")
+        .resource(Resource::new(uri, uri), || "text")
+        .tool(Tool::new("new"), || "new")
 }
 
 #[tokio::test]
@@ -35,7 +37,9 @@ async fn subscription_reports_changes_of_all_members() {
                     while !(is_updated && is_changed) {
                         match subscription.next().await.expect("the subscription should not end") {
                             ServerNotification::ToolsListChanged => is_changed = true,
-                            ServerNotification::ResourceUpdated(resource) => is_updated |= resource.uri == uri,
+                            ServerNotification::ResourceUpdated(resource) => {
+                                is_updated |= resource.uri == uri;
+                            }
                             other => panic!("{way}: {other:?}"),
                         }
                     }
@@ -62,12 +66,17 @@ async fn subscription_reports_changes_of_all_members() {
 #[tokio::test]
 async fn level_of_log_messages_applies_to_all_members() {
     for era in ERAS {
-        let gateway =
-            with_options(options(era), ["one", "two"].map(|name| of_era(name, &crate::fixtures::server(), era)));
+        let gateway = with_options(
+            options(era),
+            ["one", "two"].map(|name| of_era(name, &crate::fixtures::server(), era)),
+        );
         let near = Site::new(&gateway);
         for (way, client) in clients(&gateway, &near, |builder| builder) {
             client.list_tools().await.unwrap();
-            client.set_logging_level(LoggingLevel::Debug).await.unwrap_or_else(|error| panic!("{way}: {error}"));
+            client
+                .set_logging_level(LoggingLevel::Debug)
+                .await
+                .unwrap_or_else(|error| panic!("{way}: {error}"));
             client.close().await;
         }
         gateway.close().await;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use thruway_mcp_sdk::schema::{Prompt, Tool};
 use thruway_mcp_sdk::{
-    McpClient, McpGateway, McpGatewayError, McpGatewayOptions, McpServer, Member, MemberState, NameStyle,
-    ToolFilter,
+    McpClient, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, McpServer, Member,
+    MemberState, NameStyle, ToolFilter,
 };
 
 use super::sites::{ERAS, gateway, in_memory, wait_for, with_options};
@@ -125,7 +125,7 @@ async fn builder_rejects_invalid_configurations() {
     let member = |name: &str| in_memory(name, &files());
     let build = |options: McpGatewayOptions, members: Vec<Member>| {
         let builder = McpGateway::builder("gateway", "1.0").options(options);
-        let builder = members.into_iter().fold(builder, |builder, member| builder.member(member));
+        let builder = members.into_iter().fold(builder, McpGatewayBuilder::member);
         let error = builder.check().expect_err("the configuration should be invalid");
         assert_eq!(builder.build().map(drop).unwrap_err(), error);
         error
@@ -140,7 +140,8 @@ async fn builder_rejects_invalid_configurations() {
     let filter = ToolFilter { allow: vec![String::new()], ..ToolFilter::default() };
     let invalid = build(options(), vec![member("files").tools(filter)]);
     assert!(invalid.to_string().starts_with("invalid tools of the MCP server `files`: "), "{invalid}");
-    let unknown = build(McpGatewayOptions { prefer: vec!["file".to_owned()], ..plain() }, vec![member("files")]);
+    let unknown =
+        build(McpGatewayOptions { prefer: vec!["file".to_owned()], ..plain() }, vec![member("files")]);
     assert_eq!(unknown, McpGatewayError::UnknownPreferred("file".to_owned()));
 }
 

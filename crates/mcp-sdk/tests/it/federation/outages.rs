@@ -77,8 +77,7 @@ async fn names(client: &McpClient) -> Vec<String> {
 async fn other_members_work_after_one_was_killed() {
     for era in ERAS {
         let killable = Killable::new(greeter());
-        let members =
-            [in_memory("one", &greeter()), killable.member("two"), in_memory("three", &greeter())];
+        let members = [in_memory("one", &greeter()), killable.member("two"), in_memory("three", &greeter())];
         let gateway = with_options(options(), members);
         let client = McpClient::builder().era(era).server(&gateway);
         let all = names(&client).await;
@@ -86,7 +85,11 @@ async fn other_members_work_after_one_was_killed() {
         killable.kill();
         let error = client.call_tool("two__greet", json!({})).await.unwrap_err();
         let error = error.server_error().unwrap();
-        assert_eq!((error.code.0, &error.data.as_ref().unwrap()["server"]), (-32603, &json!("two")), "{error}");
+        assert_eq!(
+            (error.code.0, &error.data.as_ref().unwrap()["server"]),
+            (-32603, &json!("two")),
+            "{error}"
+        );
         for member in ["one", "three"] {
             let called = client.call_tool(&format!("{member}__greet"), json!({})).await.unwrap();
             assert_eq!(text(&called), "Hello!");
@@ -116,8 +119,8 @@ async fn returned_member_works_and_clients_get_list_changed() {
         killable.server.add_tool(Tool::new("part"), || "Bye!").unwrap();
         killable.revive();
         let revived = Instant::now();
-        let changed = timeout(Duration::from_mins(1), changes.next()).await.unwrap();
-        assert_eq!(changed, Some(ServerNotification::ToolsListChanged));
+        let notification = timeout(Duration::from_mins(1), changes.next()).await.unwrap();
+        assert_eq!(notification, Some(ServerNotification::ToolsListChanged));
         assert!(revived.elapsed() < Duration::from_secs(5), "{:?}", revived.elapsed());
         assert_eq!(names(&client).await, ["one__greet", "two__greet", "two__part"]);
         assert_eq!(text(&client.call_tool("two__part", json!({})).await.unwrap()), "Bye!");
@@ -172,6 +175,7 @@ async fn drain_waits_for_calls_and_then_refuses_calls() {
     assert_eq!(text(&call.await.unwrap().unwrap()), "waited");
     draining.await.unwrap();
     let site = Site::new(&gateway);
-    let refused: Value = site.send(&Message::modern("tools/call", json!({"name": "one__greet"}))).await.message();
+    let refused: Value =
+        site.send(&Message::modern("tools/call", json!({"name": "one__greet"}))).await.message();
     assert_eq!(refused["error"]["data"]["server"], "one", "{refused}");
 }

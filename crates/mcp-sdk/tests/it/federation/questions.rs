@@ -23,11 +23,13 @@ async fn questions_reach_the_client_in_all_pairs_of_eras() {
     for (first, second) in ERAS.into_iter().flat_map(|first| ERAS.map(|second| (first, second))) {
         let remote = over_http("two", &site.url);
         let members = [of_era("one", &one, first), of_era("two", &two, second)];
-        for gateway in [gateway(members), with_options(options(second), [of_era("one", &one, first), remote])] {
+        for gateway in [gateway(members), with_options(options(second), [of_era("one", &one, first), remote])]
+        {
             let near = Site::new(&gateway);
             for (way, client) in clients(&gateway, &near, answering) {
                 for member in ["one", "two"] {
-                    ask_everything(&client, member, &format!("{way} to {member} of {first:?}, {second:?}")).await;
+                    ask_everything(&client, member, &format!("{way} to {member} of {first:?}, {second:?}"))
+                        .await;
                 }
                 client.close().await;
             }
@@ -37,11 +39,12 @@ async fn questions_reach_the_client_in_all_pairs_of_eras() {
 }
 
 async fn ask_everything(client: &McpClient, member: &str, way: &str) {
-    let call = async |tool: &str| {
-        match client.call_tool(&format!("{member}__{tool}"), json!({"message": "m"})).await {
-            Ok(result) => text(&result).to_owned(),
-            Err(error) => panic!("{way}: {error}"),
-        }
+    let call = async |tool: &str| match client
+        .call_tool(&format!("{member}__{tool}"), json!({"message": "m"}))
+        .await
+    {
+        Ok(result) => text(&result).to_owned(),
+        Err(error) => panic!("{way}: {error}"),
     };
     assert_eq!(call("ask").await, "Ada", "{way}");
     assert_eq!(call("ask_twice").await, "Ada and Ada", "{way}");

@@ -1,7 +1,8 @@
 //! Gateways with servers in the same process, or over HTTP.
 
 use thruway_mcp_sdk::{
-    BridgeOptions, EraChoice, McpClientOptions, McpGateway, McpGatewayOptions, McpServer, Member, MemberState,
+    BridgeOptions, EraChoice, McpClientOptions, McpGateway, McpGatewayBuilder, McpGatewayOptions, McpServer,
+    Member, MemberState,
 };
 
 /// Eras that the gateway uses toward a member, and that clients use toward the gateway.
@@ -32,7 +33,7 @@ pub(super) fn with_options(
     members: impl IntoIterator<Item = Member>,
 ) -> McpGateway {
     let builder = McpGateway::builder("gateway", "1.0").options(options);
-    members.into_iter().fold(builder, |builder, member| builder.member(member)).build().unwrap()
+    members.into_iter().fold(builder, McpGatewayBuilder::member).build().unwrap()
 }
 
 /// Options of a gateway that uses `era` toward all members.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, Tool};
-use thruway_mcp_sdk::{
-    Context, EraChoice, McpClient, McpServer, Member, Revision, TaskSupport, ToolOutcome,
-};
+use thruway_mcp_sdk::{Context, EraChoice, McpClient, McpServer, Member, Revision, TaskSupport, ToolOutcome};
 
 use super::sites::{gateway, in_memory};
 use crate::bridge::task_server::TaskServer;
@@ -16,7 +14,9 @@ use crate::fixtures::Nothing;
 
 fn builder(era: EraChoice) -> thruway_mcp_sdk::McpClientBuilder {
     let capabilities = ClientCapabilities::default().with_tasks();
-    McpClient::builder().era(era).answers(capabilities, |_| async { Err::<_, Error>(Error::internal("no user")) })
+    McpClient::builder()
+        .era(era)
+        .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("no user")) })
 }
 
 async fn begin(client: &McpClient, tool: &str) -> String {
@@ -44,7 +44,9 @@ async fn modern_task_id_leads_to_its_member() {
         assert_eq!(text(&client.wait_for_task(&id).await.unwrap()), member);
         let (_, sealed) = id.split_once('.').unwrap();
         let other = if member == "one" { "two" } else { "one" };
-        for forged in [sealed.to_owned(), format!("{other}.{sealed}"), format!("three.{sealed}"), String::new()] {
+        for forged in
+            [sealed.to_owned(), format!("{other}.{sealed}"), format!("three.{sealed}"), String::new()]
+        {
             let error = client.get_task(&forged).await.unwrap_err();
             assert_eq!(error.server_error().unwrap().code.0, -32602, "{forged}: {error}");
         }
