@@ -296,8 +296,8 @@ pub(crate) struct McpFederateArgs {
     /// Names of tools and prompts
     #[arg(long, value_enum, default_value = "prefixed")]
     pub(crate) names: McpNames,
-    /// Server whose tools win over tools of other servers with the same plain name; may be repeated. An
-    /// earlier server wins over later servers
+    /// Server to prefer if several servers have a tool with the same plain name; may be repeated. Clients get
+    /// the tool of the first of these servers
     #[arg(long, value_name = "NAME")]
     pub(crate) prefer: Vec<String>,
     /// Maximum time for which a list waits for servers that are not connected. The list then lacks these

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use thruway_testkit::CertificateAuthority;
 
 use crate::admin::get_admin;
 use crate::client::Client;
@@ -124,6 +125,7 @@ fn route_serves_the_tools_of_all_servers_and_reports_their_state() {
     }
     assert!(!tools.contains("two__add") && !tools.contains("two__ask"), "{tools}");
     assert!(printed(&["call", &url, "one__add", "a=1", "b=2.5"]).contains("3.5"));
+    // `two__add` is hidden. The other names are unknown.
     for name in ["two__add", "two__nothing", "add"] {
         let output = run(&["call", &url, name, "a=1", "b=2"]);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -220,6 +222,35 @@ fn server_behind_an_upstream_uses_its_first_reachable_server() {
     assert!(printed(&[&["call", &url, "add", "a=1", "b=2.5"], &key[..]].concat()).contains("3.5"));
     assert_ne!(run(&["tools", &url, "--bearer", "other"]).status.code(), Some(0));
     assert_eq!(thruway.terminate().code, Some(0));
+}
+
+#[test]
+fn server_behind_an_upstream_with_tls_needs_a_certificate_of_its_roots() {
+    let authority = CertificateAuthority::new();
+    let files = authority.issue("www", &["www.example"]);
+    let (chain, key) = (files.chain.display(), files.key.display());
+    let far = format!(
+        "[[listeners]]\naddress = \"127.0.0.1:0\"\n\
+         tls.certificates = [{{ chain = \"{chain}\", key = \"{key}\" }}]\n\
+         [[routes]]\nhost = \"www.example\"\npath_exact = \"/tools\"\ndemo = \"mcp\"\n"
+    );
+    let (far_directory, near_directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut far = Thruway::serve(far_directory.path(), &far);
+    let address = far.address().strip_prefix("https://").unwrap().to_owned();
+    for (roots, is_trusted) in [(authority.root(), true), (CertificateAuthority::new().root(), false)] {
+        let near = format!(
+            "[[listeners]]\naddress = \"127.0.0.1:0\"\n[upstreams.far]\nservers = [\"{address}\"]\n\
+             tls = {{ roots = [\"{}\"], server_name = \"www.example\" }}\n\
+             [mcp.servers.far]\nupstream = \"far\"\npath = \"/tools\"\n\
+             [mcp.endpoints.dev]\nservers = [\"far\"]\nnames = \"plain\"\n\
+             [[routes]]\npath = \"/dev\"\nmcp = \"dev\"\n",
+            roots.display()
+        );
+        let mut near = serve(near_directory.path(), &near);
+        let called = run(&["call", &format!("{}/dev", near.address()), "add", "a=1", "b=2.5"]);
+        assert_eq!(called.status.success(), is_trusted, "{}", String::from_utf8_lossy(&called.stderr));
+        assert_eq!(near.terminate().code, Some(0));
+    }
 }
 
 /// The SHA-256 of `sesame`.

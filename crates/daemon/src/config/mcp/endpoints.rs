@@ -23,8 +23,8 @@ pub(in crate::config) struct RawMcpEndpoint {
     /// Default: `prefixed`.
     #[serde(default)]
     pub(in crate::config) names: McpNames,
-    /// Servers whose tools win over tools of other servers with the same plain name. An earlier server wins
-    /// over later servers. This key requires `names = "plain"`. Default: none.
+    /// Order of preference for plain names. If several servers have a tool with the same name, the endpoint
+    /// offers the tool of the first of these servers in this list. This key requires `names = "plain"`. Default: none.
     #[serde(default)]
     pub(in crate::config) prefer: Vec<Spanned<String>>,
     /// Maximum time for which a list waits for servers that are not connected. The list then lacks these

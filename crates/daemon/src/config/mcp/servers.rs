@@ -40,8 +40,8 @@ pub(in crate::config) struct RawMcpServer {
     /// Working directory of the process. A relative path starts at the directory of the config. This key
     /// requires `command`. Default: the working directory of Thruway.
     pub(in crate::config) directory: Option<Spanned<PathBuf>>,
-    /// Maximum number of additional processes, 1 to 10000. A session or call whose client supports
-    /// elicitation, sampling or roots needs an additional process. This key requires `command`. Default: 32.
+    /// Maximum number of additional processes, 1 to 10000. If a client supports elicitation, sampling or
+    /// roots, each of its sessions or calls needs an additional process. This key requires `command`. Default: 32.
     pub(in crate::config) processes_max: Option<Spanned<usize>>,
     /// Selection and new names of the tools.
     #[serde(default)]

@@ -68,7 +68,7 @@ pub(crate) struct McpEndpointConfig {
     /// Names of the MCP servers, in the order of the config.
     pub(crate) servers: Vec<String>,
     pub(crate) names: McpNames,
-    /// Servers whose tools win over tools with the same name.
+    /// Order of preference of the servers for tools with the same name.
     pub(crate) prefer: Vec<String>,
     /// Maximum time of a list request to wait for servers. `None` means the default.
     pub(crate) list_wait: Option<Duration>,
