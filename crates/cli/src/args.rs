@@ -275,12 +275,10 @@ pub(crate) struct McpFederateArgs {
     /// Name and URL of a server; may be repeated. A name has 1 to 24 lowercase letters, digits and `-`
     #[arg(value_name = "NAME=URL", required_unless_present = "command")]
     pub(crate) urls: Vec<String>,
-    /// Name and command of a server: a program and its arguments. After a further `--`, another
-    /// `NAME=PROGRAM` begins the next server
+    /// Name, program and arguments of a server. A further `--` before `NAME=PROGRAM` begins the next server
     #[arg(last = true, value_name = "NAME=PROGRAM")]
     pub(crate) command: Vec<String>,
-    /// Serve HTTP at this address, `IP:PORT` or `unix:PATH`, instead of using the standard input and output;
-    /// may be repeated
+    /// Serve HTTP at this address, `IP:PORT` or `unix:PATH`, instead of using stdio; may be repeated
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Number of worker threads
@@ -296,12 +294,10 @@ pub(crate) struct McpFederateArgs {
     /// Names of tools and prompts
     #[arg(long, value_enum, default_value = "prefixed")]
     pub(crate) names: McpNames,
-    /// Server to prefer if several servers have a tool with the same plain name; may be repeated. Clients get
-    /// the tool of the first of these servers
+    /// Server to prefer if several servers have a tool with the same plain name; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) prefer: Vec<String>,
-    /// Maximum time for which a list waits for servers that are not connected. The list then lacks these
-    /// servers
+    /// Maximum time for which a list waits for servers that are not connected
     #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
     pub(crate) list_wait: Duration,
     /// End a session that has not been used for this time
@@ -318,8 +314,7 @@ pub(crate) struct McpFederateArgs {
 pub(crate) enum McpNames {
     /// `SERVER__NAME`
     Prefixed,
-    /// The name of the server. If several servers have a tool with the same name, clients get none of these
-    /// tools, unless `--prefer` selects one
+    /// `NAME`. If several servers have a tool of this name, clients get none, unless `--prefer` selects one
     Plain,
 }
 
@@ -577,8 +572,7 @@ Federations:
   thruway mcp federate --listen 127.0.0.1:8080 one=http://127.0.0.1:8081/mcp two=http://127.0.0.1:8082/mcp
       Serves an MCP endpoint at `/mcp`. Clients with MCP revision 2024-11-05 use the path `/sse`
   thruway mcp federate -H 'hub=Authorization: Bearer TOKEN' hub=https://hub.example/mcp -- one=a -- two=b
-      Adds a header to each request to `hub`. If a server requires a login, run `thruway mcp bridge
-      --listen ADDR URL` in front of the server
+      Adds a header to each request to `hub`
 
 Exit codes:
   0  The client closed the input, or all connections ended after a signal

@@ -18,8 +18,7 @@ use thruway_server::{
 
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
-use super::mcp::McpPlaces;
-use super::mcp::settings::McpSettings;
+use super::mcp::settings::{McpPlaces, McpSettings};
 use super::values::Span;
 use crate::acme::challenges;
 

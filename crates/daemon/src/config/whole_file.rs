@@ -14,7 +14,7 @@ use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
-use crate::config::mcp::{McpPlaces, RawMcp, resolve_mcp};
+use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
 use crate::config::operation::{RawAccessLog, RawAdmin, resolve_access_log, resolve_admin};
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
@@ -191,7 +191,7 @@ fn places_of(raw: &Raw) -> Places {
         (name.clone(), UpstreamPlaces { span: upstream.span(), servers })
     });
     let policies = raw.policies.iter().map(|(name, policy)| (name.clone(), policy.span()));
-    Places { upstreams: upstreams.collect(), policies: policies.collect(), mcp: McpPlaces::of(&raw.mcp) }
+    Places { upstreams: upstreams.collect(), policies: policies.collect(), mcp: places_of_mcp(&raw.mcp) }
 }
 
 /// Returns the JSON Schema of a config file, for editors.

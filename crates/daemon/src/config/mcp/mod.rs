@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::config::Upstreams;
 use crate::config::mcp::endpoints::{RawMcpEndpoint, resolve_endpoints};
 use crate::config::mcp::servers::{RawMcpServer, resolve_servers};
-use crate::config::mcp::settings::McpSettings;
+use crate::config::mcp::settings::{McpPlaces, McpSettings};
 use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
 
@@ -34,20 +34,12 @@ pub(in crate::config) struct RawMcp {
     pub(in crate::config) endpoints: BTreeMap<Spanned<String>, Spanned<RawMcpEndpoint>>,
 }
 
-/// Positions of MCP servers and endpoints in the file.
-#[derive(Default)]
-pub(in crate::config) struct McpPlaces {
-    pub(in crate::config) servers: BTreeMap<String, Span>,
-    pub(in crate::config) endpoints: BTreeMap<String, Span>,
-}
-
-impl McpPlaces {
-    pub(in crate::config) fn of(raw: &RawMcp) -> Self {
-        let place = |(name, span): (&Spanned<String>, Span)| (name.get_ref().clone(), span);
-        Self {
-            servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
-            endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
-        }
+/// Returns the positions of MCP servers and endpoints in the file.
+pub(in crate::config) fn places_of_mcp(raw: &RawMcp) -> McpPlaces {
+    let place = |(name, span): (&Spanned<String>, Span)| (name.get_ref().clone(), span);
+    McpPlaces {
+        servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
+        endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
     }
 }
 

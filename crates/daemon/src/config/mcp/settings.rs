@@ -8,11 +8,20 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::values::Span;
+
 /// The validated section `mcp`.
 #[derive(Default)]
 pub(crate) struct McpSettings {
     pub(crate) servers: McpServers,
     pub(crate) endpoints: McpEndpoints,
+}
+
+/// Positions of MCP servers and endpoints in the file.
+#[derive(Default)]
+pub(in crate::config) struct McpPlaces {
+    pub(in crate::config) servers: BTreeMap<String, Span>,
+    pub(in crate::config) endpoints: BTreeMap<String, Span>,
 }
 
 /// MCP servers by their names.
