@@ -86,6 +86,7 @@ pub(crate) enum McpCommand {
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
     Bridge(Box<McpBridgeArgs>),
+    Federate(Box<McpFederateArgs>),
 }
 
 /// Subcommand of `thruway mcp` that sends requests to a server.
@@ -262,6 +263,61 @@ pub(crate) struct McpBridgeArgs {
     pub(crate) login: McpLoginArgs,
 }
 
+/// Offer the tools of several MCP servers over stdio, or over HTTP with `--listen`
+///
+/// Pass `NAME=URL` for each server with a URL, and `NAME=PROGRAM` with its arguments after `--` for a server
+/// that the command starts. Clients use the tools, the prompts and the resources of all servers. If a server
+/// is unavailable, clients can use the other servers. The config file of `thruway serve` has more options:
+/// see its section `mcp`.
+#[derive(clap::Args)]
+#[command(after_help = FEDERATIONS, override_usage = "thruway mcp federate [OPTIONS] [NAME=URL]... [-- NAME=PROGRAM [ARG]... [-- NAME=PROGRAM [ARG]...]...]")]
+pub(crate) struct McpFederateArgs {
+    /// Name and URL of a server; may be repeated. A name has 1 to 24 lowercase letters, digits and `-`
+    #[arg(value_name = "NAME=URL", required_unless_present = "command")]
+    pub(crate) urls: Vec<String>,
+    /// Name, program and arguments of a server. A further `--` before `NAME=PROGRAM` begins the next server
+    #[arg(last = true, value_name = "NAME=PROGRAM")]
+    pub(crate) command: Vec<String>,
+    /// Serve HTTP at this address, `IP:PORT` or `unix:PATH`, instead of using stdio; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Number of worker threads
+    #[arg(long, value_name = "N", default_value = "1", requires = "listen", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: u16,
+    /// Also accept requests with this host in the headers `Host` and `Origin`. HOST is a name or an address
+    /// without a port. May be repeated
+    #[arg(long, value_name = "HOST", requires = "listen", value_parser = parse_host)]
+    pub(crate) allow_host: Vec<String>,
+    /// Header `NAME=Header: value` to add to each request to the server NAME; may be repeated
+    #[arg(short = 'H', long, value_name = "HEADER", requires = "urls")]
+    pub(crate) header: Vec<String>,
+    /// Names of tools and prompts
+    #[arg(long, value_enum, default_value = "prefixed")]
+    pub(crate) names: McpNames,
+    /// Server to prefer if several servers have a tool with the same plain name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prefer: Vec<String>,
+    /// Maximum time for which a list waits for servers that are not connected
+    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) list_wait: Duration,
+    /// End a session that has not been used for this time
+    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
+    pub(crate) session_idle: Duration,
+    #[command(flatten)]
+    pub(crate) access: McpAccessArgs,
+    #[command(flatten)]
+    pub(crate) limits: McpServerLimits,
+}
+
+/// Names of tools and prompts.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum McpNames {
+    /// `SERVER__NAME`
+    Prefixed,
+    /// `NAME`. If several servers have a tool of this name, clients get none, unless `--prefer` selects one
+    Plain,
+}
+
 /// Options that control which clients may connect.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access")]
@@ -430,6 +486,9 @@ pub(crate) struct ServeArgs {
 }
 
 /// Check a config file without starting the server
+///
+/// If the config has MCP endpoints, the command also connects to their servers, which starts the servers with
+/// `command`. It prints the tools of each endpoint, and warns about servers that do not respond.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     /// Config file
@@ -442,7 +501,7 @@ pub(crate) struct CheckArgs {
     /// Header `Name: value` of the request in `--explain`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", requires = "explain")]
     pub(crate) header: Vec<String>,
-    /// Do not resolve the host names of upstream servers
+    /// Do not resolve the host names of upstream servers, and do not start or connect to MCP servers
     #[arg(long, conflicts_with = "schema")]
     pub(crate) offline: bool,
     /// Print the JSON Schema of config files, for use in editors, and exit without checking a config
@@ -505,6 +564,20 @@ Exit codes:
   0  The client closed the input of the bridge, or all connections ended after a signal
   1  Some connections were cut off, or the client stopped reading
   2  The server cannot be reached, or the arguments or an address are invalid";
+
+const FEDERATIONS: &str = "\
+Federations:
+  thruway mcp federate docs=https://docs.example/mcp -- files=npx -y @modelcontextprotocol/server-filesystem .
+      Serves one client over stdio. The tools are `docs__NAME` and `files__NAME`
+  thruway mcp federate --listen 127.0.0.1:8080 one=http://127.0.0.1:8081/mcp two=http://127.0.0.1:8082/mcp
+      Serves an MCP endpoint at `/mcp`. Clients with MCP revision 2024-11-05 use the path `/sse`
+  thruway mcp federate -H 'hub=Authorization: Bearer TOKEN' hub=https://hub.example/mcp -- one=a -- two=b
+      Adds a header to each request to `hub`
+
+Exit codes:
+  0  The client closed the input, or all connections ended after a signal
+  1  Some connections were cut off, or the client stopped reading
+  2  The arguments or an address are invalid";
 
 const ENVIRONMENT: &str = "\
 Environment:

@@ -12,6 +12,7 @@ use crate::config::own_listeners::possible_loops;
 use crate::config::usage::unused;
 use crate::config::{Config, Failure};
 use crate::explain::explain_request;
+use crate::mcp::listing::list_tools;
 use crate::routes::{self, Parts};
 use crate::tls;
 
@@ -25,24 +26,32 @@ pub struct Checked {
 }
 
 /// Checks the config file at `path` without serving it. If `offline` is `false`, looks up the names of
-/// upstream servers.
+/// upstream servers, connects to the MCP servers, and adds their tools to the description.
 ///
 /// # Errors
 /// Returns an error if the config is invalid or cannot be served.
 pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     let config = Config::from_file(path)?;
-    routes_of(&config)?;
+    let (_, mut parts) = routes_and_parts_of(&config)?;
     let lookups = if offline { Ok(Vec::new()) } else { look_up_names(&config) };
     let (lookups, failed) = match lookups {
         Ok(lookups) => (lookups, None),
         Err(failed) => (Vec::new(), Some(failed)),
     };
     let warnings = unused(&config).into_iter().chain(possible_loops(&config, &lookups)).chain(failed);
-    let warnings = warnings.chain(unresolved_names(&config, &lookups)).collect();
-    Ok(Checked {
-        description: mask_userinfo(&config.to_string()).into_owned(),
-        warnings: Failure::all(warnings),
-    })
+    let mut warnings: Vec<_> = warnings.chain(unresolved_names(&config, &lookups)).collect();
+    let mut description = config.to_string();
+    if !offline && !config.mcp.endpoints.is_empty() {
+        parts.start_upstreams();
+        match list_tools(&config, &parts.running_upstreams()) {
+            Ok((tools, missing)) => {
+                description.push_str(&tools);
+                warnings.extend(missing);
+            }
+            Err(failed) => warnings.push(failed),
+        }
+    }
+    Ok(Checked { description: mask_userinfo(&description).into_owned(), warnings: Failure::all(warnings) })
 }
 
 /// Explains which route of a config file handles a request, and why. `path` is the path of the file.
@@ -53,7 +62,7 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
 /// Returns an error if the config cannot be served, or if the request is invalid.
 pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String, Failure> {
     let config = Config::from_file(path)?;
-    let routes = routes_of(&config)?;
+    let (routes, _) = routes_and_parts_of(&config)?;
     let explanation = explain_request(&config, &routes, request, headers)?;
     Ok(mask_userinfo(&explanation).into_owned())
 }
@@ -100,10 +109,11 @@ const LOOKUP_MAX: Duration = Duration::from_secs(2);
 
 const NAME_HINT: &str = "check the name; if this machine has no DNS, skip this check with `--offline`";
 
-/// Returns the routes of `config`, or an error if a part of `config` cannot be served.
-fn routes_of(config: &Config) -> Result<Routes, Failure> {
+/// Returns the routes of `config` and their components, which are not started. Returns an error if a part of
+/// `config` cannot be served.
+fn routes_and_parts_of(config: &Config) -> Result<(Routes, Parts), Failure> {
     match (routes::build(config, &Parts::default()), access_log::check(config), tls::check(config)) {
-        (Ok((routes, _)), Ok(()), Ok(())) => Ok(routes),
+        (Ok(built), Ok(()), Ok(())) => Ok(built),
         (routes, log, tls) => {
             Err(Failure::joined(routes.err().into_iter().chain(log.err()).chain(tls.err()).collect()))
         }

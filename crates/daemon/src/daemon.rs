@@ -113,7 +113,7 @@ impl Daemon {
         let (routes, mut parts) = routes::build(&config, &Parts::default())?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
-        parts.start();
+        parts.start(&config);
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams);
         let server = start_server(&config, routes, &streams, access_log.as_ref())?;
@@ -202,13 +202,13 @@ impl Daemon {
             self.handle.0.reloader().reload_at(reload);
         }
         let loads = self.server.run_until(signals.termination);
-        end(&loads, self.admin_server, &self.log)
+        end(&loads, self.admin_server, &self.handle, &self.log)
     }
 
     /// Waits until another thread has called [`DaemonHandle::drain`] and the last connection has ended.
     pub fn join(self) -> Ended {
         let loads = self.server.join();
-        end(&loads, self.admin_server, &self.log)
+        end(&loads, self.admin_server, &self.handle, &self.log)
     }
 }
 
@@ -284,8 +284,14 @@ fn start_server(
     server.start()
 }
 
-/// Stops the admin listener and the access log after the server has ended.
-fn end(loads: &[thruway_server::WorkerLoad], admin: Option<RunningServer>, log: &LiveLog) -> Ended {
+/// Stops the MCP endpoints, the admin listener and the access log after the server has ended.
+fn end(
+    loads: &[thruway_server::WorkerLoad],
+    admin: Option<RunningServer>,
+    handle: &DaemonHandle,
+    log: &LiveLog,
+) -> Ended {
+    handle.0.reloader().end_mcp_endpoints(MCP_CLOSE_TIME);
     if let Some(admin) = admin {
         admin.drain();
         admin.join();
@@ -294,6 +300,9 @@ fn end(loads: &[thruway_server::WorkerLoad], admin: Option<RunningServer>, log: 
     let is_clean = loads.iter().all(|load| load.connections == 0);
     if is_clean { Ended::Clean } else { Ended::CutOff }
 }
+
+/// Time for MCP servers to end after the last connection of a client has ended.
+const MCP_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {

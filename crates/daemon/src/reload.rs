@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
 
@@ -73,6 +74,11 @@ impl SharedReloader {
         })
     }
 
+    /// Ends the MCP endpoints and their child processes. Their calls have the time `within` to end.
+    pub(crate) fn end_mcp_endpoints(&self, within: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).parts.mcp().end(within);
+    }
+
     fn log_outcome(&self, reload: impl FnOnce(&mut Reloader) -> Result<(), Failure>) -> Result<(), Failure> {
         let outcome = reload(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         match &outcome {
@@ -103,7 +109,7 @@ impl Reloader {
         let log = self.log.open(&config)?;
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
         // The following steps cannot fail.
-        parts.start();
+        parts.start(&config);
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
@@ -115,6 +121,7 @@ impl Reloader {
         self.server.set_connections_max(config.connections_max);
         self.running_state.replace(&config, &parts, &streams);
         self.tls_manager.follow(&config, &parts);
+        self.parts.mcp().drain_removed(parts.mcp(), config.server.timeouts.drain);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
             tracing::warn!("`{key}` has changed: restart the process to apply the change");

@@ -14,6 +14,7 @@ use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
+use crate::mcp::{McpEndpoints, RunningUpstreams};
 
 /// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
 /// its connections and sessions if its config has not changed.
@@ -24,8 +25,10 @@ pub(crate) struct Parts {
     /// Number of refused requests, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
-    /// MCP endpoints, by the hosts for which they accept requests.
-    mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
+    /// The MCP endpoints of the section `mcp`.
+    mcp: McpEndpoints,
+    /// MCP endpoints of the demo, by the hosts for which they accept requests.
+    demo_mcp: BTreeMap<Vec<String>, Arc<dyn Handler>>,
     /// Number of requests that matched no route.
     unrouted: Arc<RefusalCount>,
     /// Request counters, by route. Empty if the config has no admin listener.
@@ -67,9 +70,10 @@ fn guards_of(route: &Route) -> Vec<String> {
         Action::Answer(_)
         | Action::Connect(_)
         | Action::Demo
+        | Action::DemoMcp
         | Action::Files(_)
         | Action::Handler(_)
-        | Action::Mcp
+        | Action::Mcp(_)
         | Action::Redirect(_) => true,
     };
     route.policies.iter().cloned().chain(is_terminal.then(|| route.matching.to_string())).collect()
@@ -79,7 +83,8 @@ impl Parts {
     /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
     /// from `before`.
     fn of(config: &Config, before: &Self) -> Self {
-        let mut parts = Self { unrouted: before.unrouted.clone(), ..Self::default() };
+        let mcp = McpEndpoints::of(config, &before.mcp);
+        let mut parts = Self { unrouted: before.unrouted.clone(), mcp, ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
             let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());
@@ -106,9 +111,15 @@ impl Parts {
         upstream
     }
 
-    /// Starts the new upstreams, and waits for the first lookup of their server names. Call this after all
-    /// steps that can fail.
-    pub(crate) fn start(&mut self) {
+    /// Starts the new upstreams, waits for the first lookup of their server names, and starts the new MCP
+    /// endpoints. Call this after all steps that can fail.
+    pub(crate) fn start(&mut self, config: &Config) {
+        self.start_upstreams();
+        self.mcp.start(config, &self.running_upstreams());
+    }
+
+    /// Starts the new upstreams, and waits for the first lookup of their server names.
+    pub(crate) fn start_upstreams(&mut self) {
         let start = |(upstream, before): (Arc<Upstream>, Option<Arc<Upstream>>)| {
             if let Some(before) = &before {
                 upstream.replace(before);
@@ -127,6 +138,16 @@ impl Parts {
     /// Returns all upstreams.
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values().map(|(_, upstream)| upstream)
+    }
+
+    /// Returns all upstreams by their names.
+    pub(crate) fn running_upstreams(&self) -> RunningUpstreams {
+        self.upstreams.iter().map(|(name, (_, upstream))| (name.clone(), upstream.clone())).collect()
+    }
+
+    /// Returns the MCP endpoints.
+    pub(crate) const fn mcp(&self) -> &McpEndpoints {
+        &self.mcp
     }
 
     /// Copies the admin state of each server from the server with the same address in `before`. Without this
@@ -283,6 +304,7 @@ impl Parts {
             Action::Answer(answer) => answer.clone().into_handler(),
             Action::Connect(connect) => Connect::new(connect.clone()).recorded(is_recorded).into_handler(),
             Action::Demo => self.demo(before),
+            Action::DemoMcp => self.demo_mcp(&hosts(&route.matching), before),
             Action::Files(files) => {
                 let opened = files.open().map_err(|error| {
                     format!("cannot serve the directory `{}`: {error}", files.root().display())
@@ -291,7 +313,7 @@ impl Parts {
             }
             Action::Forward(_) => unreachable!("the caller builds handlers that forward"),
             Action::Handler(handler) => handler.clone(),
-            Action::Mcp => self.mcp(&hosts(&route.matching), before),
+            Action::Mcp(name) => self.mcp.handler(name, hosts(&route.matching)),
             Action::Redirect(redirect) => redirect.clone().into_handler(),
         })
     }
@@ -301,13 +323,13 @@ impl Parts {
         self.demo.insert(demo.unwrap_or_else(|| thruway_demo::router().into_handler())).clone()
     }
 
-    fn mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
+    fn demo_mcp(&mut self, hosts: &[String], before: &Self) -> Arc<dyn Handler> {
         let endpoint = || {
-            before.mcp.get(hosts).cloned().unwrap_or_else(|| {
+            before.demo_mcp.get(hosts).cloned().unwrap_or_else(|| {
                 thruway_demo::mcp::endpoint(hosts, McpServerOptions::default()).into_handler()
             })
         };
-        self.mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
+        self.demo_mcp.entry(hosts.to_owned()).or_insert_with(endpoint).clone()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
+use thruway_mcp_sdk::McpGateway;
 
 use crate::config::{Config, ListenerConfig, Route};
 use crate::routes::Parts;
@@ -21,6 +22,8 @@ pub(crate) struct RunningConfig {
     pub(crate) unrouted: Arc<RefusalCount>,
     pub(crate) streams: Streams,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// The MCP endpoints, each with its name.
+    pub(crate) mcp: Vec<(String, McpGateway)>,
     /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of these upstreams has no
     /// healthy server.
     pub(crate) required: Vec<Arc<Upstream>>,
@@ -70,6 +73,7 @@ impl RunningConfig {
             unrouted: parts.unrouted().clone(),
             streams: streams.clone(),
             upstreams: parts.upstreams().cloned().collect(),
+            mcp: parts.mcp().gateways(),
             required: config
                 .required_for_ready
                 .iter()

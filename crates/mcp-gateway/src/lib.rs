@@ -1,13 +1,18 @@
-//! A gateway between MCP clients and MCP servers. A [`Bridge`] is an MCP server that forwards all requests to
-//! another MCP server.
+//! Gateways between MCP clients and MCP servers. A [`Bridge`] is an MCP server that forwards all requests to
+//! another MCP server. An [`McpGateway`] is an MCP server that offers the tools, prompts and resources of several
+//! MCP servers.
 //!
-//! A bridge consists of two parts. An MCP server with a special
-//! [backend](thruway_mcp_server::backend::Backend) accepts the requests. An MCP client sends these requests
-//! to the other server.
+//! Both consist of two parts. An MCP server with a special [backend](thruway_mcp_server::backend::Backend)
+//! accepts the requests. An MCP client sends these requests to another server.
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod federation;
 mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
+pub use federation::{
+    InvalidFilter, InvalidMemberName, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions,
+    Member, MemberState, MemberStatus, NameStyle, ToolFilter, WithheldItem,
+};
 pub use jwks::JwksVerifier;

@@ -1,4 +1,4 @@
-//! MCP servers, clients and bridges in one crate. Exports `thruway-mcp-server`, `thruway-mcp-client` and
+//! MCP servers, clients, bridges and gateways in one crate. Exports `thruway-mcp-server`, `thruway-mcp-client` and
 //! `thruway-mcp-gateway`.
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,11 @@ pub use thruway_mcp_client::{
     Direction, EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
     Subscription, ToolOutcome, forwarding, oauth,
 };
-pub use thruway_mcp_gateway::{Bridge, BridgeOptions, JwksVerifier};
+pub use thruway_mcp_gateway::{
+    Bridge, BridgeOptions, InvalidFilter, InvalidMemberName, JwksVerifier, McpGateway, McpGatewayBuilder,
+    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, ToolFilter,
+    WithheldItem,
+};
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
 #[doc(hidden)]

@@ -37,6 +37,9 @@ pub mod modern;
 pub mod legacy;
 pub mod dual_era;
 
+// several servers behind one endpoint
+pub mod federated;
+
 // transports
 pub mod stdio;
 pub mod content_types;

@@ -1,4 +1,4 @@
-//! Listeners of `thruway mcp serve` and `thruway mcp bridge`, and the credentials that clients need.
+//! Listeners of `thruway mcp serve`, `bridge` and `federate`, and the credentials that clients need.
 //!
 //! A client on another machine needs a credential: a bearer token or a certificate. The checks of the `Host`
 //! and `Origin` headers do not replace a credential. These checks stop only web pages in browsers, because

@@ -23,7 +23,7 @@ use super::access::Access;
 use super::client::login::{self, Login};
 use super::connecting::{FirstAttempt, LateBridge};
 use super::serve::server_options;
-use crate::args::McpBridgeArgs;
+use crate::args::{McpAccessArgs, McpBridgeArgs};
 use crate::config::Failure;
 use crate::headers::parse_headers;
 
@@ -32,13 +32,19 @@ pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     if !args.listen.is_empty() {
         return serve_http(args);
     }
-    if args.access.is_given() {
-        return Err(Failure::new(
-            "the options for access need `--listen`: without it, only the program that started the bridge can use it",
-        )
-        .with_hint("pass `--listen ADDR` to serve HTTP"));
-    }
+    refuse_access_options(&args.access)?;
     serve_stdio(args)
+}
+
+/// Refuses the options for access, if the command uses the standard input and output.
+pub(super) fn refuse_access_options(access: &McpAccessArgs) -> Result<(), Failure> {
+    if !access.is_given() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        "the options for access need `--listen`: without it, only the program that started the bridge can use it",
+    )
+    .with_hint("pass `--listen ADDR` to serve HTTP"))
 }
 
 fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
@@ -87,10 +93,7 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     };
     signals.wait();
     tracing::info!("draining");
-    thread::spawn(move || {
-        signals.wait();
-        std::process::exit(EXIT_AT_ONCE);
-    });
+    exit_at_second_signal(signals);
     server.drain();
     abort.abort();
     let _ = attempts.join();
@@ -102,6 +105,14 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     }
     let is_clean = server.join().iter().all(|load| load.connections == 0);
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Ends the process at the next signal.
+pub(super) fn exit_at_second_signal(mut signals: TerminationSignals) {
+    thread::spawn(move || {
+        signals.wait();
+        std::process::exit(EXIT_AT_ONCE);
+    });
 }
 
 /// Starts a task that connects `bridge` to its server, and waits for the end of the first attempt. For a
@@ -208,7 +219,7 @@ impl Target {
     }
 }
 
-fn runtime() -> Result<Runtime, Failure> {
+pub(super) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
 }
@@ -218,7 +229,7 @@ fn runtime() -> Result<Runtime, Failure> {
 const FIRST_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Part of the drain time in which the bridge closes the connections to its servers.
-const CLOSE_TIME: Duration = Duration::from_secs(5);
+pub(super) const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// Exit code after a second signal: 128 plus 15, the number of SIGTERM. Shells use the same exit code.
 const EXIT_AT_ONCE: i32 = 143;

@@ -9,6 +9,7 @@ mod client;
 // both
 mod bridge;
 mod connecting;
+mod federate;
 
 // access
 mod access;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
     let (command, args) = match command {
         McpCommand::Serve(args) => return serve::run(args),
         McpCommand::Bridge(args) => return bridge::run(args),
+        McpCommand::Federate(args) => return federate::run(args),
         McpCommand::Discover(args) => (McpClientCommand::Discover, args),
         McpCommand::Ping(args) => (McpClientCommand::Ping, args),
         McpCommand::Tools(args) => (McpClientCommand::Tools, args),

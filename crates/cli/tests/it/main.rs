@@ -17,6 +17,7 @@ mod mcp;
 mod mcp_client;
 mod mcp_login;
 mod mcp_bridge;
+mod mcp_federate;
 mod mcp_access;
 mod shell;
 mod gateway;

@@ -32,7 +32,7 @@ fn check_lists_listeners_routes_upstreams_and_policies() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/examples/serve.toml");
     fs::copy(example, directory.path().join("serve.toml")).unwrap();
     fs::create_dir(directory.path().join("public")).unwrap();
-    let ended = Thruway::start_in(directory.path(), &["check", "serve.toml"]).end();
+    let ended = Thruway::start_in(directory.path(), &["check", "serve.toml", "--offline"]).end();
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
     assert_eq!(
         ended.stdout,
@@ -47,6 +47,7 @@ listens on unix:thruway.sock
 /old and below: redirects to /new{rest}{query} with 308
 /demo and below: the demo
 /mcp: the MCP endpoint of the demo
+mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
 /api and below: forwarded to backend; policies: tokens, few, small
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
@@ -63,6 +64,9 @@ policy small: body of at most 1048576 bytes
 policy steady: 100 requests in 1s, 20 at once, by address
 policy tokens: a JSON Web Token
 policy users: name and password of one of 1 users
+MCP endpoint dev: servers search, files; plain names
+MCP server files: command `npx`
+MCP server search: upstream canary, path /mcp
 admin listener on 127.0.0.1:9900
 access log: combined, to the standard output
 "

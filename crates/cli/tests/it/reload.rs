@@ -316,7 +316,7 @@ fn open_streams_survive_removal_of_their_routes() {
 #[test]
 fn mcp_sessions_survive_a_reload() {
     let directory = tempfile::tempdir().unwrap();
-    let rest = "[[routes]]\npath = \"/mcp\"\nmcp = true\n";
+    let rest = "[[routes]]\npath = \"/mcp\"\ndemo = \"mcp\"\n";
     let mut thruway = Thruway::serve(directory.path(), &config("1", rest));
     let mut client = Client::connect(&thruway.address());
     let mut post = |session: &str, content: &str| {

@@ -58,7 +58,7 @@ fn ambiguous_path_below_a_local_action_gets_400() {
         "respond = { status = 403 }",
         "files = { root = \"public\" }",
         "demo = true",
-        "mcp = true",
+        "demo = \"mcp\"",
     ] {
         let config = format!(
             "[[listeners]]\naddress = \"127.0.0.1:0\"\n[upstreams.backend]\nservers = [\"{backend}\"]\n\
@@ -247,10 +247,10 @@ fn mcp_endpoint_accepts_only_the_host_of_its_route() {
         [[routes]]
         host = "mcp.example"
         path_exact = "/"
-        mcp = true
+        demo = "mcp"
         [[routes]]
         path = "/tools"
-        mcp = true
+        demo = "mcp"
     "#;
     let mut thruway = Thruway::serve(directory.path(), config);
     let mut client = Client::connect(&thruway.address());

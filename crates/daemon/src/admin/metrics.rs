@@ -7,6 +7,7 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response, StatusCode, Version};
 
 use super::exposition::{Exposition, Kind, MetricFamily};
+use super::mcp::write_mcp;
 use super::state::ServiceState;
 use crate::running_state::RunningConfig;
 use crate::tls::{ListenerCertificate, TlsManager};
@@ -27,6 +28,7 @@ pub(crate) fn metrics(admin: &ServiceState) -> String {
     write_streams(&mut exposition, admin, &running);
     write_upstreams(&mut exposition, &running);
     write_servers(&mut exposition, &running);
+    write_mcp(&mut exposition, &running);
     write_certificates(&mut exposition, &admin.tls_manager);
     write_staples(&mut exposition, &admin.tls_manager);
     exposition.into_text()

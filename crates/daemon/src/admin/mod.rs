@@ -8,6 +8,7 @@ mod state;
 mod guard;
 mod status;
 mod metrics;
+mod mcp;
 mod exposition;
 
 use std::sync::Arc;

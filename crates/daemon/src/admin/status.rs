@@ -10,6 +10,7 @@ use thruway_gateway::{AdminState, ServerStatus, Upstream};
 use thruway_net::Clock;
 use thruway_server::{Request, Response, StatusCode};
 
+use super::mcp::McpEndpointJson;
 use super::state::ServiceState;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
@@ -26,6 +27,9 @@ struct Status<'a> {
     routes: Vec<RouteStatus<'a>>,
     streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
+    /// Absent if the config has no MCP endpoints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mcp_endpoints: Vec<McpEndpointJson<'a>>,
     /// Absent if no listener has TLS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certificates: Vec<CertificateJson>,
@@ -130,6 +134,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         routes: running.routes.iter().map(RouteStatus::of).collect(),
         streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
+        mcp_endpoints: McpEndpointJson::all(&running),
         certificates: admin
             .tls_manager
             .listener_certificates()

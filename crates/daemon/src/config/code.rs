@@ -9,6 +9,7 @@ use thruway_gateway::{
 use thruway_server::{Handler, IntoHandler, ListenAddr, TlsAcceptor};
 
 use super::forward::{ForwardAction, ForwardTo};
+use super::mcp::settings::McpSettings;
 use super::settings::Places;
 use super::{
     Action, AdminConfig, Config, Failure, ListenerConfig, ListenerTlsConfig, Policies, Route, Upstreams,
@@ -26,6 +27,7 @@ impl Default for Config {
             required_for_ready: BTreeSet::new(),
             readings: PathReadings::default(),
             policies: Policies::new(),
+            mcp: McpSettings::default(),
             acme: None,
             admin: None,
             access_log: None,

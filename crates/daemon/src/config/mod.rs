@@ -18,6 +18,7 @@ mod answer;
 mod compression;
 mod connect_method;
 mod listeners;
+pub(crate) mod mcp;
 mod operation;
 mod policies;
 mod rewrite;

@@ -3,11 +3,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use thruway_gateway::{HostMatch, HostRewrite, ServerAddr, ServerLookup};
+use thruway_gateway::{HostMatch, HostRewrite, PathMatch, RouteMatch, ServerAddr, ServerLookup};
 use thruway_net::is_of_this_machine;
 use thruway_server::ListenAddr;
 
 use super::forward::{ForwardAction, ForwardTo};
+use super::mcp::settings::McpTarget;
 use super::usage::{forwards_to, goes_to, uses};
 use super::{Action, Config, Failure, ListenerConfig, Route};
 
@@ -26,7 +27,64 @@ pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
             }
         }
     }
+    failures.extend(mcp_loops(config));
     Failure::all(failures).map_or(Ok(()), Err)
+}
+
+/// Returns an error for each MCP server whose requests would return to an endpoint with the same server.
+fn mcp_loops(config: &Config) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    for (name, server) in &config.mcp.servers {
+        let McpTarget::Upstream { upstream, path, .. } = &server.target else { continue };
+        let Some(upstream) = config.upstreams.get(upstream) else { continue };
+        let ends_at = |listener: &ListenerConfig| {
+            let mut servers = upstream.servers.iter();
+            servers.any(|server| is_same(&server.address, &listener.address))
+        };
+        let is_own = |listener: &&ListenerConfig| {
+            let same_tls = listener.tls.is_some() == upstream.tls.is_some();
+            listener.has_routes() && same_tls && ends_at(listener)
+        };
+        let is_member =
+            |route: &&Route| matches!(&route.action, Action::Mcp(of) if config.mcp.has_member(of, name));
+        let route = route_for_any_host(config, path).filter(is_member);
+        if let (Some(listener), Some(route)) = (config.listeners.iter().find(is_own), route) {
+            let (address, route) = (&listener.address, &route.matching);
+            let message = format!(
+                "the MCP server `{name}` leads back to the route `{route}` of the listener `{address}`"
+            );
+            failures.push(config.failure_at_mcp_server(name, message).with_hint(MCP_LOOP_HINT));
+        }
+    }
+    failures
+}
+
+/// Returns the route that handles requests for `path`. Returns `None` if this also depends on the host or on
+/// other conditions.
+fn route_for_any_host<'c>(config: &'c Config, path: &str) -> Option<&'c Route> {
+    let path = path.split('?').next().unwrap_or_default();
+    let candidates = || config.routes.iter().filter(|route| may_match(&route.matching.path, path));
+    let is_certain = candidates().all(|route| {
+        let RouteMatch { host, path, conditions } = &route.matching;
+        *host == HostMatch::Any && conditions.count() == 0 && !matches!(path, PathMatch::Pattern(_))
+    });
+    let rank = |route: &&Route| match &route.matching.path {
+        PathMatch::Exact(_) => usize::MAX,
+        other => other.as_str().len(),
+    };
+    candidates().max_by_key(rank).filter(|_| is_certain)
+}
+
+/// Returns `true` if requests for `path` may match `route`.
+fn may_match(route: &PathMatch, path: &str) -> bool {
+    match route {
+        PathMatch::Exact(own) => own == path,
+        PathMatch::Pattern(_) => true,
+        PathMatch::Prefix(own) => {
+            let rest = path.strip_prefix(own.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+    }
 }
 
 /// Returns a warning for each upstream server that is a listener of this config. `lookups` contains the
@@ -122,6 +180,8 @@ fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnc
 }
 
 const LOOP_HINT: &str = "each request would return to this gateway: use the address of another server";
+const MCP_LOOP_HINT: &str =
+    "each request would return to the same MCP endpoint: use the address or the path of another MCP server";
 const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: the gateway forwards a request to itself once, and responds 508 instead of a second time";
 
 #[cfg(test)]

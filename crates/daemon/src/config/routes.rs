@@ -19,6 +19,8 @@ use crate::config::answer::{RawAnswer, resolve_answer, resolve_field_line};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::connect_method::{RawConnect, resolve_connect};
 use crate::config::forward::{ForwardAction, ForwardTo};
+use crate::config::mcp::route_keys::{RawDemo, RawMcpAction, resolve_mcp_action};
+use crate::config::mcp::settings::McpSettings;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, is_path_byte, refuse_without_upstream, resolve_some_period};
 use crate::config::rewrite::{RawRewrite, resolve_rewrite};
@@ -62,12 +64,12 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) respond: Option<RawAnswer>,
     /// Action: opens tunnels for CONNECT requests.
     pub(in crate::config) connect: Option<Spanned<RawConnect>>,
-    /// Action: `true` serves the endpoints of the demo.
-    pub(in crate::config) demo: Option<bool>,
+    /// Action: `true` serves the HTTP endpoints of the demo, and `"mcp"` serves its MCP endpoint.
+    pub(in crate::config) demo: Option<RawDemo>,
     /// Action: serves a directory of files.
     pub(in crate::config) files: Option<RawFiles>,
-    /// Action: `true` serves the MCP endpoint of the demo.
-    pub(in crate::config) mcp: Option<bool>,
+    /// Action: serves the MCP endpoint with this name, an `[mcp.endpoints.NAME]`.
+    pub(in crate::config) mcp: Option<Spanned<RawMcpAction>>,
     /// Action: redirects the client to another URL.
     pub(in crate::config) redirect: Option<RawRedirect>,
     /// Action: distributes requests over several upstreams, for example for a canary release.
@@ -177,11 +179,12 @@ fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
     groups.iter().map(one_of).collect()
 }
 
-/// The upstreams, policies and compression to which routes refer.
+/// The upstreams, policies, MCP endpoints and compression to which routes refer.
 #[derive(Clone, Copy)]
 pub(in crate::config) struct Known<'k> {
     pub(in crate::config) upstreams: &'k Upstreams,
     pub(in crate::config) policies: &'k ResolvedPolicies,
+    pub(in crate::config) mcp: &'k McpSettings,
     /// Compression of routes that do not set `compression`.
     pub(in crate::config) compression: Option<&'k Compression>,
 }
@@ -202,11 +205,8 @@ pub(in crate::config) fn resolve_routes(
     raw.into_iter().filter_map(|route| resolve_route(resolver, route, known)).collect()
 }
 
-fn resolve_route(
-    resolver: &mut Resolver<'_>,
-    raw: Spanned<RawRoute>,
-    Known { upstreams, policies, compression }: Known<'_>,
-) -> Option<Route> {
+fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Known<'_>) -> Option<Route> {
+    let Known { policies, compression, .. } = known;
     let span = raw.span();
     let mut raw = raw.into_inner();
     let host = raw.host.take().map_or(HostMatch::Any, |host| resolve_host(resolver, &host));
@@ -220,7 +220,7 @@ fn resolve_route(
         None => compression.cloned(),
         Some(own) => resolve_compression(resolver, own),
     };
-    let action = resolve_action(resolver, raw, &span, path.as_ref(), upstreams);
+    let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
     Some(Route {
         matching: RouteMatch { host, path: path?, conditions },
         policies,
@@ -385,7 +385,7 @@ fn resolve_action(
     mut raw: RawRoute,
     span: &Span,
     path: Option<&PathMatch>,
-    upstreams: &Upstreams,
+    known: Known<'_>,
 ) -> Option<Action> {
     let timeouts = resolve_forward_timeouts(resolver, &mut raw);
     let RawRoute { respond, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
@@ -393,30 +393,32 @@ fn resolve_action(
         refuse_without_upstream(resolver, rewrite.as_ref());
         refuse_without_upstream(resolver, mirror.as_ref());
     }
-    let (demo, mcp) = (demo.unwrap_or_default(), mcp.unwrap_or_default());
+    let demo = demo.and_then(RawDemo::action);
     let connect = connect.map(|connect| resolve_connect(resolver, connect));
     let to = match (respond, demo, files, mcp, redirect, split, upstream) {
-        (None, false, None, false, None, None, None) if let Some(connect) = connect => {
+        (None, None, None, None, None, None, None) if let Some(connect) = connect => {
             return Some(Action::Connect(connect));
         }
         _ if connect.is_some() => {
             resolver.refuse_at(span, ACTIONS);
             return None;
         }
-        (Some(answer), false, None, false, None, None, None) => {
+        (Some(answer), None, None, None, None, None, None) => {
             return Some(Action::Answer(resolve_answer(resolver, answer)));
         }
-        (None, true, None, false, None, None, None) => return Some(Action::Demo),
-        (None, false, Some(files), false, None, None, None) => {
+        (None, Some(demo), None, None, None, None, None) => return Some(demo),
+        (None, None, Some(files), None, None, None, None) => {
             return Some(Action::Files(resolve_files(resolver, files)));
         }
-        (None, false, None, true, None, None, None) => return Some(Action::Mcp),
-        (None, false, None, false, Some(redirect), None, None) => {
+        (None, None, None, Some(mcp), None, None, None) => {
+            return resolve_mcp_action(resolver, &mcp, &known.mcp.endpoints);
+        }
+        (None, None, None, None, Some(redirect), None, None) => {
             return resolve_redirect(resolver, redirect).map(Action::Redirect);
         }
-        (None, false, None, false, None, Some(split), None) => resolve_split(resolver, split, upstreams),
-        (None, false, None, false, None, None, Some(name)) => {
-            known_upstream(resolver, &name, upstreams).map(ForwardTo::Upstream)
+        (None, None, None, None, None, Some(split), None) => resolve_split(resolver, split, known.upstreams),
+        (None, None, None, None, None, None, Some(name)) => {
+            known_upstream(resolver, &name, known.upstreams).map(ForwardTo::Upstream)
         }
         _ => {
             resolver.refuse_at(span, ACTIONS);
@@ -425,7 +427,7 @@ fn resolve_action(
     };
     let rewrite = rewrite.map(Spanned::into_inner).zip(path);
     let rewrite = rewrite.map(|(rewrite, path)| resolve_rewrite(resolver, rewrite, path)).unwrap_or_default();
-    let mirror = mirror.and_then(|mirror| resolve_mirror(resolver, mirror.into_inner(), upstreams));
+    let mirror = mirror.and_then(|mirror| resolve_mirror(resolver, mirror.into_inner(), known.upstreams));
     Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror, timeouts })))
 }
 

@@ -18,6 +18,7 @@ use thruway_server::{
 
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
+use super::mcp::settings::{McpPlaces, McpSettings};
 use super::values::Span;
 use crate::acme::challenges;
 
@@ -34,6 +35,7 @@ pub struct Config {
     /// Treatment of ambiguous paths.
     pub(crate) readings: PathReadings,
     pub(crate) policies: Policies,
+    pub(crate) mcp: McpSettings,
     /// The ACME settings and the certificates to order, if the config has an ACME server.
     pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
@@ -123,13 +125,16 @@ pub struct Route {
 pub(crate) enum Action {
     Answer(FixedAnswer),
     Connect(ConnectConfig),
+    /// The HTTP endpoints of the demo.
     Demo,
+    /// The MCP endpoint of the demo.
+    DemoMcp,
     Files(FilesConfig),
     Forward(Box<ForwardAction>),
     /// A handler that the embedding program provides.
     Handler(Arc<dyn Handler>),
-    /// The MCP endpoint of the demo.
-    Mcp,
+    /// The MCP endpoint with this name.
+    Mcp(String),
     Redirect(Redirect),
 }
 
@@ -268,6 +273,24 @@ impl Config {
         let places = self.places.upstreams.get(upstream);
         let span = places.and_then(|places| places.servers.get(server)).cloned().unwrap_or_default();
         self.failure_at(&span, message)
+    }
+
+    /// Returns an error about an MCP server.
+    pub(super) fn failure_at_mcp_server(&self, name: &str, message: impl fmt::Display) -> Failure {
+        let span = self.places.mcp.servers.get(name).cloned().unwrap_or_default();
+        self.failure_at(&span, message)
+    }
+
+    /// Returns an error about an MCP endpoint.
+    pub(crate) fn failure_at_mcp_endpoint(&self, name: &str, message: impl fmt::Display) -> Failure {
+        let span = self.places.mcp.endpoints.get(name).cloned().unwrap_or_default();
+        self.failure_at(&span, message)
+    }
+
+    /// Returns a warning about an MCP server.
+    pub(crate) fn warning_at_mcp_server(&self, name: &str, message: impl fmt::Display) -> Failure {
+        let span = self.places.mcp.servers.get(name).cloned().unwrap_or_default();
+        self.warning_at(&span, message)
     }
 
     /// Returns an error about the text at `span` of the file.
@@ -421,11 +444,12 @@ pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure>
     Ok(listeners)
 }
 
-/// Positions of upstreams, servers and policies in the file.
+/// Positions of upstreams, servers, policies, MCP servers and MCP endpoints in the file.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) upstreams: BTreeMap<String, UpstreamPlaces>,
     pub(super) policies: BTreeMap<String, Span>,
+    pub(super) mcp: McpPlaces,
 }
 
 /// Position of an upstream, and positions of its servers in the order of the config.

@@ -39,6 +39,12 @@ impl fmt::Display for Config {
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;
         }
+        for (name, endpoint) in &self.mcp.endpoints {
+            writeln!(f, "MCP endpoint {name}: {endpoint}")?;
+        }
+        for (name, server) in &self.mcp.servers {
+            writeln!(f, "MCP server {name}: {server}")?;
+        }
         if let Some(Wanted { config, certificates }) = &self.acme {
             let (directory, challenge) = (&config.directory, config.challenge);
             for names in certificates {
@@ -120,10 +126,11 @@ impl fmt::Display for Action {
             Self::Answer(answer) => write!(f, "answers {}", answer.status),
             Self::Connect(connect) => connect.fmt(f),
             Self::Demo => f.write_str("the demo"),
+            Self::DemoMcp => f.write_str("the MCP endpoint of the demo"),
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
             Self::Forward(action) => action.fmt(f),
             Self::Handler(_) => f.write_str("answered by a handler of the program"),
-            Self::Mcp => f.write_str("the MCP endpoint of the demo"),
+            Self::Mcp(name) => write!(f, "the MCP endpoint {name}"),
             Self::Redirect(redirect) => {
                 write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))
             }

@@ -5,6 +5,7 @@ mod compression;
 mod connect;
 mod guide;
 mod listeners;
+mod mcp;
 mod messages;
 mod policies;
 mod proxies;

@@ -7,6 +7,7 @@ use thruway_gateway::HostMatch;
 use thruway_server::ListenAddr;
 
 use crate::config::forward::ForwardTo;
+use crate::config::mcp::settings::McpSettings;
 use crate::config::resolver::Resolver;
 use crate::config::upstreams::RawUpstream;
 use crate::config::values::{Span, Spanned};
@@ -16,12 +17,8 @@ use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 /// cookies. An unused upstream or policy is not an error, because the operator may use it later. But a
 /// misspelled name may also be the cause.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
-    let has_upstream = |name: &str| {
-        config.listeners.iter().any(|listener| forwards_to(listener, name))
-            || config.routes.iter().any(|route| goes_to(route, name))
-    };
     let has_policy = |name: &String| config.routes.iter().any(|route| route.policies.contains(name));
-    let upstreams = config.places.upstreams.iter().filter(|(name, _)| !has_upstream(name));
+    let upstreams = config.places.upstreams.iter().filter(|(name, _)| !uses(config, name));
     let policies = config.places.policies.iter().filter(|(name, _)| !has_policy(name));
     let upstreams = upstreams.map(|(name, places)| {
         let warning = config.warning_at(&places.span, format!("nothing uses the upstream `{name}`"));
@@ -31,8 +28,26 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
-    let warnings = upstreams.chain(policies).chain(redirects_without_tls(config));
+    let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
     warnings.chain(shared_sticky_cookies(config)).collect()
+}
+
+/// Returns warnings about MCP endpoints without a route, and MCP servers without an endpoint.
+fn unused_mcp(config: &Config) -> impl Iterator<Item = Failure> {
+    let is_for = |route: &Route, name: &String| matches!(&route.action, Action::Mcp(of) if of == name);
+    let has_route = move |name: &String| config.routes.iter().any(|route| is_for(route, name));
+    let endpoints = config.places.mcp.endpoints.iter().filter(move |(name, _)| !has_route(name));
+    let endpoints = endpoints.map(|(name, span)| {
+        let warning = config.warning_at(span, format!("no route serves the MCP endpoint `{name}`"));
+        warning.with_hint(format!("add a route with `mcp = \"{name}\"`, or remove this endpoint"))
+    });
+    let used = config.mcp.used_servers();
+    let servers = config.places.mcp.servers.iter().filter(move |(name, _)| !used.contains(name.as_str()));
+    let servers = servers.map(|(name, span)| {
+        let warning = config.warning_at(span, format!("no endpoint uses the MCP server `{name}`"));
+        warning.with_hint("add this server to `servers` of an endpoint, or remove this server")
+    });
+    endpoints.chain(servers)
 }
 
 /// Returns a warning if two upstreams for the same host have sticky cookies with the same name. Each upstream
@@ -97,6 +112,7 @@ fn redirects_without_tls(config: &Config) -> impl Iterator<Item = Failure> {
 pub(in crate::config) fn uses(config: &Config, upstream: &str) -> bool {
     config.listeners.iter().any(|listener| forwards_to(listener, upstream))
         || config.routes.iter().any(|route| goes_to(route, upstream))
+        || config.mcp.has_upstream(upstream)
 }
 
 /// Returns `true` if `listener` forwards TCP connections to this upstream.
@@ -161,10 +177,13 @@ pub(in crate::config) fn check_usage(
     said: Vec<AboutRequests>,
     listeners: &[ListenerConfig],
     routes: &[Route],
+    mcp: &McpSettings,
 ) {
     for AboutRequests { upstream, span, keys } in said {
         let has_streams = listeners.iter().any(|listener| forwards_to(listener, &upstream));
-        if has_streams && !routes.iter().any(|route| goes_to(route, &upstream)) {
+        let has_requests =
+            mcp.has_upstream(&upstream) || routes.iter().any(|route| goes_to(route, &upstream));
+        if has_streams && !has_requests {
             let message = format!(
                 "`{}` applies to HTTP requests, and this upstream gets only TCP connections",
                 keys.join("`, `")

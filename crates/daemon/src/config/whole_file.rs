@@ -14,6 +14,7 @@ use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
+use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
 use crate::config::operation::{RawAccessLog, RawAdmin, resolve_access_log, resolve_admin};
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
@@ -81,6 +82,9 @@ pub(in crate::config) struct Raw {
     /// Each route lists the names of its policies.
     #[serde(default)]
     pub(in crate::config) policies: BTreeMap<String, Spanned<RawPolicy>>,
+    /// MCP servers, and endpoints that offer the tools of several MCP servers.
+    #[serde(default)]
+    pub(in crate::config) mcp: RawMcp,
     /// The admin listener. Default: none.
     pub(in crate::config) admin: Option<RawAdmin>,
     /// Compression of responses: `true`, `false`, or a table. A listener or a route can have a different
@@ -132,14 +136,16 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
     check_redirects(&mut resolver, &listeners, !raw.routes.is_empty());
     let compression = raw.compression.and_then(|compression| resolve_compression(&mut resolver, compression));
-    let known = Known { upstreams: &upstreams, policies: &policies, compression: compression.as_ref() };
+    let mcp = resolve_mcp(&mut resolver, raw.mcp, &upstreams);
+    let known =
+        Known { upstreams: &upstreams, policies: &policies, mcp: &mcp, compression: compression.as_ref() };
     let routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
     if resolver.failures.is_empty() {
-        check_usage(&mut resolver, about_requests, &listeners, &routes);
+        check_usage(&mut resolver, about_requests, &listeners, &routes, &mcp);
         check_certificates(&mut resolver, asking_for_certificates, &listeners, &routes);
     }
     let acme = resolver.acme.take();
@@ -156,6 +162,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
                 parameters: ambiguous_path(raw.path_parameters),
             },
             policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
+            mcp,
             acme,
             admin,
             access_log,
@@ -177,14 +184,14 @@ const fn ambiguous_path(raw: RawAmbiguousPath) -> AmbiguousPath {
     }
 }
 
-/// Returns the positions of upstreams and policies in the file.
+/// Returns the positions of upstreams, policies, MCP servers and MCP endpoints in the file.
 fn places_of(raw: &Raw) -> Places {
     let upstreams = raw.upstreams.iter().map(|(name, upstream)| {
         let servers = upstream.get_ref().servers.iter().map(|server| server.span()).collect();
         (name.clone(), UpstreamPlaces { span: upstream.span(), servers })
     });
     let policies = raw.policies.iter().map(|(name, policy)| (name.clone(), policy.span()));
-    Places { upstreams: upstreams.collect(), policies: policies.collect() }
+    Places { upstreams: upstreams.collect(), policies: policies.collect(), mcp: places_of_mcp(&raw.mcp) }
 }
 
 /// Returns the JSON Schema of a config file, for editors.

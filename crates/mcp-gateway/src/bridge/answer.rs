@@ -1,7 +1,9 @@
 //! Converts the server's answers to the protocol revision of the client.
 
-use serde_json::Value;
+use std::fmt;
+
 use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
 use thruway_mcp::members::{append_line, append_members};
 use thruway_mcp::modern::{ResultType, ResultWriter};
@@ -19,10 +21,12 @@ pub(super) struct AnswerRevisions {
     pub(super) server: Revision,
 }
 
-/// Appends a JSON-RPC response with the id `id` to `output`. Returns the status of the response.
+/// Appends a JSON-RPC response with the id `id` to `output`. `member` is the name of the server in a federation.
+/// Returns the status of the response.
 pub(super) fn write(
     output: &mut Vec<u8>,
     id: &Id<'_>,
+    member: Option<&str>,
     revisions: AnswerRevisions,
     method: &str,
     results: &ResultWriter,
@@ -32,24 +36,31 @@ pub(super) fn write(
         Ok(answer) => {
             let adapted = adapt(revisions, method, &answer);
             let answer = adapted.as_ref().unwrap_or(&answer);
-            write_result(output, id, |output| translate(output, revisions, method, results, answer));
+            write_result(output, id, |output| {
+                let translated = translate(output, revisions, method, results, answer);
+                translated.map_err(|error| member.map_or(error, not_an_object))
+            });
             Status::Ok
         }
         Err(error) => {
-            let has_capacity = !error.is_of_capacity();
-            let error = translate_error(revisions, method, error_of(error));
+            let is_unavailable = error.is_of_capacity() || (member.is_some() && is_unreachable(&error));
+            let error = match member {
+                Some(member) => member_error_of(member, error),
+                None => error_of(error),
+            };
+            let error = translate_error(revisions, method, error);
             write_error(output, Some(id), &error);
             match revisions.client.era() {
                 Era::Legacy => Status::Ok,
-                Era::Modern if has_capacity => Status::of(&error),
-                Era::Modern => Status::Unavailable,
+                Era::Modern if is_unavailable => Status::Unavailable,
+                Era::Modern => Status::of(&error),
             }
         }
     }
 }
 
 /// Returns the error for a method that the client's era does not define.
-pub(super) fn no_method() -> Error {
+pub(crate) fn no_method() -> Error {
     Error::new(ErrorCode::METHOD_NOT_FOUND, "the protocol revision of this request has no such method")
 }
 
@@ -191,6 +202,46 @@ fn translate_error(revisions: AnswerRevisions, method: &str, mut error: Error) -
     error
 }
 
+/// Returns `true` if the error shows that the server is unreachable.
+pub(crate) fn is_unreachable(error: &McpClientError) -> bool {
+    match error {
+        McpClientError::Closed
+        | McpClientError::SessionEnded
+        | McpClientError::Start(_)
+        | McpClientError::TooManyRestarts => true,
+        McpClientError::Http(_) => error.is_temporary(),
+        McpClientError::Status(status) => matches!(status.as_u16(), 502..=504),
+        _ => false,
+    }
+}
+
+/// Converts an error of the MCP client of `member` to a JSON-RPC error. The error names the member, unless the
+/// member itself or the requesting client has sent the error.
+fn member_error_of(member: &str, error: McpClientError) -> Error {
+    match error {
+        McpClientError::Server(_) | McpClientError::QuestionFailed(_) | McpClientError::ArgumentsInvalid => {
+            error_of(error)
+        }
+        error => {
+            let member_error = member_error(member, &format_args!("the request failed: {error}"));
+            if is_unreachable(&error) {
+                member_error.with_data(json!({"server": member, "retryAfterMs": RETRY_AFTER_MS}))
+            } else {
+                member_error
+            }
+        }
+    }
+}
+
+fn not_an_object(member: &str) -> Error {
+    member_error(member, &"the server sent a result that is not an object")
+}
+
+/// Returns the error for a request that the server `member` of a federation cannot handle.
+pub(crate) fn member_error(member: &str, reason: &dyn fmt::Display) -> Error {
+    Error::internal(format!("MCP server `{member}`: {reason}")).with_data(json!({"server": member}))
+}
+
 /// Converts an error of the bridge's MCP client to a JSON-RPC error. Returns JSON-RPC errors of the server or
 /// of the requesting client unchanged.
 pub(super) fn error_of(error: McpClientError) -> Error {
@@ -207,3 +258,6 @@ pub(super) fn error_of(error: McpClientError) -> Error {
         error => Error::internal(format!("the request to the server behind this bridge failed: {error}")),
     }
 }
+
+/// Time after which a client may repeat a call that failed because the server was unreachable, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1000;

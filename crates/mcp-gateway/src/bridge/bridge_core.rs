@@ -3,17 +3,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use thruway_mcp::schema::ServerCapabilities;
+use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
-use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_client::{EraChoice, McpClient, McpClientError};
+use thruway_mcp_server::backend::{DroppedMessages, Session};
+use tokio::time::timeout;
 
 use super::era_server::{EraServer, LegacyEraServer};
 use super::suspended::{CallsInFlight, Suspended};
-use super::upstreams::Connector;
+use super::upstreams::{Connector, MemberLink, task_prefix};
 
 /// The state of a bridge.
-pub(super) struct BridgeCore {
+pub(crate) struct BridgeCore {
     /// The connections for modern clients. These connections use the modern era if the server supports that
     /// era, otherwise the legacy era.
     pub(super) era_server: Arc<EraServer>,
@@ -24,9 +27,54 @@ pub(super) struct BridgeCore {
     pub(super) suspended: Arc<Suspended>,
     pub(super) calls: CallsInFlight,
     pub(super) dropped: Arc<DroppedMessages>,
+    /// The index of this server among the members of the federation. 0 for a bridge.
+    pub(super) slot: usize,
+    /// The link to the federation that this server belongs to. `None` for a bridge.
+    pub(super) member: Option<Arc<dyn MemberLink>>,
 }
 
 impl BridgeCore {
+    /// Connects to the server in each era that the server supports. Also returns the server's description.
+    ///
+    /// # Errors
+    /// The server is unreachable, or does not report its capabilities.
+    pub(crate) async fn connect(connector: Connector) -> Result<(Arc<Self>, DiscoverResult), McpClientError> {
+        let options = &connector.options;
+        let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
+        let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
+        let core = Arc::new(Self {
+            era_server: Arc::new(era_server),
+            legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
+            shares_subscriptions: options.shares_subscriptions,
+            suspended: Suspended::new(options.questions_max, options.question_wait),
+            calls: CallsInFlight::default(),
+            dropped: connector.dropped.clone(),
+            slot: connector.slot,
+            member: connector.member.clone(),
+            connector,
+        });
+        core.probe_legacy_era().await;
+        Ok((core, discovered))
+    }
+
+    /// Returns the name of this server in the federation. `None` for a bridge.
+    pub(super) fn member_name(&self) -> Option<&str> {
+        self.member.as_deref().map(MemberLink::name)
+    }
+
+    /// Tells the federation, if any, that a request to this server has failed.
+    pub(super) fn note_outcome<T>(&self, outcome: &Result<T, McpClientError>) {
+        if let (Some(member), Err(error)) = (&self.member, outcome) {
+            member.note_failure(error);
+        }
+    }
+
+    /// Returns the prefix of the task ids that clients get for tasks of this server. In a federation, the
+    /// prefix names the member. Empty for a bridge.
+    pub(super) fn task_prefix(&self) -> Box<str> {
+        task_prefix(self.member.as_deref())
+    }
+
     /// Returns the era that the bridge speaks with the server when it forwards a request of a modern client.
     pub(super) fn era(&self) -> Era {
         self.era_server.era()
@@ -62,13 +110,77 @@ impl BridgeCore {
     }
 
     /// Returns the capabilities that the server offers to clients of the revision `near`.
-    pub(super) fn capabilities(&self, near: Revision) -> ServerCapabilities {
+    pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         self.era_server(near.era()).capabilities(near)
+    }
+
+    /// Returns the protocol revision that the bridge uses when it forwards a request of a modern client.
+    pub(crate) fn revision(&self) -> Revision {
+        self.era_server.revision
+    }
+
+    /// Returns a text that identifies the current server process. Empty for a server over HTTP, and while there
+    /// is no connection.
+    pub(crate) fn process_id(&self) -> String {
+        self.era_server.upstreams.process_id()
+    }
+
+    /// Checks that the server responds. Connects again if the connection is closed.
+    ///
+    /// # Errors
+    /// The server is unreachable, or does not answer before the timeout.
+    pub(crate) async fn check_server(&self) -> Result<(), McpClientError> {
+        match self.era_server.upstreams.plain().await?.client.ping().await {
+            // An error of the server is an answer too.
+            Ok(()) | Err(McpClientError::Server(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the client of the shared server. The second value is `true` if the bridge has subscribed to
+    /// changes of this server's lists.
+    ///
+    /// # Errors
+    /// The server is unreachable.
+    pub(crate) async fn client_for_lists(&self) -> Result<(McpClient, bool), McpClientError> {
+        let upstream = self.era_server.upstreams.plain().await?;
+        let is_watched = matches!(timeout(WATCH_WAIT, upstream.watch_lists()).await, Ok(Ok(())));
+        Ok((upstream.client.clone(), is_watched))
+    }
+
+    /// Makes the server send the log messages that `session` wants, in addition to the log messages that other
+    /// sessions want. Does nothing for a modern server, because modern requests contain the log level.
+    ///
+    /// # Errors
+    /// The server is unreachable, or rejects the log level.
+    pub(crate) async fn log_for(self: &Arc<Self>, session: &Arc<Session>) -> Result<(), McpClientError> {
+        let own = self.session_of(session).filter(|own| own.era_server.era() == Era::Legacy);
+        let Some(own) = own else { return Ok(()) };
+        let upstreams = &own.era_server.upstreams;
+        let upstream = upstreams.of_session(session, &own.state).await?;
+        upstreams.log_for(&upstream, session, &own.state).await
+    }
+
+    /// Disconnects from the server. The bridge connects again when the next request arrives.
+    pub(super) async fn close(&self) {
+        for era_server in self.era_servers() {
+            era_server.upstreams.close().await;
+        }
+    }
+
+    /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from the server
+    /// permanently, and rejects further requests.
+    pub(crate) async fn drain(&self, within: Duration) {
+        // After the timeout, the bridge cancels the remaining calls.
+        let _ = timeout(within, self.calls.none()).await;
+        for era_server in self.era_servers() {
+            era_server.upstreams.end().await;
+        }
     }
 
     /// Subscribes to changes of the server's lists of tools, prompts and resources. The bridge forwards these
     /// changes to modern clients.
-    pub(super) async fn watch_lists(&self) {
+    pub(crate) async fn watch_lists(&self) {
         self.era_server.watch_lists().await;
     }
 }
@@ -78,3 +190,6 @@ impl fmt::Debug for BridgeCore {
         f.debug_struct("BridgeCore").field("era_server", &self.era_server).finish_non_exhaustive()
     }
 }
+
+/// Maximum time that a request for a list waits for the subscription to changes of this list.
+const WATCH_WAIT: Duration = Duration::from_secs(1);

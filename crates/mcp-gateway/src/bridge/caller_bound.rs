@@ -17,12 +17,15 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
 use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, StateKey};
 
+use super::bridge_core::BridgeCore;
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
 /// The signed task id and the signed `requestState` of one request, with the data to verify the signatures.
 pub(super) struct CallerBound {
     key: StateKey,
+    /// The prefix of all task ids of this server. Empty for a bridge.
+    task_prefix: Box<str>,
     caller: Caller,
     /// The signed task id in the request.
     task_id: Option<String>,
@@ -30,9 +33,16 @@ pub(super) struct CallerBound {
 }
 
 impl CallerBound {
-    pub(super) fn new(key: &StateKey, caller: &Caller, method: &str, params: &Params<'_>) -> Self {
+    pub(super) fn new(
+        bridge: &BridgeCore,
+        key: &StateKey,
+        caller: &Caller,
+        method: &str,
+        params: &Params<'_>,
+    ) -> Self {
         Self {
             key: key.clone(),
+            task_prefix: bridge.task_prefix(),
             caller: caller.clone(),
             task_id: params.task_id.as_deref().filter(|_| is_about_tasks(method)).map(str::to_owned),
             request_state: params.request_state.as_deref().map(str::to_owned),
@@ -51,6 +61,7 @@ impl CallerBound {
         process_id: &str,
     ) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
+            let sealed = sealed.strip_prefix(&*self.task_prefix).ok_or_else(unknown_task)?;
             let id = self.key.open_text(sealed, &self.task_binding(process_id)).ok_or_else(unknown_task)?;
             forwarded_call.params =
                 replaced(&forwarded_call.params, TASK_ID, &id).ok_or_else(unknown_task)?;
@@ -109,23 +120,25 @@ impl CallerBound {
             return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
         let sealed = self.key.seal_text(&id, &self.task_binding(process_id));
+        let sealed = format!("{}{sealed}", self.task_prefix);
         Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 
-    /// Returns a digest of the caller and the request. The signature of a `requestState` covers this digest.
-    /// The digest is computed on demand, because most requests have no `requestState`.
+    /// Returns a digest of the caller, the member and the request. The signature of a `requestState` covers this
+    /// digest. The digest is computed on demand, because most requests have no `requestState`.
     fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
         let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
-        Ok(BoundRequest::new(&self.caller, &forwarded_call.method, &params).binding())
+        let method = format!("{}{}", self.task_prefix, forwarded_call.method);
+        Ok(BoundRequest::new(&self.caller, &method, &params).binding())
     }
 
-    /// Returns a digest of the caller and the server process. The signature of a task id covers this
-    /// digest. The digest includes the process because a restarted server may use the same id for a task
+    /// Returns a digest of the caller, the member and the server process. The signature of a task id covers
+    /// this digest. The digest includes the process because a restarted server may use the same id for a task
     /// of another caller.
     fn task_binding(&self, process_id: &str) -> RequestBinding {
         RequestBinding::new(
             self.caller.principal().as_deref(),
-            ["task of a bridge", process_id, ""],
+            ["task of a bridge", process_id, &self.task_prefix],
             &Value::Null,
         )
     }

@@ -6,16 +6,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use thruway_mcp::json_rpc::Notification;
-use thruway_mcp::schema::{DiscoverResult, ServerCapabilities, methods};
+use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
 use thruway_mcp_client::forwarding::is_refusal_of_era;
 use thruway_mcp_client::{EraChoice, McpClientError};
-use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 use tokio::time::{Instant, timeout};
 
-use super::tasks::{TaskOwner, TasksOfSession};
-use super::upstreams::{Connector, SessionState, Upstreams};
+use super::tasks::TasksOfSession;
+use super::upstreams::{Connector, Upstreams};
 
 /// The connections of a bridge to its server in one era. Contains the protocol revision and the capabilities
 /// that the server reported in this era.
@@ -74,11 +72,6 @@ impl EraServer {
                 Err(error)
             }
         }
-    }
-
-    /// Returns the counter of the messages that the bridge has dropped.
-    pub(crate) const fn dropped(&self) -> &Arc<DroppedMessages> {
-        self.upstreams.dropped()
     }
 
     /// Returns the era that the bridge uses on these connections to the server.
@@ -180,43 +173,6 @@ impl LegacyEraServer {
     /// Returns `true` if the bridge does not know yet whether the server supports the legacy era.
     pub(super) fn is_undecided(&self) -> bool {
         !matches!(*self.probe.lock().unwrap_or_else(PoisonError::into_inner), Probe::Decided)
-    }
-}
-
-/// The state that a bridge stores for the session of a legacy client.
-#[derive(Debug)]
-pub(super) struct BridgeSession {
-    /// The connections in the era that the bridge chose at the start of the session.
-    pub(super) era_server: Arc<EraServer>,
-    pub(super) state: Arc<SessionState>,
-}
-
-impl BridgeSession {
-    /// Returns the state that the bridge stores for `session`.
-    pub(super) fn of(session: &Session) -> Option<&Self> {
-        session.backend()
-    }
-
-    /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
-    /// does not forward tasks for this session.
-    pub(super) fn owner(&self) -> Option<&TaskOwner> {
-        self.state.owner()
-    }
-}
-
-impl BackendSession for BridgeSession {
-    /// If the client's roots have changed and the session has a dedicated server, notifies this server.
-    fn handle_notification(&self, notification: &Notification<'_>) {
-        if notification.method != methods::NOTIFICATIONS_ROOTS_LIST_CHANGED {
-            return;
-        }
-        if let Some(upstream) = self.state.upstream().clone() {
-            upstream.notify_roots_changed();
-        }
-    }
-
-    fn dropped(&self) -> &Arc<DroppedMessages> {
-        self.era_server.dropped()
     }
 }
 

@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
-use super::era_server::{BridgeSession, EraServer};
+use super::era_server::EraServer;
+use super::member_sessions::BridgeSession;
 use super::messages::{self, forwarded_call};
 use super::outbox::Outbox;
 use super::session_requester::SessionRequester;
@@ -29,22 +30,15 @@ use super::tasks::{self, Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks}
 use super::upstream::Upstream;
 
 /// Forwards a request to the server. Returns `None` if the bridge must answer the request itself.
-pub(super) fn handle_request(
+pub(crate) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &LegacyRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
-    let LegacyRequest { core, session, revision, request, params, .. } = *incoming;
-    let state = session.and_then(|session| BridgeSession::of(session));
-    let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
-    let forwarding = Forwarding {
-        core: core.clone(),
-        era_server: era_server.clone(),
-        session: session.cloned(),
-        revision,
-        id: request.id.to_owned(),
-        _call: bridge.calls.begin(),
-    };
+    let LegacyRequest { session, request, params, .. } = *incoming;
+    let state = session.and_then(|session| bridge.session_of(session));
+    let forwarding = Forwarding::new(bridge, incoming);
+    let era_server = forwarding.era_server.clone();
     if tasks::is_about_tasks(&request.method) && state.and_then(BridgeSession::owner).is_none() {
         return Some(refuse(output, request, &tasks::no_method()));
     }
@@ -100,7 +94,7 @@ fn is_to_be_task(request: &Request<'_>, params: &Params<'_>) -> bool {
 
 /// Stores the requested log level in the session, and returns the session. Returns `None` if the request
 /// belongs to no session or contains no valid level.
-fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
+pub(crate) fn note_level(session: Option<&Arc<Session>>, request: &Request<'_>) -> Option<Arc<Session>> {
     let SetLevelRequestParams { level, .. } = params::parse(request.params).ok()?;
     let session = session?;
     session.set_log_level(level);
@@ -128,6 +122,7 @@ fn sender(session: Option<&Arc<Session>>) -> Sender {
 /// response stream of this request.
 pub(super) struct SessionClient {
     session: Arc<Session>,
+    bridge: Arc<BridgeCore>,
     outbox: Outbox,
     progress_token: Option<RequestId>,
     /// Maximum time to wait for the client's answer to a question of the server.
@@ -135,15 +130,16 @@ pub(super) struct SessionClient {
 }
 
 impl SessionClient {
-    fn new(
+    pub(super) fn new(
         session: &Arc<Session>,
-        bridge: &BridgeCore,
+        bridge: &Arc<BridgeCore>,
         params: &Params<'_>,
     ) -> (Self, mpsc::Receiver<InterimMessage>) {
         let (outbox, messages) = Outbox::new(&bridge.dropped);
         let progress_token = params.meta.progress_token.as_ref().map(Id::to_owned);
         let wait = bridge.suspended.wait();
-        (Self { session: session.clone(), outbox, progress_token, wait }, messages)
+        let (session, bridge) = (session.clone(), bridge.clone());
+        (Self { session, bridge, outbox, progress_token, wait }, messages)
     }
 
     /// Returns the caller to whose limits the session counts.
@@ -154,7 +150,7 @@ impl SessionClient {
     /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
     /// does not forward tasks for this session.
     pub(super) fn owner(&self) -> Option<&TaskOwner> {
-        BridgeSession::of(&self.session).and_then(BridgeSession::owner)
+        self.bridge.session_of(&self.session).and_then(BridgeSession::owner)
     }
 
     /// Returns the sink for messages about a task, for the case that the server runs this request as a task.
@@ -190,6 +186,7 @@ impl SessionClient {
 /// A request that the bridge is forwarding.
 pub(super) struct Forwarding {
     core: Arc<ServerCore>,
+    bridge: Arc<BridgeCore>,
     era_server: Arc<EraServer>,
     session: Option<Arc<Session>>,
     revision: Revision,
@@ -198,6 +195,21 @@ pub(super) struct Forwarding {
 }
 
 impl Forwarding {
+    pub(super) fn new(bridge: &Arc<BridgeCore>, incoming: &LegacyRequest<'_>) -> Self {
+        let LegacyRequest { core, session, revision, request, .. } = *incoming;
+        let state = session.and_then(|session| bridge.session_of(session));
+        let era_server = state.map_or_else(|| bridge.era_server(Era::Legacy), |state| &state.era_server);
+        Self {
+            core: core.clone(),
+            bridge: bridge.clone(),
+            era_server: era_server.clone(),
+            session: session.cloned(),
+            revision,
+            id: request.id.to_owned(),
+            _call: bridge.calls.begin(),
+        }
+    }
+
     async fn forward(
         self,
         mut forwarded_call: ForwardedCall,
@@ -259,13 +271,7 @@ impl Forwarding {
     /// Makes the server send the log messages that `session` wants, in addition to the log messages that
     /// other sessions want.
     async fn log(self, session: Arc<Session>) -> (Vec<u8>, Status) {
-        let outcome = match self.upstream().await {
-            Ok(upstream) => match BridgeSession::of(&session) {
-                Some(own) => self.era_server.upstreams.log_for(&upstream, &session, &own.state).await,
-                None => Ok(()),
-            },
-            Err(error) => Err(error),
-        };
+        let outcome = self.bridge.log_for(&session).await;
         self.write(methods::LOGGING_SET_LEVEL, outcome.map(|()| empty_object()))
     }
 
@@ -278,7 +284,7 @@ impl Forwarding {
             ))),
             (Some(session), false) => {
                 session.subscription.remove(&Change::Resource(uri.as_str().into()));
-                if let Some(own) = BridgeSession::of(session) {
+                if let Some(own) = self.bridge.session_of(session) {
                     own.state.watches().remove(&uri);
                 }
                 Ok(())
@@ -298,7 +304,7 @@ impl Forwarding {
             Ok(upstream) => upstream.watch(&uri, session.holder()).await,
             Err(error) => Err(error),
         };
-        let Some(own) = BridgeSession::of(session) else { return outcome.map(drop) };
+        let Some(own) = self.bridge.session_of(session) else { return outcome.map(drop) };
         let mut watches = own.state.watches();
         match outcome {
             Ok(watch) => {
@@ -319,7 +325,7 @@ impl Forwarding {
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
         let upstreams = &self.era_server.upstreams;
-        match self.session.as_ref().and_then(|session| Some((session, BridgeSession::of(session)?))) {
+        match self.session.as_ref().and_then(|session| Some((session, self.bridge.session_of(session)?))) {
             Some((session, own)) => upstreams.of_session(session, &own.state).await,
             None => upstreams.plain().await,
         }
@@ -327,9 +333,18 @@ impl Forwarding {
 
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: self.revision, server: self.era_server.revision };
+        self.bridge.note_outcome(&outcome);
         let mut output = Vec::new();
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
+        let status = answer::write(
+            &mut output,
+            &id,
+            self.bridge.member_name(),
+            revisions,
+            method,
+            self.core.results(),
+            outcome,
+        );
         (output, status)
     }
 }

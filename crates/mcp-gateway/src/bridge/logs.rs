@@ -55,12 +55,10 @@ impl LogListeners {
         self.state().add(key, LogListener::Session(Arc::downgrade(session), task_ids));
     }
 
-    /// Adds a modern subscription, and returns the queue for the subscription's log messages.
-    pub(super) fn subscribe(&self, level: LoggingLevel) -> Arc<LogInbox> {
-        let inbox = Arc::new(LogInbox::default());
-        let key = Arc::as_ptr(&inbox).addr();
-        self.state().add(key, LogListener::Subscription(Arc::downgrade(&inbox), level));
-        inbox
+    /// Adds a modern subscription. `inbox` is the queue for the subscription's log messages.
+    pub(super) fn subscribe(&self, level: LoggingLevel, inbox: &Arc<LogInbox>) {
+        let key = Arc::as_ptr(inbox).addr();
+        self.state().add(key, LogListener::Subscription(Arc::downgrade(inbox), level));
     }
 
     /// Copies all sessions and subscriptions from `gone`, the listeners of a closed connection. `self`

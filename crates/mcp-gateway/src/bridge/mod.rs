@@ -8,6 +8,7 @@
 
 mod options;
 mod bridge_core;
+mod member_sessions;
 
 // connections to the server
 mod era_server;
@@ -32,20 +33,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::{DiscoverResult, Implementation, ServerCapabilities};
-use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLines;
 use thruway_net::InProcessServer;
 use tokio::io::DuplexStream;
-use tokio::time::timeout;
 
-use bridge_core::BridgeCore;
-use era_server::{BridgeSession, EraServer, LegacyEraServer};
-use suspended::{CallsInFlight, Suspended};
-use thruway_mcp_client::{EraChoice, McpClient, McpClientBuilder, McpClientError};
-use thruway_mcp_server::backend::DroppedMessages;
+use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 use thruway_mcp_server::backend::Reply;
 use thruway_mcp_server::backend::Shares;
 use thruway_mcp_server::backend::{
@@ -53,9 +49,14 @@ use thruway_mcp_server::backend::{
 };
 use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
-use upstreams::{Connector, Near, SessionState};
-
+pub(crate) use answer::{is_unreachable, member_error, no_method};
+pub(crate) use bridge_core::BridgeCore;
+pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
+pub(crate) use member_sessions::MemberSessions;
+pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
 pub use options::BridgeOptions;
+pub(crate) use tasks::{list_tasks, replaced};
+pub(crate) use upstreams::{Connect, Connector, MemberLink, Near};
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
 /// [`McpServer`]. Clones of a `Bridge` share all connections and all state.
@@ -101,27 +102,17 @@ impl Bridge {
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
     ) -> Result<Self, McpClientError> {
         let near = Near::default();
-        let dropped = Arc::<DroppedMessages>::default();
         let connector = Connector {
             options: options.clone(),
             connect: Arc::new(connect),
             near: near.clone(),
             capacity: Shares::new(options.servers_max),
-            dropped: dropped.clone(),
+            dropped: Arc::default(),
             is_ending: Arc::default(),
+            slot: 0,
+            member: None,
         };
-        let (era_server, discovered) = EraServer::connect(&connector, options.client.era).await?;
-        let may_use_legacy_era = options.client.era == EraChoice::Auto && era_server.era() == Era::Modern;
-        let core = Arc::new(BridgeCore {
-            era_server: Arc::new(era_server),
-            legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
-            connector,
-            shares_subscriptions: options.shares_subscriptions,
-            suspended: Suspended::new(options.questions_max, options.question_wait),
-            calls: CallsInFlight::default(),
-            dropped,
-        });
-        core.probe_legacy_era().await;
+        let (core, discovered) = BridgeCore::connect(connector).await?;
         let server_options =
             McpServerOptions { instructions: discovered.instructions.clone(), ..options.server };
         let backend = Arc::new(BridgeBackend(core.clone()));
@@ -137,9 +128,7 @@ impl Bridge {
 
     /// Disconnects from the server. The bridge connects again when the next request arrives.
     pub async fn close(&self) {
-        for era_server in self.core.era_servers() {
-            era_server.upstreams.close().await;
-        }
+        self.core.close().await;
     }
 
     /// Returns the number of messages that the bridge has dropped. The bridge drops two kinds of messages.
@@ -152,11 +141,7 @@ impl Bridge {
     /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from the server
     /// permanently, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
-        // After the timeout, the bridge cancels the remaining calls.
-        let _ = timeout(within, self.core.calls.none()).await;
-        for era_server in self.core.era_servers() {
-            era_server.upstreams.end().await;
-        }
+        self.core.drain(within).await;
     }
 }
 
@@ -180,13 +165,10 @@ impl Backend for BridgeBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let era_server = self.0.server_of_session().clone();
-        let capabilities = era_server.capabilities(revision);
-        let tasks = era_server.tasks_of_session(revision);
-        let state =
-            BridgeSession { era_server: era_server.clone(), state: Arc::new(SessionState::new(tasks)) };
-        tokio::spawn(async move { era_server.watch_lists().await });
-        NewSession { capabilities, state: Some(Box::new(state)) }
+        let sessions = MemberSessions::new(1, self.0.dropped.clone());
+        let session = self.0.session_in(&sessions, revision);
+        let capabilities = session.map(|session| session.era_server.capabilities(revision));
+        NewSession { capabilities: capabilities.unwrap_or_default(), state: Some(Box::new(sessions)) }
     }
 
     /// Rejects requests with `Mcp-Param-*` headers, because the bridge does not know the tools and cannot
@@ -200,7 +182,7 @@ impl Backend for BridgeBackend {
     }
 
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
-        Some(modern::handle_request(&self.0, request, output))
+        Some(modern::handle_request(&self.0, request, param_headers(request), output))
     }
 
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {

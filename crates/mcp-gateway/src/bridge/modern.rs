@@ -28,13 +28,19 @@ use super::tasks;
 use super::upstream::{Upstream, Watch};
 use super::upstreams::accepts_questions;
 
-/// Forwards a request to the server.
-pub(super) fn handle_request(
+/// Returns a copy of the `Mcp-Param-*` headers of a tool call over HTTP.
+pub(crate) fn param_headers(incoming: &ModernRequest<'_>) -> Option<ReceivedParamHeaders> {
+    incoming.headers.filter(|_| incoming.request.method == methods::TOOLS_CALL).map(ReceivedParamHeaders::of)
+}
+
+/// Forwards a request to the server. Ignores the headers in `incoming`, and uses `param_headers` instead.
+pub(crate) fn handle_request(
     bridge: &Arc<BridgeCore>,
     incoming: &ModernRequest<'_>,
+    param_headers: Option<ReceivedParamHeaders>,
     output: &mut Vec<u8>,
 ) -> Reply {
-    let ModernRequest { core, request, params, headers, caller, .. } = *incoming;
+    let ModernRequest { core, request, params, caller, .. } = *incoming;
     let has_request = dual_era::has_request(Era::Modern, &request.method);
     if tasks::is_about_tasks(&request.method) && (bridge.era() == Era::Legacy || !has_request) {
         return Reply::error(output, &request.id, &tasks::no_method());
@@ -67,11 +73,9 @@ pub(super) fn handle_request(
         Err(error) => return Reply::error(output, &request.id, &error),
     };
     let mut forwarded_call = forwarded_call(request, params);
-    if request.method == methods::TOOLS_CALL {
-        forwarded_call.param_headers = headers.map(ReceivedParamHeaders::of);
-    }
+    forwarded_call.param_headers = param_headers;
     let Some(capabilities) = capabilities else {
-        let bound = CallerBound::new(core.state_key(), caller, &request.method, params);
+        let bound = CallerBound::new(bridge, core.state_key(), caller, &request.method, params);
         let answer = forwarding.plain(forwarded_call, sink, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
@@ -103,9 +107,11 @@ fn capabilities_for_questions<'p>(
     bridge: &BridgeCore,
     params: &Params<'p>,
 ) -> Result<Option<&'p str>, Error> {
-    if bridge.era() == Era::Modern {
-        return Ok(None);
-    }
+    if bridge.era() == Era::Modern { Ok(None) } else { question_capabilities(params) }
+}
+
+/// Returns the client's capabilities as JSON, if the client can answer questions.
+fn question_capabilities<'p>(params: &Params<'p>) -> Result<Option<&'p str>, Error> {
     let capabilities = modern::client_capabilities(&params.meta)?;
     let raw = params.meta.client_capabilities.filter(|_| accepts_questions(&capabilities));
     Ok(raw.map(RawValue::get))
@@ -261,10 +267,19 @@ impl Forwarding {
 
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: Revision::LATEST, server: self.bridge.era_server.revision };
+        self.bridge.note_outcome(&outcome);
         let length = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(length + ENVELOPE_BYTES);
         let id = Id::from(&self.id);
-        let status = answer::write(&mut output, &id, revisions, method, self.core.results(), outcome);
+        let status = answer::write(
+            &mut output,
+            &id,
+            self.bridge.member_name(),
+            revisions,
+            method,
+            self.core.results(),
+            outcome,
+        );
         (output, status)
     }
 
@@ -296,12 +311,32 @@ impl Forwarding {
 }
 
 /// A client that opens a subscription.
-struct Subscriber {
+pub(crate) struct Subscriber {
     caller: Caller,
-    /// The client's capabilities as JSON, if the server is legacy and the client can answer questions.
+    /// The client's capabilities as JSON, if the client can answer questions. Only legacy servers need them.
     capabilities: Option<String>,
     /// The lowest severity of the log messages that the client wants outside of calls.
     log_level: Option<LoggingLevel>,
+    /// The queue for these log messages.
+    logs: Arc<LogInbox>,
+}
+
+impl Subscriber {
+    /// Returns the client that sent `incoming`. Reads the client's capabilities only if `has_legacy_server` is
+    /// `true`.
+    ///
+    /// # Errors
+    /// The capabilities in the request are invalid.
+    pub(crate) fn of(incoming: &ModernRequest<'_>, has_legacy_server: bool) -> Result<Self, Error> {
+        let params = incoming.params;
+        let capabilities = if has_legacy_server { question_capabilities(params)? } else { None };
+        Ok(Self {
+            caller: incoming.caller.clone(),
+            capabilities: capabilities.map(str::to_owned),
+            log_level: params.meta.log_level.as_deref().and_then(|level| level.parse().ok()),
+            logs: Arc::default(),
+        })
+    }
 }
 
 /// Starts a subscription at a dedicated server or at the shared server (see
@@ -314,11 +349,7 @@ pub(super) fn listen(
     incoming: &ModernRequest<'_>,
     wanted: WantedNotifications,
 ) -> Result<Listening, Error> {
-    let subscriber = Subscriber {
-        caller: incoming.caller.clone(),
-        capabilities: capabilities_for_questions(bridge, incoming.params)?.map(str::to_owned),
-        log_level: log_level(bridge, incoming.params),
-    };
+    let subscriber = Subscriber::of(incoming, bridge.era() == Era::Legacy)?;
     let bridge = bridge.clone();
     Ok(Listening::Later(Box::pin(async move { bridge.subscribe(&subscriber, wanted.filter).await })))
 }
@@ -328,7 +359,7 @@ impl BridgeCore {
     ///
     /// # Errors
     /// All dedicated servers are in use, or the server is unreachable.
-    async fn subscribe(
+    pub(crate) async fn subscribe(
         &self,
         subscriber: &Subscriber,
         mut filter: SubscriptionFilter,
@@ -356,11 +387,11 @@ impl BridgeCore {
                 }
             }
         }
-        let logs = match subscriber.log_level {
+        let upstream = match log_level(self, subscriber) {
             Some(level) => Some(watch_logs(self, subscriber, level).await?),
             None => None,
         };
-        let (logs, upstream) = logs.unzip();
+        let logs = upstream.as_ref().map(|_| subscriber.logs.clone());
         let wanted = WantedNotifications { filter, ..WantedNotifications::default() };
         Ok(Accepted {
             wanted,
@@ -379,7 +410,8 @@ async fn upstream_of_subscription(
 ) -> Result<Arc<Upstream>, McpClientError> {
     let upstreams = &bridge.era_server.upstreams;
     let Subscriber { caller, capabilities, .. } = subscriber;
-    match capabilities.as_deref().filter(|_| !bridge.shares_subscriptions) {
+    let needs_own = bridge.era() == Era::Legacy && !bridge.shares_subscriptions;
+    match capabilities.as_deref().filter(|_| needs_own) {
         None => upstreams.plain().await,
         Some(capabilities) => upstreams.idle_or_new(pool_key(caller, capabilities), &caller.holder()).await,
     }
@@ -388,14 +420,14 @@ async fn upstream_of_subscription(
 /// Returns the lowest severity of the log messages that a subscription requests. Returns `None` for a modern
 /// server: in the modern era, every log message belongs to a request (MCP revision 2026-07-28, section
 /// Logging).
-fn log_level(bridge: &BridgeCore, params: &Params<'_>) -> Option<LoggingLevel> {
+fn log_level(bridge: &BridgeCore, subscriber: &Subscriber) -> Option<LoggingLevel> {
     let has_logs = bridge.era() == Era::Legacy && bridge.era_server.capabilities.logging.is_some();
-    params.meta.log_level.as_deref().filter(|_| has_logs)?.parse().ok()
+    subscriber.log_level.filter(|_| has_logs)
 }
 
-/// Subscribes to log messages of the severity `level` and above that belong to no call. Returns the queue for
-/// these messages, and the connection to the server. The subscription must keep this connection, because the
-/// connection closes when its last reference is dropped.
+/// Subscribes to log messages of the severity `level` and above that belong to no call. Returns the connection
+/// to the server. The subscription must keep this connection, because the connection closes when its last
+/// reference is dropped.
 ///
 /// # Errors
 /// All dedicated servers are in use, or the server is unreachable.
@@ -403,11 +435,11 @@ async fn watch_logs(
     bridge: &BridgeCore,
     subscriber: &Subscriber,
     level: LoggingLevel,
-) -> Result<(Arc<LogInbox>, Arc<Upstream>), Error> {
+) -> Result<Arc<Upstream>, Error> {
     let upstream = upstream_of_subscription(bridge, subscriber).await.map_err(answer::error_of)?;
-    let logs = upstream.log_listeners.subscribe(level);
+    upstream.log_listeners.subscribe(level, &subscriber.logs);
     upstream.log_from(level).await;
-    Ok((logs, upstream))
+    Ok(upstream)
 }
 
 async fn watch(upstream: Option<&Arc<Upstream>>, uri: &str, holder: &Holder) -> Option<Watch> {

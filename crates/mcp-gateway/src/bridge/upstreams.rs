@@ -2,6 +2,7 @@
 //! serves one session, or one call at a time.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -24,22 +25,44 @@ use super::tasks::{TaskIdMap, TaskOwner, Tasks, TasksMax, TasksOfSession};
 use super::upstream::{Upstream, Watch};
 
 /// Creates an MCP client that connects to the server.
-pub(super) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
+pub(crate) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
 
 /// The bridge's own MCP server, to which clients connect. Set after the first connection to the server behind
 /// the bridge. Forwards notifications to the clients.
-pub(super) type Near = Arc<OnceLock<Weak<ServerCore>>>;
+pub(crate) type Near = Arc<OnceLock<Weak<ServerCore>>>;
+
+/// The federation's view of one of its members.
+pub(crate) trait MemberLink: fmt::Debug + Send + Sync {
+    /// Returns the name of the member.
+    fn name(&self) -> &str;
+
+    /// Called after the member has reported a change, and before clients are notified.
+    fn note_change(&self, change: &Change);
+
+    /// Called after a request to the member has failed.
+    fn note_failure(&self, error: &McpClientError);
+}
+
+/// Returns the prefix of the task ids for tasks of `member`. Empty for a bridge.
+pub(super) fn task_prefix(member: Option<&dyn MemberLink>) -> Box<str> {
+    member.map_or_else(String::new, |member| format!("{}.", member.name())).into()
+}
 
 /// Settings and limits for connections to the server. The connections of both eras count toward the same
 /// limit [`servers_max`](BridgeOptions::servers_max).
-pub(super) struct Connector {
-    pub(super) options: BridgeOptions,
-    pub(super) connect: Connect,
-    pub(super) near: Near,
-    pub(super) capacity: Arc<Shares>,
-    pub(super) dropped: Arc<DroppedMessages>,
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) options: BridgeOptions,
+    pub(crate) connect: Connect,
+    pub(crate) near: Near,
+    pub(crate) capacity: Arc<Shares>,
+    pub(crate) dropped: Arc<DroppedMessages>,
     /// `true` if the bridge opens no more connections, because it shuts down.
-    pub(super) is_ending: Arc<AtomicBool>,
+    pub(crate) is_ending: Arc<AtomicBool>,
+    /// The index of the server among the members of the federation. 0 for a bridge.
+    pub(crate) slot: usize,
+    /// The link to the federation that the server belongs to. `None` for a bridge.
+    pub(crate) member: Option<Arc<dyn MemberLink>>,
 }
 
 /// All connections of a bridge to its server in one era.
@@ -71,6 +94,8 @@ pub(super) struct Upstreams {
     is_swept: AtomicBool,
     /// `true` if the bridge opens no more connections, because it shuts down.
     is_ending: Arc<AtomicBool>,
+    /// The link to the federation that the server belongs to. `None` for a bridge.
+    member: Option<Arc<dyn MemberLink>>,
 }
 
 impl Upstreams {
@@ -84,7 +109,10 @@ impl Upstreams {
             has_server_per_session: options.has_server_per_session,
             question_wait: options.question_wait,
             near: connector.near.clone(),
-            tasks: Tasks::new(TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max }),
+            tasks: Tasks::new(
+                TasksMax { all: options.tasks_max, of_client: options.tasks_per_client_max },
+                task_prefix(connector.member.as_deref()),
+            ),
             dropped: connector.dropped.clone(),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
@@ -96,11 +124,8 @@ impl Upstreams {
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
             is_ending: connector.is_ending.clone(),
+            member: connector.member.clone(),
         }
-    }
-
-    pub(super) const fn dropped(&self) -> &Arc<DroppedMessages> {
-        &self.dropped
     }
 
     /// Returns an unused id for a connection, a call or a session.
@@ -118,6 +143,12 @@ impl Upstreams {
         let listeners = Arc::<LogListeners>::default();
         let builder = self.notifying_all(&listeners).shared_by_clients();
         Ok(Upstream::new(self.client(connection_id, None, None, builder)?, connection_id, None, listeners))
+    }
+
+    /// Returns a text that identifies the process of the shared server (see [`Upstream::process_id`]). Empty
+    /// while there is no connection.
+    pub(super) fn process_id(&self) -> String {
+        self.shared.load().as_ref().map(|upstream| upstream.process_id()).unwrap_or_default()
     }
 
     /// Returns `true` if the server is not reached over HTTP but over a stream, such as the pipes of a child
@@ -227,7 +258,7 @@ impl Upstreams {
         let task_ids = self.task_ids(state, connection_id);
         let on_log = logs::handler_of_session(session, task_ids.clone(), &self.dropped);
         let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, task_ids };
-        let builder = McpClient::builder().on_notification(notify_session(session, &self.dropped));
+        let builder = McpClient::builder().on_notification(self.notify_session(session));
         let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
         let client = self.client(connection_id, info, Some(capabilities), builder)?;
         self.sweep_from_now_on();
@@ -236,6 +267,23 @@ impl Upstreams {
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
         Ok(upstream)
+    }
+
+    /// Returns a handler that forwards notifications of a session's dedicated server to that session.
+    fn notify_session(&self, session: &Arc<Session>) -> impl Fn(ServerNotification) + Send + Sync + 'static {
+        let (session, dropped) = (Arc::downgrade(session), self.dropped.clone());
+        let member = self.member.clone();
+        move |notification| {
+            let Some(session) = session.upgrade() else { return };
+            if let ServerNotification::Other { method, params } = &notification {
+                session_requester::send_out_of_band(&session, method, params, &dropped);
+            } else if let Some(change) = change(notification) {
+                if let Some(member) = &member {
+                    member.note_change(&change);
+                }
+                session.subscription.note(change);
+            }
+        }
     }
 
     /// Reserves a slot for another dedicated server of the caller `holder`. Closes an idle server if all
@@ -351,12 +399,14 @@ impl Upstreams {
     /// Returns a builder for a connection that several clients use. The connection forwards the server's
     /// notifications and log messages to all clients that want them.
     fn notifying_all(&self, listeners: &Arc<LogListeners>) -> McpClientBuilder {
-        let near = self.near.clone();
+        let (near, member) = (self.near.clone(), self.member.clone());
         let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |notification| {
-            if let Some(core) = near.get().and_then(Weak::upgrade)
-                && let Some(change) = change(notification)
-            {
+            let Some(change) = change(notification) else { return };
+            if let Some(member) = &member {
+                member.note_change(&change);
+            }
+            if let Some(core) = near.get().and_then(Weak::upgrade) {
                 core.announce(&change);
             }
         })
@@ -410,27 +460,6 @@ fn watch_again(session: &Arc<Session>, state: &Arc<SessionState>, upstream: &Arc
             () = session.ended() => {}
         }
     });
-}
-
-/// Forwards notifications of a session's dedicated server to that session.
-fn notify_session(
-    session: &Arc<Session>,
-    dropped: &Arc<DroppedMessages>,
-) -> impl Fn(ServerNotification) + Send + Sync + 'static {
-    let (session, dropped) = (Arc::downgrade(session), dropped.clone());
-    move |notification| {
-        let Some(session) = session.upgrade() else { return };
-        match notification {
-            ServerNotification::Other { method, params } => {
-                session_requester::send_out_of_band(&session, &method, &params, &dropped);
-            }
-            notification => {
-                if let Some(change) = change(notification) {
-                    session.subscription.note(change);
-                }
-            }
-        }
-    }
 }
 
 fn change(notification: ServerNotification) -> Option<Change> {

@@ -46,6 +46,9 @@ mod bridge;
 mod pages;
 mod given_up;
 
+// several servers behind one endpoint
+mod federation;
+
 // random messages, and memory use
 mod mutations;
 mod memory;

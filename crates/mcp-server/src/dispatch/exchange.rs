@@ -19,8 +19,8 @@ pub struct Exchange {
 
 enum Source {
     Handler(Handling),
-    /// A subscription that the backend has not started yet.
-    Preparing(Pin<Box<dyn Future<Output = Result<SubscriptionStream, Answered>> + Send>>),
+    /// A request that the backend has not started yet.
+    Preparing(Pin<Box<dyn Future<Output = Self> + Send>>),
     Subscription(SubscriptionStream),
 }
 
@@ -45,7 +45,8 @@ impl Exchange {
         Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
-    /// Returns the exchange of a subscription, which has messages but no answer.
+    /// Returns the exchange of a subscription, which has messages but no answer. The caller sends the
+    /// answer.
     pub(super) const fn subscription(subscription_stream: SubscriptionStream) -> Self {
         Self::of(Source::Subscription(subscription_stream))
     }
@@ -55,7 +56,22 @@ impl Exchange {
     pub(super) fn prepared(
         subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
-        Self::of(Source::Preparing(Box::pin(subscription_stream)))
+        Self::of(Source::Preparing(Box::pin(async move {
+            match subscription_stream.await {
+                Ok(subscription_stream) => Source::Subscription(subscription_stream),
+                Err(answered) => Source::Handler(Handling::answered(answered)),
+            }
+        })))
+    }
+
+    /// Returns an exchange that first waits for another exchange or for an answer.
+    pub(super) fn deferred(exchange: impl Future<Output = Result<Self, Answered>> + Send + 'static) -> Self {
+        Self::of(Source::Preparing(Box::pin(async move {
+            match exchange.await {
+                Ok(exchange) => exchange.source,
+                Err(answered) => Source::Handler(Handling::answered(answered)),
+            }
+        })))
     }
 
     const fn of(source: Source) -> Self {
@@ -93,16 +109,13 @@ impl Exchange {
         loop {
             return match &mut self.source {
                 Source::Preparing(preparing) => {
-                    self.source = match ready!(preparing.as_mut().poll(cx)) {
-                        Ok(subscription_stream) => Source::Subscription(subscription_stream),
-                        Err(answered) => Source::Handler(Handling::answered(answered)),
-                    };
+                    self.source = ready!(preparing.as_mut().poll(cx));
                     continue;
                 }
                 Source::Handler(handling) => handling.poll_next(cx),
                 Source::Subscription(subscription_stream) => subscription_stream
                     .poll_next(cx)
-                    .map(|message| Some(Outgoing::InterimMessage(InterimMessage::Message(message)))),
+                    .map(|message| Some(Outgoing::InterimMessage(InterimMessage::Message(message?)))),
             };
         }
     }

@@ -25,6 +25,20 @@ impl Reply {
         Self::Now(Status::of(error))
     }
 
+    /// Returns a reply that first waits for another reply. The future returns this reply, and the output of a
+    /// reply that is available at once. Use this function if the backend must wait before it can handle a
+    /// request, for example until it knows the server for the request.
+    pub fn deferred(reply: impl Future<Output = (Vec<u8>, Self)> + Send + 'static) -> Self {
+        Self::Later(Exchange::deferred(async move {
+            match reply.await {
+                (_, Self::Later(exchange)) => Ok(exchange),
+                (output, Self::Now(status)) => Err((output, status)),
+                // The transport can no longer send a challenge for the missing scopes.
+                (output, Self::Forbidden(_)) => Err((output, Status::Ok)),
+            }
+        }))
+    }
+
     /// Counts a request that is answered later toward `in_flight_bytes_max`. If this limit is reached,
     /// appends an error to `output` instead.
     pub(super) fn counted(

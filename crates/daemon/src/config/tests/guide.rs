@@ -5,6 +5,7 @@ use super::{resolved, violations};
 const PAGES: &[(&str, &str)] = &[
     ("README.md", include_str!("../../../../../README.md")),
     ("gateway.md", include_str!("../../../../../docs/guide/gateway.md")),
+    ("mcp-client-and-bridge.md", include_str!("../../../../../docs/guide/mcp-client-and-bridge.md")),
     ("migrating-from-haproxy.md", include_str!("../../../../../docs/guide/migrating-from-haproxy.md")),
     ("migrating-from-nginx.md", include_str!("../../../../../docs/guide/migrating-from-nginx.md")),
     ("operations.md", include_str!("../../../../../docs/guide/operations.md")),

@@ -15,7 +15,7 @@ pub(super) const RELATED_ID: &[&str] = &["_meta", meta_keys::RELATED_TASK, "task
 
 /// Copies `json`, and replaces the value at `path` with `string`. Returns `None` if `json` has no value
 /// at this path.
-pub(in crate::bridge) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
+pub(crate) fn replaced(json: &RawValue, path: &[&str], string: &str) -> Option<Box<RawValue>> {
     let Some((first, rest)) = path.split_first() else {
         return to_raw_value(string).ok();
     };

@@ -1,5 +1,7 @@
 //! Forwards requests about tasks if the client and the server both use MCP revision 2025-11-25.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use thruway_mcp::json_rpc::Error;
@@ -7,17 +9,34 @@ use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::schema::methods;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
-use thruway_mcp_server::backend::Status;
+use thruway_mcp_server::backend::{LegacyRequest, Status};
 
 use super::fields::TaskFields;
 use super::json::{CREATED_ID, RELATED_ID, TASK_ID, replaced};
 use super::table::{Found, TaskIdMap};
+use crate::bridge::bridge_core::BridgeCore;
 use crate::bridge::legacy::{Forwarding, SessionClient};
+use crate::bridge::messages::forwarded_call;
 
 #[derive(Deserialize)]
 struct Page<'a> {
     #[serde(borrow)]
     tasks: Vec<&'a RawValue>,
+}
+
+/// Returns a page of the list of tasks, as the client of the session sees it.
+///
+/// # Errors
+/// The client has no session, the server is unreachable, or the server does not answer with a list.
+pub(crate) async fn list_tasks(
+    bridge: &Arc<BridgeCore>,
+    incoming: &LegacyRequest<'_>,
+) -> Result<Answer, McpClientError> {
+    let session = incoming.session.ok_or_else(no_task)?;
+    let (session_client, _messages) = SessionClient::new(session, bridge, incoming.params);
+    let forwarding = Forwarding::new(bridge, incoming);
+    let mut forwarded_call = forwarded_call(incoming.request, incoming.params);
+    forwarding.list_tasks(&mut forwarded_call, &session_client).await
 }
 
 impl Forwarding {

@@ -16,5 +16,7 @@ mod json;
 mod legacy;
 
 pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
-pub(super) use json::{TASK_ID, TaskIdTranslator, is_related_to_task, replaced, string_at, stripped};
+pub(crate) use json::replaced;
+pub(super) use json::{TASK_ID, TaskIdTranslator, is_related_to_task, string_at, stripped};
+pub(crate) use legacy::list_tasks;
 pub(super) use table::{Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks, TasksMax, TasksOfSession};

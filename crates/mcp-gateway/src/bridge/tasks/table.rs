@@ -27,6 +27,8 @@ pub(crate) struct Tasks {
     state: Mutex<State>,
     capacity: Arc<Shares>,
     of_client_max: usize,
+    /// The prefix of all task ids that clients get. Empty for a bridge.
+    prefix: Box<str>,
 }
 
 /// A guard that owns the tasks of a session. Dropping the guard cancels these tasks.
@@ -194,9 +196,9 @@ impl State {
 }
 
 impl Tasks {
-    pub(in crate::bridge) fn new(max: TasksMax) -> Arc<Self> {
+    pub(in crate::bridge) fn new(max: TasksMax, prefix: Box<str>) -> Arc<Self> {
         let capacity = Shares::new(max.all);
-        Arc::new(Self { state: Mutex::default(), capacity, of_client_max: max.of_client })
+        Arc::new(Self { state: Mutex::default(), capacity, of_client_max: max.of_client, prefix })
     }
 
     /// Reserves an entry for a call that the server `upstream` may run as a task. The session `owner` sends
@@ -229,7 +231,7 @@ impl Tasks {
             is_over: false,
             _share: share,
         };
-        let id = unguessable_id();
+        let id: Box<str> = format!("{}{}", self.prefix, unguessable_id()).into();
         state.kept.insert(id.clone(), kept);
         Ok(Arc::new(Reserved { tasks: self.clone(), id }))
     }

@@ -1,6 +1,6 @@
 //! Bridges with clients of either era and servers of either era.
 
-mod sites;
+pub(crate) mod sites;
 mod crossing;
 mod param_headers;
 mod apart;
@@ -8,7 +8,7 @@ mod faults;
 mod breaks;
 mod bounds;
 mod ends;
-mod task_server;
+pub(crate) mod task_server;
 mod legacy_tasks;
 mod both_eras;
 mod bursts;

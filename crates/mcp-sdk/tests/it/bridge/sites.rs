@@ -40,7 +40,7 @@ pub(super) async fn bridges(server: &McpServer, site: &Site) -> Vec<(String, Bri
 }
 
 /// Returns clients of a bridge, over HTTP and in memory.
-pub(super) fn clients(
+pub(crate) fn clients(
     bridge: &McpServer,
     site: &Site,
     prepare: impl Fn(McpClientBuilder) -> McpClientBuilder,

@@ -14,7 +14,7 @@ use super::sites::options;
 
 /// All connections to the server. Each one behaves like a separate process.
 #[derive(Clone)]
-pub(super) struct TaskServer {
+pub(crate) struct TaskServer {
     capabilities: Value,
     connections: Arc<Mutex<Vec<mpsc::UnboundedSender<Control>>>>,
     seen: Arc<Mutex<Vec<Value>>>,
@@ -39,7 +39,7 @@ struct Process {
 }
 
 impl TaskServer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
         Self::offering(json!({"tools": {}, "tasks": tasks}))
     }
@@ -48,7 +48,7 @@ impl TaskServer {
         Self { capabilities, connections: Arc::default(), seen: Arc::default() }
     }
 
-    pub(super) fn connect(&self, builder: McpClientBuilder) -> McpClient {
+    pub(crate) fn connect(&self, builder: McpClientBuilder) -> McpClient {
         let (near, far) = UnixStream::pair().unwrap();
         let (control, controls) = mpsc::unbounded_channel();
         self.connections.lock().unwrap().push(control);
@@ -66,7 +66,7 @@ impl TaskServer {
     }
 
     /// Makes the latest connection end a task.
-    pub(super) fn end(&self, task: &str, status: &'static str) {
+    pub(crate) fn end(&self, task: &str, status: &'static str) {
         self.control(Control::End(task.to_owned(), status));
     }
 

@@ -1,0 +1,55 @@
+//! The section `mcp`: MCP servers, and endpoints that offer the tools of several MCP servers.
+
+mod endpoints;
+pub(in crate::config) mod route_keys;
+mod servers;
+pub(crate) mod settings;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::config::Upstreams;
+use crate::config::mcp::endpoints::{RawMcpEndpoint, resolve_endpoints};
+use crate::config::mcp::servers::{RawMcpServer, resolve_servers};
+use crate::config::mcp::settings::{McpPlaces, McpSettings};
+use crate::config::resolver::Resolver;
+use crate::config::values::{Span, Spanned};
+
+/// MCP servers, and endpoints that offer the tools of several MCP servers.
+///
+/// The first version of this section lacks some features. Endpoints do not have rules for single callers, an
+/// audit log, a tool search and metadata for protected resources. For authorization, use the policies of the
+/// route. Servers get fixed credentials only: Thruway does not exchange the token of a caller for a token of
+/// the server. Thruway does not change the URIs of resources.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawMcp {
+    /// MCP servers by name. A name has 1 to 24 characters: lowercase letters, digits and `-`.
+    #[serde(default)]
+    pub(in crate::config) servers: BTreeMap<Spanned<String>, Spanned<RawMcpServer>>,
+    /// Endpoints by name. A route with `mcp = "NAME"` serves the endpoint.
+    #[serde(default)]
+    pub(in crate::config) endpoints: BTreeMap<Spanned<String>, Spanned<RawMcpEndpoint>>,
+}
+
+/// Returns the positions of MCP servers and endpoints in the file.
+pub(in crate::config) fn places_of_mcp(raw: &RawMcp) -> McpPlaces {
+    let place = |(name, span): (&Spanned<String>, Span)| (name.get_ref().clone(), span);
+    McpPlaces {
+        servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
+        endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
+    }
+}
+
+pub(in crate::config) fn resolve_mcp(
+    resolver: &mut Resolver<'_>,
+    raw: RawMcp,
+    upstreams: &Upstreams,
+) -> McpSettings {
+    let servers = resolve_servers(resolver, raw.servers, upstreams);
+    let endpoints = resolve_endpoints(resolver, raw.endpoints, &servers);
+    let servers = servers.into_iter().filter_map(|(name, server)| Some((name, server?))).collect();
+    McpSettings { servers, endpoints }
+}

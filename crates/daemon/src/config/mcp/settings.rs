@@ -1,0 +1,148 @@
+//! The validated settings of MCP servers and endpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::config::values::Span;
+
+/// The validated section `mcp`.
+#[derive(Default)]
+pub(crate) struct McpSettings {
+    pub(crate) servers: McpServers,
+    pub(crate) endpoints: McpEndpoints,
+}
+
+/// Positions of MCP servers and endpoints in the file.
+#[derive(Default)]
+pub(in crate::config) struct McpPlaces {
+    pub(in crate::config) servers: BTreeMap<String, Span>,
+    pub(in crate::config) endpoints: BTreeMap<String, Span>,
+}
+
+/// MCP servers by their names.
+pub(crate) type McpServers = BTreeMap<String, McpServerConfig>;
+
+/// MCP endpoints by their names.
+pub(crate) type McpEndpoints = BTreeMap<String, McpEndpointConfig>;
+
+/// An MCP server behind endpoints of this gateway.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct McpServerConfig {
+    pub(crate) target: McpTarget,
+    pub(crate) tools: McpToolRules,
+    /// `true` if lists fail while this server is missing.
+    pub(crate) is_required: bool,
+}
+
+/// The way in which the gateway reaches an MCP server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum McpTarget {
+    /// Requests to a path at the servers of an upstream.
+    Upstream {
+        upstream: String,
+        path: String,
+        /// Additional headers of each request.
+        headers: Vec<(String, String)>,
+    },
+    /// Child processes.
+    Command {
+        /// The program and its arguments. The list is not empty.
+        words: Vec<String>,
+        environment: BTreeMap<String, String>,
+        directory: Option<PathBuf>,
+        /// Maximum number of processes for single sessions and calls. `None` means the default.
+        processes_max: Option<usize>,
+    },
+}
+
+/// The tools of a server that an endpoint offers, and their new names.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct McpToolRules {
+    /// Patterns for the offered tools. `None` means all tools.
+    pub(crate) allow: Option<Vec<String>>,
+    /// Patterns for hidden tools.
+    pub(crate) deny: Vec<String>,
+    /// The new name of each renamed tool.
+    pub(crate) rename: BTreeMap<String, String>,
+}
+
+/// An endpoint that offers the tools of several MCP servers.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct McpEndpointConfig {
+    /// Names of the MCP servers, in the order of the config.
+    pub(crate) servers: Vec<String>,
+    pub(crate) names: McpNames,
+    /// Order of preference of the servers for tools with the same name.
+    pub(crate) prefer: Vec<String>,
+    /// Maximum time of a list request to wait for servers. `None` means the default.
+    pub(crate) list_wait: Option<Duration>,
+    /// Maximum time for which clients may cache lists. `None` means the default.
+    pub(crate) list_ttl_max: Option<Duration>,
+}
+
+/// Names of tools and prompts at an endpoint.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum McpNames {
+    /// The names of the servers, without a prefix.
+    Plain,
+    /// `SERVER__NAME`.
+    #[default]
+    Prefixed,
+}
+
+impl McpSettings {
+    /// Returns `true` if an MCP server is behind the upstream with this name.
+    pub(crate) fn has_upstream(&self, upstream: &str) -> bool {
+        self.servers.values().any(|server| server.upstream() == Some(upstream))
+    }
+
+    /// Returns `true` if the endpoint has this server.
+    pub(crate) fn has_member(&self, endpoint: &str, server: &str) -> bool {
+        self.endpoints
+            .get(endpoint)
+            .is_some_and(|endpoint| endpoint.servers.iter().any(|name| name == server))
+    }
+
+    /// Returns the names of the servers that belong to an endpoint.
+    pub(crate) fn used_servers(&self) -> BTreeSet<&str> {
+        self.endpoints.values().flat_map(|endpoint| &endpoint.servers).map(String::as_str).collect()
+    }
+}
+
+impl McpServerConfig {
+    /// Returns the name of the upstream, if the server is behind an upstream.
+    pub(crate) fn upstream(&self) -> Option<&str> {
+        match &self.target {
+            McpTarget::Upstream { upstream, .. } => Some(upstream),
+            McpTarget::Command { .. } => None,
+        }
+    }
+}
+
+/// Describes the target without headers, arguments and environment variables, because these may be secret.
+impl fmt::Display for McpServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            McpTarget::Upstream { upstream, path, .. } => write!(f, "upstream {upstream}, path {path}"),
+            McpTarget::Command { words, .. } => {
+                write!(f, "command `{}`", words.first().map_or("", String::as_str))
+            }
+        }
+    }
+}
+
+impl fmt::Display for McpEndpointConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = match self.names {
+            McpNames::Plain => "plain",
+            McpNames::Prefixed => "prefixed",
+        };
+        write!(f, "servers {}; {names} names", self.servers.join(", "))
+    }
+}

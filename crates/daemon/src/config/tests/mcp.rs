@@ -1,0 +1,211 @@
+//! Tests of the section `mcp`, and of the route keys `mcp` and `demo`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+use crate::config::mcp::settings::{McpNames, McpTarget};
+use crate::config::own_listeners::refuse_loops;
+
+const ROUTE: &str = "[[routes]]\npath = \"/dev\"\nmcp = \"dev\"\n";
+const ENDPOINT: &str = "[mcp.endpoints.dev]\nservers = [\"a\"]\n";
+const SERVER: &str = "[mcp.servers.a]\ncommand = [\"run\"]\n";
+
+/// Resolves `text` with a listener and an upstream.
+fn config(text: &str) -> Result<Config, String> {
+    let listener =
+        "[[listeners]]\naddress = \"127.0.0.1:8080\"\n[upstreams.web]\nservers = [\"127.0.0.1:1\"]\n";
+    resolved(&format!("{listener}{text}")).map_err(|failure| failure.to_string())
+}
+
+/// Returns the errors of a server with these keys.
+fn server_errors(keys: &str) -> String {
+    let config = config(&format!("[mcp.servers.a]\n{keys}\n{ENDPOINT}{ROUTE}"));
+    config.err().unwrap_or_else(|| panic!("{keys}"))
+}
+
+/// Returns the errors of an endpoint with these keys.
+fn endpoint_errors(keys: &str) -> String {
+    let servers = "[mcp.servers.a]\ncommand = [\"run\"]\n[mcp.servers.github]\ncommand = [\"run\"]\n";
+    let config = config(&format!("{servers}[mcp.endpoints.dev]\n{keys}\n{ROUTE}"));
+    config.err().unwrap_or_else(|| panic!("{keys}"))
+}
+
+#[test]
+fn servers_and_endpoints_are_read_with_defaults() {
+    let text = "[mcp.servers.files]\ncommand = [\"npx\", \"files\"]\ndirectory = \"data\"\n\
+                [mcp.servers.web]\nupstream = \"web\"\nheaders = { Authorization = \"Bearer x\" }\n\
+                [mcp.endpoints.dev]\nservers = [\"web\", \"files\"]\n";
+    let config = config(&format!("{text}{ROUTE}")).unwrap();
+    let McpTarget::Command { words, directory, processes_max, .. } = &config.mcp.servers["files"].target
+    else {
+        panic!("the target is not a command")
+    };
+    assert_eq!((&words[..], *processes_max), (&["npx".to_owned(), "files".to_owned()][..], None));
+    assert_eq!(directory.as_deref(), Some(Path::new("data")));
+    let McpTarget::Upstream { path, headers, .. } = &config.mcp.servers["web"].target else {
+        panic!("the target is not an upstream")
+    };
+    assert_eq!((path.as_str(), headers.len()), ("/mcp", 1));
+    let endpoint = &config.mcp.endpoints["dev"];
+    assert_eq!((endpoint.names, endpoint.list_wait), (McpNames::Prefixed, None));
+    let shown = config.to_string();
+    for line in [
+        "/dev and below: the MCP endpoint dev",
+        "MCP endpoint dev: servers web, files; prefixed names",
+        "MCP server files: command `npx`",
+        "MCP server web: upstream web, path /mcp",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+    assert!(!shown.contains("Bearer"), "{shown}");
+}
+
+#[test]
+fn example_config_contains_every_mcp_key() {
+    let config = resolved(EXAMPLE).unwrap();
+    assert_eq!(config.mcp.endpoints["dev"].list_ttl_max, Some(Duration::from_mins(5)));
+    let server = "[mcp.servers.a]\n";
+    for section in [server, "[mcp.servers.a]\ntools.", "[mcp.endpoints.a]\n", "[mcp]\n"] {
+        let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
+        let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
+        for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
+            let forms = [format!("{key} = "), format!("[mcp.{key}."), format!(".{key}]")];
+            assert!(forms.iter().any(|form| EXAMPLE.contains(form)), "{key} of {section}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_mcp_servers_are_errors_with_a_hint() {
+    for (keys, message) in [
+        ("", "an MCP server needs exactly one of `upstream` and `command`"),
+        ("", "hint: add `command = [\"PROGRAM\"]`"),
+        ("command = [\"a\"]\nupstream = \"web\"", "hint: remove one of the two keys"),
+        ("command = []", "`command` has no program"),
+        ("command = [\"\", \"a\"]", "`command` has no program"),
+        ("upstream = \"wbe\"", "there is no upstream `wbe`"),
+        ("upstream = \"web\"\npath = \"mcp\"", "a path begins with `/`"),
+        ("upstream = \"web\"\npath = \"/a b\"", "a path cannot contain ` `"),
+        ("upstream = \"web\"\nheaders = { Host = \"a\" }", "Host"),
+        ("upstream = \"web\"\nheaders = { Mcp-Session-Id = \"a\" }", "the MCP client sets this header"),
+        ("upstream = \"web\"\ndirectory = \"a\"", "this key requires `command`"),
+        ("upstream = \"web\"\nprocesses_max = 2", "this key requires `command`"),
+        ("command = [\"a\"]\npath = \"/a\"", "this key requires `upstream`"),
+        ("command = [\"a\"]\nprocesses_max = 0", "the value must be from 1 to 10000"),
+        ("command = [\"a\"]\nenvironment = { \"A=B\" = \"x\" }", "needs a name without `=`"),
+        ("command = [\"a\"]\ntools.allow = []", "`allow` hides all tools"),
+        ("command = [\"a\"]\ntools.deny = [\"\"]", "a pattern for tools has 1 to 256 bytes"),
+        ("command = [\"a\"]\ntools.deny = [\"a?\"]", "a pattern for tools cannot contain `?`"),
+        ("command = [\"a\"]\ntools.rename = { a = \"b c\" }", "`b c` cannot be the name of a tool"),
+        ("command = [\"a\"]\ntools.rename = { a = \"c\", b = \"c\" }", "two tools get the new name `c`"),
+    ] {
+        let failure = server_errors(keys);
+        assert!(failure.contains(message) && failure.contains("serve.toml:"), "{keys}\n{failure}");
+    }
+}
+
+#[test]
+fn invalid_or_repeated_server_name_is_an_error() {
+    for name in ["\"\"", "A", "a_b", "\"a b\"", "a-name-with-twenty-five-b"] {
+        let failure = config(&format!("[mcp.servers.{name}]\ncommand = [\"a\"]\n{SERVER}{ENDPOINT}{ROUTE}"));
+        let failure = failure.err().unwrap_or_else(|| panic!("{name}"));
+        assert!(failure.contains("cannot be the name of an MCP server"), "{failure}");
+        assert!(failure.contains("hint: use 1 to 24 lowercase letters, digits and `-`"), "{failure}");
+    }
+    let failure = config(&format!("{SERVER}{SERVER}{ENDPOINT}{ROUTE}")).err().unwrap();
+    assert!(failure.contains("duplicate key"), "{failure}");
+}
+
+#[test]
+fn upstream_of_mcp_server_cannot_have_http2_or_proxy_protocol() {
+    for key in ["http2 = true", "proxy_protocol = \"v2\""] {
+        let upstream = format!("[upstreams.b]\nservers = [\"127.0.0.1:2\"]\n{key}\n");
+        let failure = config(&format!("{upstream}[mcp.servers.a]\nupstream = \"b\"\n{ENDPOINT}{ROUTE}"));
+        let failure = failure.err().unwrap_or_else(|| panic!("{key}"));
+        assert!(failure.contains("an MCP server cannot use an upstream with"), "{failure}");
+    }
+}
+
+#[test]
+fn mistakes_in_mcp_endpoints_are_errors_with_a_hint() {
+    for (keys, message) in [
+        ("", "missing field `servers`"),
+        ("servers = []", "an MCP endpoint needs at least one server"),
+        ("servers = [\"githab\"]", "there is no MCP server `githab`"),
+        ("servers = [\"githab\"]", "hint: did you mean `github`?"),
+        ("servers = [\"zzz\"]", "hint: possible here: `a`, `github`"),
+        ("servers = [\"a\", \"a\"]", "the list names this MCP server twice"),
+        ("servers = [\"a\"]\nnames = \"short\"", "unknown value `short`"),
+        ("servers = [\"a\"]\nprefer = [\"a\"]", "`prefer` requires plain names"),
+        (
+            "servers = [\"a\"]\nnames = \"plain\"\nprefer = [\"github\"]",
+            "the endpoint has no MCP server `github`",
+        ),
+        ("servers = [\"a\"]\nlist_wait = \"0s\"", "the value must be from 1ms to 24h"),
+        ("servers = [\"a\"]\nsearch = {}", "unknown key `search`"),
+    ] {
+        let failure = endpoint_errors(keys);
+        assert!(failure.contains(message) && failure.contains("serve.toml:"), "{keys}\n{failure}");
+    }
+}
+
+#[test]
+fn route_with_unknown_endpoint_or_old_form_is_an_error() {
+    for (value, message) in [
+        ("\"devs\"", "there is no MCP endpoint `devs`"),
+        ("\"devs\"", "hint: did you mean `dev`?"),
+        ("true", "`mcp` is the name of an endpoint"),
+        ("true", "hint: the MCP endpoint of the demo is now `demo = \"mcp\"`"),
+        ("false", "`mcp` is the name of an endpoint"),
+        ("1", "expected the name of an MCP endpoint"),
+    ] {
+        let failure = config(&format!("{SERVER}{ENDPOINT}[[routes]]\npath = \"/\"\nmcp = {value}\n"));
+        let failure = failure.err().unwrap_or_else(|| panic!("{value}"));
+        assert!(failure.contains(message), "{value}\n{failure}");
+    }
+    let failure = config("[[routes]]\npath = \"/\"\ndemo = \"http\"\n").err().unwrap();
+    assert!(failure.contains("expected `true`, `false` or `\"mcp\"`"), "{failure}");
+}
+
+#[test]
+fn secrets_of_mcp_servers_are_hidden_in_messages() {
+    for keys in [
+        "upstream = \"web\"\nheaders = { Authorization = \"Bearer sesame\", Host = \"sesame\" }",
+        "command = [\"a\"]\nheaders = { Authorization = \"Bearer sesame\" }",
+        "upstream = \"web\"\nenvironment = { TOKEN = \"sesame\" }",
+        "upstream = \"web\"\nheaders = \"Authorization: Bearer sesame\"",
+        "upstream = \"web\"\nheaders = { A = \"sesame\\n\" }",
+    ] {
+        let failure = server_errors(keys);
+        assert!(!failure.contains("sesame"), "{failure}");
+    }
+}
+
+#[test]
+fn unused_mcp_servers_and_endpoints_cause_a_warning() {
+    let route = "[[routes]]\npath = \"/\"\ndemo = true\n";
+    let server = "[mcp.servers.b]\nupstream = \"web\"\n";
+    let config = config(&format!("{SERVER}{server}{ENDPOINT}{route}")).unwrap();
+    let warnings: String = usage::unused(&config).iter().map(ToString::to_string).collect();
+    assert!(warnings.contains("no route serves the MCP endpoint `dev`"), "{warnings}");
+    assert!(warnings.contains("no endpoint uses the MCP server `b`"), "{warnings}");
+    assert!(!warnings.contains("nothing uses the upstream `web`"), "{warnings}");
+}
+
+#[test]
+fn mcp_server_that_leads_back_to_its_endpoint_is_an_error() {
+    let loops = |path: &str, routes: &str| {
+        let upstream = "[upstreams.own]\nservers = [\"localhost:8080\"]\n";
+        let server = format!("[mcp.servers.a]\nupstream = \"own\"\npath = \"{path}\"\n");
+        let config = config(&format!("{upstream}{server}{ENDPOINT}{routes}")).unwrap();
+        refuse_loops(&config).err().map(|failure| failure.to_string()).unwrap_or_default()
+    };
+    for path in ["/dev", "/dev/below", "/dev?a=b"] {
+        let failure = loops(path, ROUTE);
+        assert!(failure.contains("the MCP server `a` leads back to the route `/dev and below`"), "{failure}");
+    }
+    let demo = "[[routes]]\npath_exact = \"/dev/demo\"\ndemo = \"mcp\"\n";
+    assert_eq!(loops("/dev/demo", &format!("{ROUTE}{demo}")), "");
+    assert_eq!(loops("/other", ROUTE), "");
+}

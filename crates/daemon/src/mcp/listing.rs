@@ -1,0 +1,75 @@
+//! Lists the tools of MCP endpoints for `thruway check`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus};
+use tokio::time::timeout;
+use tracing::subscriber::NoSubscriber;
+
+use super::gateway;
+use super::members::RunningUpstreams;
+use crate::config::{Config, Failure};
+
+/// Connects each MCP endpoint of `config` to its servers. Returns a text with the tools of each endpoint, and
+/// a warning for each server that does not respond.
+///
+/// # Errors
+/// Returns an error if the system refuses the resources for the connections.
+pub(crate) fn list_tools(
+    config: &Config,
+    upstreams: &RunningUpstreams,
+) -> Result<(String, Vec<Failure>), Failure> {
+    let (mut text, mut warnings) = (String::new(), Vec::new());
+    if config.mcp.endpoints.is_empty() {
+        return Ok((text, warnings));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::warning(format!("cannot list MCP tools: {error}")))?;
+    // The warnings replace the log messages of the endpoints.
+    let _silent = tracing::subscriber::set_default(NoSubscriber::default());
+    runtime.block_on(async {
+        for name in config.mcp.endpoints.keys() {
+            match gateway(config, name, upstreams, Some(TOOLS_MAX)) {
+                Ok(gateway) => {
+                    push_tools(&mut text, name, &gateway).await;
+                    warnings.extend(missing_members(config, &gateway));
+                    let _ = timeout(CLOSE_MAX, gateway.close()).await;
+                }
+                Err(error) => warnings.push(config.failure_at_mcp_endpoint(name, error)),
+            }
+        }
+    });
+    // Does not wait for connections that are still in progress.
+    runtime.shutdown_background();
+    Ok((text, warnings))
+}
+
+async fn push_tools(text: &mut String, name: &str, gateway: &McpGateway) {
+    // If a required server is missing, the list is empty, and a warning names the server.
+    let tools = gateway.tools().await.unwrap_or_default();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "MCP endpoint {name}: {} tools", tools.len());
+    for (tool, server) in tools {
+        let _ = writeln!(text, "  {} ({server})", tool.escape_debug());
+    }
+}
+
+fn missing_members(config: &Config, gateway: &McpGateway) -> Vec<Failure> {
+    let is_missing = |member: &MemberStatus| member.state != MemberState::Connected;
+    let missing = gateway.members().into_iter().filter(is_missing);
+    let warning = |member: MemberStatus| {
+        let reason = member.last_error.unwrap_or_else(|| "no response".to_owned());
+        let message = format!("the MCP server `{}` is not connected: {reason}", member.name);
+        config.warning_at_mcp_server(&member.name, message).with_hint(MISSING_HINT)
+    };
+    missing.map(warning).collect()
+}
+
+const MISSING_HINT: &str = "start the server, or check its command or address; `--offline` skips this check";
+
+/// Maximum time to wait for the tools of an endpoint. Servers in npm packages can need some seconds to start.
+const TOOLS_MAX: Duration = Duration::from_secs(5);
+
+/// Maximum time to close the connections of an endpoint.
+const CLOSE_MAX: Duration = Duration::from_secs(2);

@@ -1,0 +1,175 @@
+//! Runs the MCP endpoints of a config.
+
+mod background;
+pub(crate) mod listing;
+mod members;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use thruway_gateway::UpstreamConfig;
+use thruway_mcp_sdk::{
+    McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, NameStyle,
+};
+use thruway_server::{Answer, Handler, Request, Response, StatusCode};
+
+use crate::config::Config;
+use crate::config::mcp::settings::{McpEndpointConfig, McpNames, McpServerConfig};
+use background::Background;
+pub(crate) use members::RunningUpstreams;
+use members::member;
+
+/// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
+/// config has not changed.
+#[derive(Default)]
+pub(crate) struct McpEndpoints {
+    endpoints: BTreeMap<String, (EndpointConfig, Arc<Endpoint>)>,
+    /// `None` until the first endpoint starts.
+    background: Option<Arc<Background>>,
+}
+
+/// All settings that an endpoint depends on.
+#[derive(PartialEq, Eq)]
+struct EndpointConfig {
+    endpoint: McpEndpointConfig,
+    servers: Vec<McpServerConfig>,
+    upstreams: Vec<UpstreamConfig>,
+}
+
+/// An MCP endpoint, which does not run until [`McpEndpoints::start`].
+#[derive(Default)]
+struct Endpoint(OnceLock<McpGateway>);
+
+/// Serves an MCP endpoint at a route.
+struct RouteEndpoint {
+    endpoint: Arc<Endpoint>,
+    /// Hosts for which the endpoint accepts requests, in addition to the names of this machine.
+    hosts: Vec<String>,
+    served: OnceLock<McpEndpoint>,
+}
+
+impl McpEndpoints {
+    /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
+    pub(crate) fn of(config: &Config, before: &Self) -> Self {
+        let endpoint = |name: &String| {
+            let settings = EndpointConfig::of(config, name);
+            let kept = before.endpoints.get(name).filter(|(other, _)| *other == settings);
+            let endpoint = kept.map(|(_, kept)| kept.clone()).unwrap_or_default();
+            (name.clone(), (settings, endpoint))
+        };
+        let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
+        Self { endpoints, background: before.background.clone() }
+    }
+
+    /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
+    /// exists.
+    pub(crate) fn handler(&self, name: &str, hosts: Vec<String>) -> Arc<dyn Handler> {
+        let endpoint = self.endpoints[name].1.clone();
+        Arc::new(RouteEndpoint { endpoint, hosts, served: OnceLock::new() })
+    }
+
+    /// Starts the new endpoints: they connect to their servers in the background.
+    pub(crate) fn start(&mut self, config: &Config, upstreams: &RunningUpstreams) {
+        for (name, (_, endpoint)) in &self.endpoints {
+            if endpoint.0.get().is_some() {
+                continue;
+            }
+            let background =
+                match self.background.take().map_or_else(|| Background::start().map(Arc::new), Ok) {
+                    Ok(background) => self.background.insert(background),
+                    Err(error) => {
+                        tracing::error!("cannot start the MCP endpoints: {error}");
+                        return;
+                    }
+                };
+            match background.enter(|| gateway(config, name, upstreams, None)) {
+                Ok(gateway) => drop(endpoint.0.set(gateway)),
+                Err(error) => tracing::error!("cannot start the MCP endpoint `{name}`: {error}"),
+            }
+        }
+    }
+
+    /// Returns each running endpoint with its name.
+    pub(crate) fn gateways(&self) -> Vec<(String, McpGateway)> {
+        let gateway = |(name, (_, endpoint)): (&String, &(_, Arc<Endpoint>))| {
+            Some((name.clone(), endpoint.0.get()?.clone()))
+        };
+        self.endpoints.iter().filter_map(gateway).collect()
+    }
+
+    /// Ends the endpoints of `self` that `after` does not contain. Their calls have the time `within` to end.
+    pub(crate) fn drain_removed(&self, after: &Self, within: Duration) {
+        let is_kept =
+            |endpoint: &Arc<Endpoint>| after.endpoints.values().any(|(_, kept)| Arc::ptr_eq(kept, endpoint));
+        for (_, endpoint) in self.endpoints.values().filter(|(_, endpoint)| !is_kept(endpoint)) {
+            if let (Some(gateway), Some(background)) = (endpoint.0.get().cloned(), &self.background) {
+                background.spawn(async move { gateway.drain(within).await });
+            }
+        }
+    }
+
+    /// Ends all endpoints and their child processes, and waits at most `within` for their calls.
+    pub(crate) fn end(&self, within: Duration) {
+        let Some(background) = &self.background else { return };
+        let gateways = self.gateways();
+        background.wait_for(async move {
+            let mut drains = tokio::task::JoinSet::new();
+            for (_, gateway) in gateways {
+                drains.spawn(async move { gateway.drain(within).await });
+            }
+            drains.join_all().await;
+        });
+    }
+}
+
+impl EndpointConfig {
+    fn of(config: &Config, name: &str) -> Self {
+        let endpoint = config.mcp.endpoints[name].clone();
+        let servers: Vec<_> =
+            endpoint.servers.iter().filter_map(|name| config.mcp.servers.get(name)).cloned().collect();
+        let upstreams = servers.iter().filter_map(|server| config.upstreams.get(server.upstream()?));
+        let upstreams = upstreams.cloned().collect();
+        Self { endpoint, servers, upstreams }
+    }
+}
+
+/// Builds the endpoint with this name. The endpoint connects to its servers in the background. `list_wait`
+/// replaces the key `list_wait` of the endpoint.
+///
+/// # Errors
+/// The library rejects the settings. This cannot happen, because the check of the config has the same rules.
+fn gateway(
+    config: &Config,
+    name: &str,
+    upstreams: &RunningUpstreams,
+    list_wait: Option<Duration>,
+) -> Result<McpGateway, McpGatewayError> {
+    let endpoint = &config.mcp.endpoints[name];
+    let default = McpGatewayOptions::default();
+    let options = McpGatewayOptions {
+        names: match endpoint.names {
+            McpNames::Plain => NameStyle::Plain,
+            McpNames::Prefixed => NameStyle::Prefixed,
+        },
+        prefer: endpoint.prefer.clone(),
+        list_wait: list_wait.or(endpoint.list_wait).unwrap_or(default.list_wait),
+        list_ttl_max: endpoint.list_ttl_max.unwrap_or(default.list_ttl_max),
+        ..default
+    };
+    let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);
+    let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
+    let members = servers.map(|(name, server)| member(config, name, server, upstreams));
+    members.fold(builder, McpGatewayBuilder::member).build()
+}
+
+impl Handler for RouteEndpoint {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let Some(gateway) = self.endpoint.0.get() else {
+            let text = "the MCP endpoint is not running\n";
+            return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
+        };
+        let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
+        self.served.get_or_init(serve).handle(request)
+    }
+}

@@ -1,0 +1,201 @@
+//! The configuration of an MCP gateway.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_mcp::federated::{
+    CompiledFilter, EndpointNames, InvalidFilter, InvalidMemberName, MemberName, NameStyle, ToolFilter,
+};
+use thruway_mcp::schema::Implementation;
+use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
+
+use crate::bridge::{BridgeOptions, Connect};
+
+/// Options of an [`McpGateway`](crate::McpGateway).
+#[derive(Clone, Debug)]
+pub struct McpGatewayOptions {
+    /// The form of the tool names and prompt names that clients use. Default: the prefixed form `member__tool`.
+    pub names: NameStyle,
+    /// The order of the members for plain names. If several members have a tool of the same name, clients get
+    /// the tool of the first of these members in `prefer`. Default: empty. If `prefer` contains none of these
+    /// members, clients get none of the tools.
+    pub prefer: Vec<String>,
+    /// Maximum time that a request waits for a member: the request for a list, or a call of a member that is
+    /// connecting. After this time, a list omits the member, and a call fails. Default: 2 seconds.
+    pub list_wait: Duration,
+    /// Maximum time that clients may cache a list. Default: 5 minutes. The members can only shorten this time.
+    pub list_ttl_max: Duration,
+    /// Maximum number of items in a page of a list. Default: 100.
+    pub page_items: usize,
+    /// Options of the connections to each member, and of the MCP server that clients connect to.
+    pub bridge: BridgeOptions,
+}
+
+impl Default for McpGatewayOptions {
+    fn default() -> Self {
+        Self {
+            names: NameStyle::default(),
+            prefer: Vec::new(),
+            list_wait: Duration::from_secs(2),
+            list_ttl_max: Duration::from_mins(5),
+            page_items: 100,
+            bridge: BridgeOptions::default(),
+        }
+    }
+}
+
+/// An MCP server behind an [`McpGateway`](crate::McpGateway).
+pub struct Member {
+    pub(super) name: String,
+    pub(super) connect: Connect,
+    pub(super) tools: ToolFilter,
+    pub(super) is_required: bool,
+    pub(super) servers_max: Option<usize>,
+}
+
+impl Member {
+    /// Creates a member. The name has 1 to 24 lowercase letters, digits and hyphens. The gateway calls `connect`
+    /// for each connection to the server.
+    pub fn new(
+        name: impl Into<String>,
+        connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            connect: Arc::new(connect),
+            tools: ToolFilter::default(),
+            is_required: false,
+            servers_max: None,
+        }
+    }
+
+    /// Selects the tools that clients can use, and renames them. By default, clients can use all tools.
+    #[must_use]
+    pub fn tools(mut self, tools: ToolFilter) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// `true` if requests for lists fail while the gateway has no list of this member. Default: `false`, so that
+    /// lists omit a missing member.
+    #[must_use]
+    pub const fn required(mut self, is_required: bool) -> Self {
+        self.is_required = is_required;
+        self
+    }
+
+    /// Sets the maximum number of dedicated servers for this member. See
+    /// [`BridgeOptions::servers_max`](BridgeOptions::servers_max).
+    #[must_use]
+    pub const fn servers_max(mut self, servers_max: usize) -> Self {
+        self.servers_max = Some(servers_max);
+        self
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Configures an [`McpGateway`](crate::McpGateway).
+#[derive(Debug)]
+pub struct McpGatewayBuilder {
+    pub(super) info: Implementation,
+    pub(super) options: McpGatewayOptions,
+    pub(super) members: Vec<Member>,
+}
+
+impl McpGatewayBuilder {
+    pub(super) fn new(info: Implementation) -> Self {
+        Self { info, options: McpGatewayOptions::default(), members: Vec::new() }
+    }
+
+    /// Sets the options.
+    #[must_use]
+    pub fn options(mut self, options: McpGatewayOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Adds a member. If several members have a resource with the same URI, clients get the resource of the first
+    /// of these members.
+    #[must_use]
+    pub fn member(mut self, member: Member) -> Self {
+        self.members.push(member);
+        self
+    }
+
+    /// Checks the configuration without creating the gateway.
+    ///
+    /// # Errors
+    /// Returns the first error in the configuration.
+    pub fn check(&self) -> Result<(), McpGatewayError> {
+        self.names().map(drop)
+    }
+
+    pub(super) fn names(&self) -> Result<EndpointNames, McpGatewayError> {
+        let mut members: Vec<(MemberName, CompiledFilter)> = Vec::new();
+        for member in &self.members {
+            let name = MemberName::try_from(&*member.name).map_err(McpGatewayError::InvalidName)?;
+            if members.iter().any(|(other, _)| *other == name) {
+                return Err(McpGatewayError::DuplicateName(member.name.clone()));
+            }
+            let tools = member.tools.compile();
+            let tools = tools
+                .map_err(|error| McpGatewayError::InvalidTools { member: member.name.clone(), error })?;
+            members.push((name, tools));
+        }
+        if members.is_empty() {
+            return Err(McpGatewayError::NoMembers);
+        }
+        let index_of = |name: &String| {
+            let index = members.iter().position(|(other, _)| other.as_str() == name);
+            index.ok_or_else(|| McpGatewayError::UnknownPreferred(name.clone()))
+        };
+        let preferred: Vec<_> = self.options.prefer.iter().map(index_of).collect::<Result<_, _>>()?;
+        Ok(EndpointNames::new(self.options.names, members, &preferred))
+    }
+}
+
+/// The error for an invalid configuration of an [`McpGateway`](crate::McpGateway).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum McpGatewayError {
+    /// The gateway has no members.
+    NoMembers,
+    /// The name of a member is invalid.
+    InvalidName(InvalidMemberName),
+    /// Two members have this name.
+    DuplicateName(String),
+    /// The selection of a member's tools is invalid.
+    InvalidTools {
+        /// The name of the member.
+        member: String,
+        /// The reason.
+        error: InvalidFilter,
+    },
+    /// The option `prefer` contains this name, but no member has this name.
+    UnknownPreferred(String),
+}
+
+impl fmt::Display for McpGatewayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMembers => f.write_str("the MCP gateway has no servers: add at least one"),
+            Self::InvalidName(error) => error.fmt(f),
+            Self::DuplicateName(name) => write!(f, "two MCP servers have the name `{name}`"),
+            Self::InvalidTools { member, error } => {
+                write!(f, "invalid tools of the MCP server `{member}`: {error}")
+            }
+            Self::UnknownPreferred(name) => {
+                write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
+            }
+        }
+    }
+}
+
+impl Error for McpGatewayError {}

@@ -1,0 +1,348 @@
+//! The merged lists of a federation.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp::Revision;
+use thruway_mcp::federated::{
+    EndpointNames, ListItem, ListKind, MemberItems, MemberName, MergedEntry, MergedList, NameStyle, Withheld,
+    WithheldItem, matches_template,
+};
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{CacheHint, CacheScope, Implementation};
+
+use super::audience::{Audience, adapt};
+use super::fetch::{MemberList, combine};
+use super::listing::Listing;
+use super::member_lists::{ListSource, MemberLists, Settings};
+
+/// Options of a [`Catalog`].
+#[derive(Clone, Debug)]
+pub(super) struct CatalogOptions {
+    /// Maximum time that a request for a list waits for the lists of the members.
+    pub(super) list_wait: Duration,
+    /// Maximum time that a list may be cached, by clients and by the catalog.
+    pub(super) list_ttl_max: Duration,
+    /// Maximum number of items in a page, at least 1.
+    pub(super) page_entries: usize,
+    /// Name and version of the gateway as a client of its members.
+    pub(super) client_info: Implementation,
+}
+
+/// A member as the catalog uses it.
+#[derive(Debug)]
+pub(super) struct CatalogMember {
+    pub(super) source: Arc<dyn ListSource>,
+    /// `true` if a list without this member is an error.
+    pub(super) is_required: bool,
+}
+
+/// The merged lists of all members.
+pub(super) struct Catalog {
+    names: Arc<EndpointNames>,
+    members: Vec<Member>,
+    options: CatalogOptions,
+    merged: Mutex<HashMap<(ListKind, Audience), CachedMerge>>,
+    /// The withheld items that the log contains.
+    logged: Mutex<HashSet<(ListKind, usize, Box<str>)>>,
+}
+
+struct Member {
+    lists: Arc<MemberLists>,
+    is_required: bool,
+}
+
+/// A merged list, and the lists that it consists of.
+struct CachedMerge {
+    inputs: Vec<Input>,
+    merged: Arc<MergedList>,
+}
+
+/// The list of one member in a merged list. The list is `None` if the member has never sent it.
+#[derive(Clone)]
+struct Input {
+    list: Option<Arc<MemberList>>,
+    /// `false` if the items only reserve their names.
+    is_listed: bool,
+}
+
+/// The error for a list in which a required member is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MissingMember {
+    pub(super) name: MemberName,
+}
+
+impl Catalog {
+    /// Creates the catalog. `members` has the same order as in `names`. The catalog calls `on_change` if a
+    /// list that clients have received is outdated, and the member has not reported this: because the list of
+    /// a missing member has arrived, or because a new copy differs from the old one.
+    pub(super) fn new(
+        names: Arc<EndpointNames>,
+        members: Vec<CatalogMember>,
+        options: CatalogOptions,
+        on_change: impl Fn(ListKind) + Send + Sync + 'static,
+    ) -> Self {
+        let settings = Settings {
+            ttl_max: options.list_ttl_max,
+            wait: options.list_wait,
+            client_info: options.client_info.clone(),
+            on_change: Arc::new(on_change),
+        };
+        let members = members.into_iter().enumerate().map(|(index, member)| Member {
+            lists: MemberLists::new(names.member_name(index).clone(), member.source, settings.clone()),
+            is_required: member.is_required,
+        });
+        let members = members.collect();
+        Self { names, members, options, merged: Mutex::default(), logged: Mutex::default() }
+    }
+
+    /// Returns the merged list for a client that uses `revision`. Waits for the lists of the members, but at
+    /// most [`list_wait`](CatalogOptions::list_wait).
+    ///
+    /// # Errors
+    /// A required member is missing.
+    pub(super) async fn list(&self, kind: ListKind, revision: Revision) -> Result<Listing, MissingMember> {
+        let lists = self.fetch(kind).await;
+        let missing: Vec<_> = (0..lists.len()).filter(|member| lists[*member].is_none()).collect();
+        if let Some(member) = missing.iter().find(|member| self.members[**member].is_required) {
+            return Err(MissingMember { name: self.names.member_name(*member).clone() });
+        }
+        let cache = self.cache_hint(&lists, !missing.is_empty());
+        let missing = missing.into_iter().map(|member| self.names.member_name(member).clone()).collect();
+        let inputs = lists.into_iter().enumerate().map(|(member, list)| match list {
+            Some(list) => Input { list: Some(list), is_listed: true },
+            None => Input { list: self.members[member].lists.last(kind), is_listed: false },
+        });
+        let merged = self.merge(kind, Audience::of(kind, revision), inputs.collect());
+        Ok(Listing { merged, missing, cache, era: revision.era(), page_entries: self.options.page_entries })
+    }
+
+    /// Returns the member that owns the tool or prompt with the public name `public`, and the member's own
+    /// name. Returns `None` for unknown, hidden and withheld names. Needs no list if names are prefixed or if
+    /// there is only one member.
+    pub(super) async fn owner_of_name(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
+        let mut candidates = self.names.candidates(kind, public);
+        if self.names.style() == NameStyle::Prefixed || self.members.len() == 1 {
+            return candidates.next().map(|(member, own)| (member, own.to_owned()));
+        }
+        let is_known = candidates.all(|(member, _)| self.members[member].lists.last(kind).is_some());
+        let owner = |entry: &MergedEntry| (entry.member, entry.own.to_string());
+        if is_known && let Some(entry) = self.known(kind).find(public) {
+            return Some(owner(entry));
+        }
+        self.fetch(kind).await;
+        self.known(kind).find(public).map(owner)
+    }
+
+    /// Returns the member that owns the resource. Searches the lists of resources, then the resource
+    /// templates. If several templates match, the template with the longest literal text counts.
+    pub(super) async fn owner_of_uri(&self, uri: &str) -> Option<usize> {
+        let owner = |list: Arc<MergedList>| list.find(uri).map(|entry| entry.member);
+        if let Some(member) = owner(self.known(ListKind::Resources)) {
+            return Some(member);
+        }
+        self.fetch(ListKind::Resources).await;
+        if let Some(member) = owner(self.known(ListKind::Resources)) {
+            return Some(member);
+        }
+        self.fetch(ListKind::ResourceTemplates).await;
+        let templates = self.known(ListKind::ResourceTemplates);
+        let matching = templates.all().iter().filter_map(|entry| {
+            let length = matches_template(&entry.key, uri)?;
+            Some((length, std::cmp::Reverse(entry.member)))
+        });
+        matching.max().map(|(_, member)| member.0)
+    }
+
+    /// Marks a list of a member as outdated. Call this method when the member reports a change. A change of
+    /// the resources also concerns the resource templates.
+    pub(super) fn invalidate(&self, member: usize, kind: ListKind) {
+        self.members[member].lists.invalidate(kind);
+        if kind == ListKind::Resources {
+            self.members[member].lists.invalidate(ListKind::ResourceTemplates);
+        }
+    }
+
+    /// Marks all lists of a member as outdated. Call this method when the member has connected again.
+    pub(super) fn invalidate_member(&self, member: usize) {
+        for kind in ListKind::ALL {
+            self.members[member].lists.invalidate(kind);
+        }
+    }
+
+    /// Returns the number of items in the last list of a member, if the member has sent this list.
+    pub(super) fn count(&self, member: usize, kind: ListKind) -> Option<usize> {
+        self.members[member].lists.last(kind).map(|list| list.items.len())
+    }
+
+    /// Returns the items that the endpoint does not offer, according to the last lists of the members.
+    pub(super) fn withheld(&self) -> Vec<(ListKind, WithheldItem)> {
+        let of_kind = |kind| {
+            let inputs = self.last_inputs(kind);
+            let merged = self.known(kind);
+            let withheld = withheld(&inputs, &merged).map(Cow::into_owned);
+            withheld.map(|item| (kind, item)).collect::<Vec<_>>()
+        };
+        ListKind::ALL.into_iter().flat_map(of_kind).collect()
+    }
+
+    /// Requests the lists of all members at the same time, and waits for them. Returns `None` for each
+    /// missing member.
+    async fn fetch(&self, kind: ListKind) -> Vec<Option<Arc<MemberList>>> {
+        let lookups: Vec<_> = self.members.iter().map(|member| member.lists.begin(kind)).collect();
+        let mut lists = Vec::with_capacity(lookups.len());
+        for (member, lookup) in self.members.iter().zip(lookups) {
+            lists.push(member.lists.finish(kind, lookup).await);
+        }
+        lists
+    }
+
+    /// Returns the permission for clients to cache a list that consists of `lists`.
+    fn cache_hint(&self, lists: &[Option<Arc<MemberList>>], is_partial: bool) -> CacheHint {
+        let ttl_max = if is_partial { PARTIAL_TTL } else { self.options.list_ttl_max };
+        let ttl_ms = u64::try_from(ttl_max.min(self.options.list_ttl_max).as_millis()).unwrap_or(u64::MAX);
+        let most = CacheHint { ttl_ms, cache_scope: CacheScope::Public };
+        lists.iter().flatten().fold(most, |hint, list| combine(hint, list.hint_now()))
+    }
+
+    /// Returns the merged list of the last lists that the members have sent, regardless of their age. This
+    /// list contains the owner of each name, also while a member is missing.
+    fn known(&self, kind: ListKind) -> Arc<MergedList> {
+        self.merge(kind, Audience::Gateway, self.last_inputs(kind))
+    }
+
+    fn last_inputs(&self, kind: ListKind) -> Vec<Input> {
+        let lists = self.members.iter().map(|member| member.lists.last(kind));
+        lists.map(|list| Input { list, is_listed: false }).collect()
+    }
+
+    /// Merges the lists, unless the last merged list consists of the same lists.
+    fn merge(&self, kind: ListKind, audience: Audience, inputs: Vec<Input>) -> Arc<MergedList> {
+        // The lock is held during the merge, so that concurrent requests do the work only once.
+        let mut cached = lock(&self.merged);
+        if let Some(cached) = cached.get(&(kind, audience)).filter(|cached| cached.is_of(&inputs)) {
+            return cached.merged.clone();
+        }
+        let adapted: Vec<_> = inputs.iter().map(|input| input.items(kind, audience)).collect();
+        let members = inputs.iter().zip(&adapted).enumerate().map(|(member, (input, items))| MemberItems {
+            member,
+            items,
+            is_listed: input.is_listed,
+        });
+        let merged = MergedList::merge(&self.names, kind, &members.collect::<Vec<_>>());
+        self.log_withheld(kind, &inputs, &merged);
+        let merged = Arc::new(merged);
+        drop(adapted);
+        cached.insert((kind, audience), CachedMerge { inputs, merged: merged.clone() });
+        merged
+    }
+
+    /// Logs each withheld item once.
+    fn log_withheld(&self, kind: ListKind, inputs: &[Input], merged: &MergedList) {
+        let mut logged = lock(&self.logged);
+        for item in withheld(inputs, merged) {
+            let is_intended = matches!(item.reason, Withheld::Hidden | Withheld::OtherMember(_));
+            if is_intended || logged.len() >= LOGGED_MAX {
+                continue;
+            }
+            if logged.insert((kind, item.member, item.own.clone())) {
+                self.log(kind, &item);
+            }
+        }
+    }
+
+    fn log(&self, kind: ListKind, item: &WithheldItem) {
+        let server = self.names.member_name(item.member);
+        let (own, list) = (&item.own, kind.result_member());
+        match &item.reason {
+            // One line for all members with this name.
+            Withheld::Clash(members) if members.first() == Some(&item.member) => {
+                let servers = members.iter().map(|member| self.names.member_name(*member).as_str());
+                let servers = servers.collect::<Vec<_>>().join(", ");
+                tracing::warn!(
+                    "withholding `{own}` of {list}: several servers have this name: {servers}; set \
+                     `prefer` or use prefixed names"
+                );
+            }
+            Withheld::Clash(_) | Withheld::Hidden | Withheld::OtherMember(_) => {}
+            Withheld::TooLong => tracing::warn!(
+                %server,
+                "withholding `{own}` of {list}: the public name is longer than 128 characters"
+            ),
+            Withheld::Invalid => {
+                tracing::warn!(%server, "withholding `{own}` of {list}: the item has no valid name or URI");
+            }
+            Withheld::NameReused => tracing::warn!(
+                %server,
+                "withholding `{own}` of {list}: `rename` gives this name to another tool"
+            ),
+            Withheld::Duplicate => {
+                tracing::warn!(%server, "withholding a second `{own}` of {list}: the name is in use");
+            }
+            Withheld::TooMany => tracing::warn!(
+                %server,
+                "withholding the rest of {list}: the list has more than 10,000 items, 64 pages or 32 MiB, \
+                 or it repeats a cursor"
+            ),
+        }
+    }
+}
+
+impl Input {
+    fn items(&self, kind: ListKind, audience: Audience) -> Cow<'_, [ListItem]> {
+        self.list.as_ref().map_or(Cow::Borrowed(&[]), |list| adapt(kind, audience, list))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let is_same_list = match (&self.list, &other.list) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_same_list && self.is_listed == other.is_listed
+    }
+}
+
+impl CachedMerge {
+    fn is_of(&self, inputs: &[Input]) -> bool {
+        self.inputs.iter().zip(inputs).all(|(one, other)| one.is_same(other))
+    }
+}
+
+/// Returns the withheld items of all members.
+fn withheld<'a>(inputs: &'a [Input], merged: &'a MergedList) -> impl Iterator<Item = Cow<'a, WithheldItem>> {
+    let of_member = |(member, input): (usize, &'a Input)| {
+        let items = input.list.iter().flat_map(|list| &list.withheld);
+        items.map(move |(own, reason)| WithheldItem { member, own: own.clone(), reason: reason.clone() })
+    };
+    let of_members = inputs.iter().enumerate().flat_map(of_member).map(Cow::Owned);
+    merged.withheld().iter().map(Cow::Borrowed).chain(of_members)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<MissingMember> for Error {
+    fn from(missing: MissingMember) -> Self {
+        let MissingMember { name } = missing;
+        Self::internal(format!("the list is incomplete: the required server `{name}` is unavailable"))
+            .with_data(json!({"server": name.as_str()}))
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// Maximum time for which clients may cache a list in which a member is missing.
+const PARTIAL_TTL: Duration = Duration::from_secs(5);
+
+/// Maximum number of withheld items in the log.
+const LOGGED_MAX: usize = 1000;

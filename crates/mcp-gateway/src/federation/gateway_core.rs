@@ -1,0 +1,166 @@
+//! The state of a gateway: its members, and the lists of all members.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thruway_mcp::Revision;
+use thruway_mcp::federated::{EndpointNames, ListKind};
+use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
+use thruway_mcp_server::McpServer;
+use thruway_mcp_server::backend::{Change, DroppedMessages, Shares};
+use tokio::task::AbortHandle;
+
+use super::builder::{McpGatewayBuilder, Member};
+use super::catalog::{Catalog, CatalogMember, CatalogOptions};
+use super::member::{Link, MemberConnection, MemberListSource};
+use crate::bridge::{BridgeOptions, Connector, Near};
+
+/// The state of a gateway.
+pub(super) struct GatewayCore {
+    pub(super) names: Arc<EndpointNames>,
+    /// The members, in the order of `names`.
+    pub(super) members: Box<[Arc<MemberConnection>]>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) dropped: Arc<DroppedMessages>,
+    /// Maximum time that a request waits for a member.
+    pub(super) list_wait: Duration,
+    near: Near,
+    /// The tasks that keep the gateway connected to its members.
+    connecting: Box<[AbortHandle]>,
+}
+
+impl GatewayCore {
+    /// Creates the state, and starts to connect to the members.
+    pub(super) fn start(builder: McpGatewayBuilder, names: EndpointNames) -> Arc<Self> {
+        let McpGatewayBuilder { info, options, members } = builder;
+        let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
+        let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
+        let members: Box<[_]> = members
+            .into_iter()
+            .enumerate()
+            .map(|(slot, member)| {
+                let name = names.member_name(slot).clone();
+                let link = Link::new(name.clone(), slot);
+                let connector = connector(member, slot, &options.bridge, &near, &dropped, &link);
+                MemberConnection::new(name, connector, link, options.list_wait)
+            })
+            .collect();
+        let listed = members.iter().zip(is_required).map(|(member, is_required)| CatalogMember {
+            source: Arc::new(MemberListSource(member.clone())),
+            is_required,
+        });
+        let catalog_options = CatalogOptions {
+            list_wait: options.list_wait,
+            list_ttl_max: options.list_ttl_max,
+            page_entries: options.page_items.max(1),
+            client_info: info,
+        };
+        let announced = near.clone();
+        let on_change = move |kind| {
+            if let Some(core) = announced.get().and_then(std::sync::Weak::upgrade) {
+                core.announce(&change_of(kind));
+            }
+        };
+        let catalog = Arc::new(Catalog::new(names.clone(), listed.collect(), catalog_options, on_change));
+        members.iter().for_each(|member| member.invalidate_in(&catalog));
+        let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
+        let connecting = connecting.collect();
+        Arc::new(Self { names, members, catalog, dropped, list_wait: options.list_wait, near, connecting })
+    }
+
+    /// Sets the MCP server that notifies clients of changes.
+    pub(super) fn announce_to(&self, server: &McpServer) {
+        self.near.get_or_init(|| Arc::downgrade(server.core()));
+    }
+
+    /// Returns the capabilities of all members together. Lists can always change, because members come and go.
+    pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
+        let mut all = ServerCapabilities::default();
+        for member in &self.members {
+            add(&mut all, member.capabilities(revision));
+        }
+        all
+    }
+
+    /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from all members
+    /// permanently.
+    pub(super) async fn drain(&self, within: Duration) {
+        self.connecting.iter().for_each(AbortHandle::abort);
+        let bridges = self.members.iter().filter_map(|member| member.bridge().cloned());
+        let draining: Vec<_> =
+            bridges.map(|bridge| tokio::spawn(async move { bridge.drain(within).await })).collect();
+        for drained in draining {
+            // An error means that the task panicked, so nothing is left to wait for.
+            let _ = drained.await;
+        }
+    }
+}
+
+impl Drop for GatewayCore {
+    fn drop(&mut self) {
+        self.connecting.iter().for_each(AbortHandle::abort);
+    }
+}
+
+fn connector(
+    member: Member,
+    slot: usize,
+    options: &BridgeOptions,
+    near: &Near,
+    dropped: &Arc<DroppedMessages>,
+    link: &Arc<Link>,
+) -> Connector {
+    let mut options = options.clone();
+    options.servers_max = member.servers_max.unwrap_or(options.servers_max);
+    Connector {
+        capacity: Shares::new(options.servers_max),
+        options,
+        connect: member.connect,
+        near: near.clone(),
+        dropped: dropped.clone(),
+        is_ending: Arc::default(),
+        slot,
+        member: Some(link.clone()),
+    }
+}
+
+/// Adds the capabilities of one member.
+fn add(all: &mut ServerCapabilities, member: ServerCapabilities) {
+    let changing = ListCapability { list_changed: Some(true) };
+    all.tools = all.tools.or(member.tools.map(|_| changing));
+    all.prompts = all.prompts.or(member.prompts.map(|_| changing));
+    if member.resources.is_some() {
+        all.resources = Some(ResourcesCapability { subscribe: Some(true), list_changed: Some(true) });
+    }
+    add_members(&mut all.completions, member.completions);
+    add_members(&mut all.logging, member.logging);
+    add_members(&mut all.tasks, member.tasks);
+    add_members(&mut all.extensions, member.extensions);
+}
+
+fn add_members(all: &mut Option<JsonObject>, more: Option<JsonObject>) {
+    match (all.as_mut(), more) {
+        (_, None) => {}
+        (None, more) => *all = more,
+        (Some(all), Some(more)) => {
+            for (name, value) in more {
+                all.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+const fn change_of(kind: ListKind) -> Change {
+    match kind {
+        ListKind::Tools => Change::Tools,
+        ListKind::Prompts => Change::Prompts,
+        ListKind::Resources | ListKind::ResourceTemplates => Change::Resources,
+    }
+}
+
+impl fmt::Debug for GatewayCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayCore").field("members", &self.members).finish_non_exhaustive()
+    }
+}

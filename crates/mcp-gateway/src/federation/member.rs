@@ -1,0 +1,322 @@
+//! The connection to one member: connects in the background, and again after the member was lost.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use serde_json::json;
+use thruway_mcp::Revision;
+use thruway_mcp::federated::{ListKind, MemberName};
+use thruway_mcp::json_rpc::Error;
+use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_server::backend::Change;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::catalog::Catalog;
+use super::fetch::ListConnection;
+use super::member_lists::{ConnectionFuture, ListSource};
+use crate::bridge::{BridgeCore, Connector, MemberLink, is_unreachable, member_error};
+
+/// The connection to one member.
+pub(super) struct MemberConnection {
+    pub(super) name: MemberName,
+    connector: Connector,
+    link: Arc<Link>,
+    /// Set after the first successful attempt to connect.
+    bridge: OnceLock<Arc<BridgeCore>>,
+    state: watch::Sender<ConnectionState>,
+    /// Maximum time that a request waits until a running attempt to connect has ended.
+    wait: Duration,
+}
+
+/// The state of the connection to a member.
+#[derive(Clone, Debug)]
+pub(super) enum ConnectionState {
+    /// The gateway is trying to connect.
+    Connecting {
+        /// The error of the previous attempt, if any.
+        last_error: Option<Arc<str>>,
+    },
+    Connected,
+    /// The last attempt to connect has failed.
+    Failed {
+        error: Arc<str>,
+        /// Time of the next attempt.
+        retry_at: Instant,
+    },
+}
+
+/// Receives events of a member from the code that forwards requests.
+pub(super) struct Link {
+    name: MemberName,
+    slot: usize,
+    catalog: OnceLock<Weak<Catalog>>,
+    /// Notified when the member was unreachable for a request.
+    unreachable: Notify,
+}
+
+impl Link {
+    pub(super) fn new(name: MemberName, slot: usize) -> Arc<Self> {
+        Arc::new(Self { name, slot, catalog: OnceLock::new(), unreachable: Notify::new() })
+    }
+
+    fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.catalog.get().and_then(Weak::upgrade)
+    }
+}
+
+impl MemberLink for Link {
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn note_change(&self, change: &Change) {
+        let Some(catalog) = self.catalog() else { return };
+        match change {
+            Change::Tools => catalog.invalidate(self.slot, ListKind::Tools),
+            Change::Prompts => catalog.invalidate(self.slot, ListKind::Prompts),
+            // A change of the resources also concerns the resource templates.
+            Change::Resources => catalog.invalidate(self.slot, ListKind::Resources),
+            Change::Resource(_) => {}
+        }
+    }
+
+    fn note_failure(&self, error: &McpClientError) {
+        if is_unreachable(error) {
+            self.unreachable.notify_one();
+        }
+    }
+}
+
+impl MemberConnection {
+    /// Creates the state of a member. Call [`run`](Self::run) to connect.
+    pub(super) fn new(name: MemberName, connector: Connector, link: Arc<Link>, wait: Duration) -> Arc<Self> {
+        let state = watch::Sender::new(ConnectionState::Connecting { last_error: None });
+        Arc::new(Self { name, connector, link, bridge: OnceLock::new(), state, wait })
+    }
+
+    /// Sets the catalog that this member invalidates when its lists change.
+    pub(super) fn invalidate_in(&self, catalog: &Arc<Catalog>) {
+        self.link.catalog.get_or_init(|| Arc::downgrade(catalog));
+    }
+
+    pub(super) fn state(&self) -> ConnectionState {
+        self.state.borrow().clone()
+    }
+
+    /// Returns the code that forwards requests to the member, if the gateway has ever connected to the member.
+    pub(super) fn bridge(&self) -> Option<&Arc<BridgeCore>> {
+        self.bridge.get()
+    }
+
+    /// Returns the protocol revision of the member, if known.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        self.bridge.get().map(|bridge| bridge.revision())
+    }
+
+    /// Returns the capabilities that the member offers to clients of `revision`. Until the gateway knows them,
+    /// returns all capabilities that the member may turn out to have.
+    pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
+        match self.bridge.get() {
+            Some(bridge) => bridge.capabilities(revision),
+            None => presumed_capabilities(),
+        }
+    }
+
+    /// Returns the code that forwards requests to the member. Waits while the gateway is connecting to the
+    /// member.
+    ///
+    /// # Errors
+    /// The gateway is not connected to the member.
+    pub(super) async fn connected(&self) -> Result<Arc<BridgeCore>, Error> {
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. }));
+        // Waiting cannot fail, because `self` owns the sender.
+        let settled = timeout(self.wait, settled).await.ok().and_then(Result::ok).map(|state| state.clone());
+        match (settled, self.bridge.get()) {
+            (Some(ConnectionState::Connected), Some(bridge)) => Ok(bridge.clone()),
+            (Some(ConnectionState::Failed { error, retry_at }), _) => {
+                Err(self.unavailable(&error, retry_at.saturating_duration_since(Instant::now())))
+            }
+            _ => Err(self.unavailable("the gateway is still connecting to the server", PAUSE_MAX)),
+        }
+    }
+
+    fn unavailable(&self, reason: &str, retry_after: Duration) -> Error {
+        let name = self.name.as_str();
+        let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+        member_error(name, &format_args!("the server is unavailable: {reason}"))
+            .with_data(json!({"server": name, "retryAfterMs": retry_after_ms}))
+    }
+
+    /// Keeps the gateway connected to the member. Does not return.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let error: Arc<str> = match self.connect().await {
+                Ok(()) => {
+                    self.note_connected();
+                    let connected_at = Instant::now();
+                    let error = self.watch().await;
+                    tracing::warn!(server = %self.name, "lost the MCP server: {error}");
+                    if connected_at.elapsed() > PAUSE_MAX {
+                        // The connection lasted for some time, so the next attempt follows without a pause.
+                        pause = PAUSE_MIN;
+                        self.begin_attempt(error.to_string().into());
+                        continue;
+                    }
+                    error.to_string().into()
+                }
+                Err(error) => error.to_string().into(),
+            };
+            self.note_failed(&error, pause);
+            sleep(pause).await;
+            self.begin_attempt(error);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn begin_attempt(&self, last_error: Arc<str>) {
+        self.state.send_replace(ConnectionState::Connecting { last_error: Some(last_error) });
+    }
+
+    async fn connect(&self) -> Result<(), McpClientError> {
+        let connecting = async {
+            if let Some(bridge) = self.bridge.get() {
+                return bridge.check_server().await;
+            }
+            let (bridge, _) = BridgeCore::connect(self.connector.clone()).await?;
+            self.bridge.get_or_init(|| bridge);
+            Ok(())
+        };
+        timeout(ATTEMPT_MAX, connecting).await.unwrap_or(Err(McpClientError::TimedOut))
+    }
+
+    /// Waits until the member is lost. Returns the reason.
+    async fn watch(&self) -> McpClientError {
+        let Some(bridge) = self.bridge.get() else { return McpClientError::Closed };
+        watch_lists(bridge);
+        let mut process = bridge.process_id();
+        loop {
+            // The notification is only a hint, because the failed request may have been a special case.
+            let _ = timeout(CHECK_INTERVAL, self.link.unreachable.notified()).await;
+            match timeout(ATTEMPT_MAX, bridge.check_server()).await {
+                Ok(Err(error)) if is_unreachable(&error) => return error,
+                // A server that answers slowly or with an error is not lost.
+                _ => {}
+            }
+            let current = bridge.process_id();
+            if current != process {
+                process = current;
+                tracing::info!(server = %self.name, "the MCP server has restarted");
+                self.announce_everything(bridge);
+                watch_lists(bridge);
+            }
+        }
+    }
+
+    fn note_connected(&self) {
+        tracing::info!(server = %self.name, "connected to the MCP server");
+        self.state.send_replace(ConnectionState::Connected);
+        if let Some(bridge) = self.bridge.get() {
+            self.announce_everything(bridge);
+        }
+    }
+
+    /// Logs the first failure in a row, and later failures only for debugging.
+    fn note_failed(&self, error: &Arc<str>, pause: Duration) {
+        let retry_at = Instant::now() + pause;
+        let previous = self.state.send_replace(ConnectionState::Failed { error: error.clone(), retry_at });
+        match previous {
+            ConnectionState::Connecting { last_error: Some(_) } => {
+                tracing::debug!(server = %self.name, "cannot connect to the MCP server: {error}");
+            }
+            _ => {
+                tracing::warn!(server = %self.name, "cannot connect to the MCP server, trying again: {error}");
+            }
+        }
+    }
+
+    /// Notifies clients that the lists of the member may have changed.
+    fn announce_everything(&self, bridge: &BridgeCore) {
+        if let Some(catalog) = self.link.catalog() {
+            catalog.invalidate_member(self.link.slot);
+        }
+        let Some(core) = self.connector.near.get().and_then(Weak::upgrade) else { return };
+        let capabilities = bridge.capabilities(Revision::LATEST);
+        let changes = [
+            (capabilities.tools.is_some(), Change::Tools),
+            (capabilities.prompts.is_some(), Change::Prompts),
+            (capabilities.resources.is_some(), Change::Resources),
+        ];
+        for (_, change) in changes.into_iter().filter(|(has_list, _)| *has_list) {
+            core.announce(&change);
+        }
+    }
+}
+
+/// Subscribes to changes of the member's lists in the background, because some servers do not answer.
+fn watch_lists(bridge: &Arc<BridgeCore>) {
+    let bridge = bridge.clone();
+    tokio::spawn(async move { bridge.watch_lists().await });
+}
+
+/// Returns the capabilities that a member may turn out to have.
+fn presumed_capabilities() -> ServerCapabilities {
+    ServerCapabilities {
+        tools: Some(ListCapability::default()),
+        prompts: Some(ListCapability::default()),
+        resources: Some(ResourcesCapability::default()),
+        completions: Some(JsonObject::default()),
+        logging: Some(JsonObject::default()),
+        ..ServerCapabilities::default()
+    }
+}
+
+/// The catalog fetches the lists of a member with the same connection that serves clients without elicitation,
+/// sampling and roots.
+#[derive(Debug)]
+pub(super) struct MemberListSource(pub(super) Arc<MemberConnection>);
+
+impl ListSource for MemberListSource {
+    fn connection(&self) -> ConnectionFuture {
+        let member = self.0.clone();
+        Box::pin(async move {
+            let mut state = member.state.subscribe();
+            let settled = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. })).await;
+            let is_connected = settled.is_ok_and(|state| matches!(*state, ConnectionState::Connected));
+            let bridge = member.bridge.get().filter(|_| is_connected).ok_or(McpClientError::Closed)?;
+            let (client, is_watched) = bridge.client_for_lists().await?;
+            let capabilities = bridge.capabilities(Revision::LATEST);
+            Ok(ListConnection { client, capabilities, is_watched })
+        })
+    }
+}
+
+impl fmt::Debug for MemberConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.borrow();
+        f.debug_struct("MemberConnection")
+            .field("name", &self.name)
+            .field("state", &*state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// First pause between two attempts to connect. The pause doubles after each attempt, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Maximum time for one attempt to connect, and for one check of the connection.
+const ATTEMPT_MAX: Duration = Duration::from_secs(30);
+
+/// Interval between two checks of the connection.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);

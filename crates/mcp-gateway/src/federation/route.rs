@@ -1,0 +1,177 @@
+//! Selects the member for a request.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use thruway_mcp::federated::ListKind;
+use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::params::{self, Params};
+use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
+use thruway_mcp::{Era, Revision};
+
+use super::catalog::MissingMember;
+use super::gateway_core::GatewayCore;
+use crate::bridge::{BridgeCore, no_method, replaced};
+
+/// A request of a client, as far as the selection of the member depends on it.
+pub(super) struct Routed<'r> {
+    pub(super) method: &'r str,
+    pub(super) params: Option<&'r RawValue>,
+    pub(super) revision: Revision,
+}
+
+/// The member for a request.
+pub(super) struct Target {
+    pub(super) bridge: Arc<BridgeCore>,
+    /// The parameters for the member, if they differ from the client's parameters.
+    pub(super) params: Option<Box<RawValue>>,
+}
+
+/// The reason why no member can handle a request.
+pub(super) enum Refusal {
+    /// The request is invalid, or names an unknown tool, prompt, resource or task.
+    Invalid(Error),
+    /// The member for the request is missing.
+    Unavailable(Error),
+}
+
+/// The index of a member, and the parameters for this member if they differ from the client's parameters.
+type Selected = (usize, Option<Box<RawValue>>);
+
+impl Refusal {
+    pub(super) const fn error(&self) -> &Error {
+        match self {
+            Self::Invalid(error) | Self::Unavailable(error) => error,
+        }
+    }
+}
+
+impl From<MissingMember> for Refusal {
+    fn from(missing: MissingMember) -> Self {
+        Self::Unavailable(missing.into())
+    }
+}
+
+impl GatewayCore {
+    /// Selects the member for a request. Waits while the gateway is connecting to this member.
+    pub(super) async fn route(&self, request: &Routed<'_>) -> Result<Target, Refusal> {
+        let (member, params) = self.select(request).await.map_err(Refusal::Invalid)?;
+        let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
+        Ok(Target { bridge, params })
+    }
+
+    async fn select(&self, request: &Routed<'_>) -> Result<Selected, Error> {
+        let raw = request.params;
+        let params = Params::parse(raw)?;
+        match request.method {
+            methods::TOOLS_CALL => self.select_by_name(ListKind::Tools, &params, raw).await,
+            methods::PROMPTS_GET => self.select_by_name(ListKind::Prompts, &params, raw).await,
+            methods::RESOURCES_READ | methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
+                let uri = Params::required("uri", params.uri.as_ref())?;
+                let owner = self.owner_of_uri(uri).await;
+                owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
+            }
+            methods::COMPLETION_COMPLETE => self.select_by_reference(request, raw).await,
+            methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL | methods::TASKS_RESULT => {
+                let id = Params::required("taskId", params.task_id.as_ref())?;
+                // The member's bridge checks the whole id, including the name of the member.
+                let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));
+                member.map(|member| (member, None)).ok_or_else(unknown_task)
+            }
+            _ => Err(no_method()),
+        }
+    }
+
+    async fn select_by_name(
+        &self,
+        kind: ListKind,
+        params: &Params<'_>,
+        raw: Option<&RawValue>,
+    ) -> Result<Selected, Error> {
+        let name = Params::required("name", params.name.as_ref())?;
+        self.select_named(kind, name, raw, &["name"]).await
+    }
+
+    /// Selects the member that owns `name`. Replaces the name at `path` in the parameters with the member's own
+    /// name.
+    async fn select_named(
+        &self,
+        kind: ListKind,
+        name: &str,
+        raw: Option<&RawValue>,
+        path: &[&str],
+    ) -> Result<Selected, Error> {
+        let owner = self.catalog.owner_of_name(kind, name).await;
+        let (member, own) = owner.ok_or_else(|| unknown_name(kind, name))?;
+        let is_same = own == name;
+        let params = raw.filter(|_| !is_same).and_then(|raw| replaced(raw, path, &own));
+        if params.is_none() && !is_same {
+            return Err(unknown_name(kind, name));
+        }
+        Ok((member, params))
+    }
+
+    /// Selects the member for a completion: the owner of the prompt or of the resource template.
+    async fn select_by_reference(
+        &self,
+        request: &Routed<'_>,
+        raw: Option<&RawValue>,
+    ) -> Result<Selected, Error> {
+        let params: CompleteRequestParams = params::parse(raw)?;
+        match &params.reference {
+            CompletionReference::Prompt(prompt) => {
+                self.select_named(ListKind::Prompts, &prompt.name, raw, &["ref", "name"]).await
+            }
+            CompletionReference::Resource(template) => {
+                let uri = template.uri.as_str();
+                let templates = self.catalog.list(ListKind::ResourceTemplates, request.revision).await;
+                let owner = templates.ok().and_then(|templates| {
+                    templates.entries().find(|entry| *entry.key == *uri).map(|entry| entry.member)
+                });
+                let owner = match owner {
+                    Some(owner) => Some(owner),
+                    None => self.owner_of_uri(uri).await,
+                };
+                owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
+            }
+        }
+    }
+
+    /// Returns the member that owns a resource. A resource that is in no list belongs to the only member with
+    /// resources, if there is exactly one.
+    pub(super) async fn owner_of_uri(&self, uri: &str) -> Option<usize> {
+        if let Some(owner) = self.catalog.owner_of_uri(uri).await {
+            return Some(owner);
+        }
+        let has_resources = |index: &usize| {
+            let member = &self.members[*index];
+            member.revision().is_none_or(|revision| member.capabilities(revision).resources.is_some())
+        };
+        let mut candidates = (0..self.members.len()).filter(has_resources);
+        candidates.next().filter(|_| candidates.next().is_none())
+    }
+}
+
+/// Returns the error for a name that is unknown, hidden or withheld. The error must not show which of these
+/// reasons applies.
+fn unknown_name(kind: ListKind, name: &str) -> Error {
+    let noun = if kind == ListKind::Tools { "tool" } else { "prompt" };
+    let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+    Error::invalid_params(format!("Unknown {noun}: {name}"))
+}
+
+fn unknown_resource(request: &Routed<'_>, uri: &str) -> Error {
+    let code = match request.revision.era() {
+        Era::Legacy => ErrorCode::RESOURCE_NOT_FOUND,
+        Era::Modern => ErrorCode::INVALID_PARAMS,
+    };
+    Error::new(code, "Resource not found").with_data(json!({"uri": uri}))
+}
+
+fn unknown_task() -> Error {
+    Error::invalid_params("there is no such task")
+}
+
+/// Maximum length of a client's name for a tool or prompt in an error, in bytes.
+const NAME_BYTES_MAX: usize = 200;

@@ -1,0 +1,111 @@
+//! The list of a session's tasks at all members (MCP revision 2025-11-25).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::json_rpc::{Error, Id, Request, write_result};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::{RequestId, methods};
+use thruway_mcp_client::McpClientError;
+use thruway_mcp_server::backend::{Caller, LegacyRequest, ServerCore, Session};
+use tokio::time::timeout;
+
+use super::gateway_core::GatewayCore;
+use crate::bridge::{BridgeCore, list_tasks, no_method};
+
+/// A request for the list of tasks.
+pub(super) struct TaskListRequest<'r> {
+    pub(super) core: &'r Arc<ServerCore>,
+    pub(super) caller: &'r Caller,
+    pub(super) session: &'r Arc<Session>,
+    pub(super) id: &'r RequestId,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    #[serde(borrow)]
+    tasks: Vec<&'a RawValue>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+struct TaskList {
+    tasks: Vec<Box<RawValue>>,
+}
+
+impl TaskListRequest<'_> {
+    /// Appends an answer with the tasks of a session at all members. The answer is a single page, because a
+    /// session has few tasks. Omits the tasks of missing members.
+    pub(super) async fn handle(&self, gateway: &GatewayCore, output: &mut Vec<u8>) {
+        let revision = self.session.revision;
+        let mut tasks = Vec::new();
+        let mut has_tasks = false;
+        for member in &gateway.members {
+            let Some(bridge) = member.bridge() else { continue };
+            if bridge.capabilities(revision).tasks.is_none() {
+                continue;
+            }
+            has_tasks = true;
+            let listed = timeout(gateway.list_wait, self.tasks_at(bridge)).await;
+            match listed.unwrap_or(Err(McpClientError::TimedOut)) {
+                Ok(more) => tasks.extend(more),
+                Err(error) => tracing::debug!(server = %member.name, "cannot list tasks: {error}"),
+            }
+        }
+        write_result(output, &Id::from(self.id), |output| {
+            if !has_tasks {
+                return Err(no_method());
+            }
+            let invalid = |_| Error::internal("cannot write the list of tasks as JSON");
+            serde_json::to_writer(output, &TaskList { tasks }).map_err(invalid)
+        });
+    }
+
+    /// Returns the tasks of the session at one member.
+    async fn tasks_at(&self, bridge: &Arc<BridgeCore>) -> Result<Vec<Box<RawValue>>, McpClientError> {
+        let invalid = |error| McpClientError::result_invalid(&error);
+        let (mut tasks, mut cursor) = (Vec::new(), None::<String>);
+        for _ in 0..PAGES_MAX {
+            let params = cursor.map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+            let params = to_raw_value(&params).map_err(invalid)?;
+            let answer = self.page_at(bridge, &params).await?;
+            let page: Page<'_> = serde_json::from_str(answer.get()).map_err(invalid)?;
+            tasks.extend(page.tasks.into_iter().map(ToOwned::to_owned));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(tasks)
+    }
+
+    async fn page_at(
+        &self,
+        bridge: &Arc<BridgeCore>,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, McpClientError> {
+        let request = Request {
+            id: Id::from(self.id),
+            method: Cow::Borrowed(methods::TASKS_LIST),
+            params: Some(params),
+        };
+        let params = Params::parse(request.params).map_err(McpClientError::Server)?;
+        let incoming = LegacyRequest {
+            core: self.core,
+            session: Some(self.session),
+            revision: self.session.revision,
+            request: &request,
+            params: &params,
+            caller: self.caller,
+        };
+        list_tasks(bridge, &incoming).await
+    }
+}
+
+/// Maximum number of pages that the gateway requests from one member.
+const PAGES_MAX: usize = 64;

@@ -1,0 +1,18 @@
+//! Several MCP servers (the *members*) behind one endpoint: the names of their tools, and their merged lists.
+//!
+//! A member's name for a tool or a prompt is its *own name*. Clients of the endpoint use the *public name*.
+//! Clients use resource URIs unchanged.
+
+mod patterns;
+mod filter;
+mod names;
+mod items;
+mod cursor;
+mod merge;
+
+pub use cursor::{Cursor, InvalidCursor};
+pub use filter::{CompiledFilter, InvalidFilter, ToolFilter};
+pub use items::{ItemInvalid, ListItem, ListKind};
+pub use merge::{MemberItems, MergedEntry, MergedList, Page, WithheldItem};
+pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withheld};
+pub use patterns::matches_template;
