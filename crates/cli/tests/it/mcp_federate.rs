@@ -203,6 +203,32 @@ fn reload_keeps_sessions_of_unchanged_endpoints() {
     assert_eq!(thruway.terminate().code, Some(0));
 }
 
+/// The subscription of a modern client once stayed open without any notification.
+#[test]
+fn reload_ends_subscriptions_of_changed_endpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = config("servers = [\"one\"]\n");
+    let mut thruway = serve(directory.path(), &first);
+    let mut client = Client::connect(&thruway.address());
+    let content = r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{
+        "notifications":{"toolsListChanged":true},"_meta":{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    client.send(&format!(
+        "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: subscriptions/listen\r\nContent-Length: {}\r\n\r\n{content}",
+        content.len()
+    ));
+    let head = client.head();
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    let mut next = || String::from_utf8(client.chunk()).unwrap();
+    assert!(next().contains("notifications/subscriptions/acknowledged"));
+    thruway.reload(directory.path(), &first.replace("1m", "2m"), RELOADED);
+    let last = std::iter::repeat_with(&mut next).find(|event| event.contains("\"result\"")).unwrap();
+    assert!(last.contains("\"id\":1"), "{last}");
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
 #[test]
 fn server_behind_an_upstream_uses_its_first_reachable_server() {
     let (_demo, authority) = demo();

@@ -122,9 +122,10 @@ impl McpGateway {
         self.core.dropped.count()
     }
 
-    /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from all members
-    /// permanently, and rejects further requests.
+    /// Ends the subscriptions of modern clients. Waits until all calls have ended, or until the timeout
+    /// `within`. Then disconnects from all members permanently, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
+        self.server.core().end_subscriptions();
         self.core.drain(within).await;
     }
 

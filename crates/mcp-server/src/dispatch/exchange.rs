@@ -45,7 +45,8 @@ impl Exchange {
         Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
     }
 
-    /// Returns the exchange of a subscription, which has messages but no answer.
+    /// Returns the exchange of a subscription, which has messages but no answer. The caller sends the
+    /// answer.
     pub(super) const fn subscription(subscription_stream: SubscriptionStream) -> Self {
         Self::of(Source::Subscription(subscription_stream))
     }
@@ -114,7 +115,7 @@ impl Exchange {
                 Source::Handler(handling) => handling.poll_next(cx),
                 Source::Subscription(subscription_stream) => subscription_stream
                     .poll_next(cx)
-                    .map(|message| Some(Outgoing::InterimMessage(InterimMessage::Message(message)))),
+                    .map(|message| Some(Outgoing::InterimMessage(InterimMessage::Message(message?)))),
             };
         }
     }

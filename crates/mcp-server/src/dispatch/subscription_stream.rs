@@ -16,17 +16,18 @@ use thruway_mcp::schema::{JsonObject, MetaObject, RequestId, methods};
 use crate::server::{Change, ServerCore, Subscription};
 use crate::session::LogInbox;
 
-/// The endless stream of messages of one subscription. Dropping the stream ends the subscription.
+/// The messages of one subscription. Dropping the stream ends the subscription.
 pub(crate) struct SubscriptionStream {
     /// The first message.
     acknowledgement: Option<Vec<u8>>,
-    next: Next,
+    /// `None` after the end.
+    next: Option<Next>,
     /// Any value from the backend, which must live as long as the subscription.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A future that returns the next message, and the sources of later messages.
-type Next = Pin<Box<dyn Future<Output = (Vec<u8>, SubscriptionSources)> + Send>>;
+/// A future that returns the next message and the sources of later messages, or `None` at the end.
+type Next = Pin<Box<dyn Future<Output = Option<(Vec<u8>, SubscriptionSources)>> + Send>>;
 
 /// The sources of a subscription's messages.
 pub(super) struct SubscriptionSources {
@@ -77,15 +78,17 @@ impl SubscriptionStream {
         sources: SubscriptionSources,
         kept: Option<Box<dyn Any + Send + Sync>>,
     ) -> Self {
-        Self { acknowledgement: Some(acknowledgement), next: next(sources), _kept: kept }
+        Self { acknowledgement: Some(acknowledgement), next: Some(next(sources)), _kept: kept }
     }
 
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+    /// Returns the next message, or `None` after the server has ended all subscriptions.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         if let Some(acknowledgement) = self.acknowledgement.take() {
-            return Poll::Ready(acknowledgement);
+            return Poll::Ready(Some(acknowledgement));
         }
-        let (message, sources) = ready!(self.next.as_mut().poll(cx));
-        self.next = next(sources);
+        let Some(waiting) = &mut self.next else { return Poll::Ready(None) };
+        let (message, sources) = ready!(waiting.as_mut().poll(cx)).unzip();
+        self.next = sources.map(next);
         Poll::Ready(message)
     }
 }
@@ -95,15 +98,17 @@ fn next(sources: SubscriptionSources) -> Next {
         return Box::pin(next_of_all(sources));
     }
     Box::pin(async move {
-        let change = sources.subscription.next().await;
-        (change_notification(&change, Some(&sources.id)), sources)
+        let change = sources.subscription.next_until_end().await?;
+        Some((change_notification(&change, Some(&sources.id)), sources))
     })
 }
 
-async fn next_of_all(sources: SubscriptionSources) -> (Vec<u8>, SubscriptionSources) {
+async fn next_of_all(sources: SubscriptionSources) -> Option<(Vec<u8>, SubscriptionSources)> {
     let message = loop {
         tokio::select! {
-            change = sources.subscription.next() => break change_notification(&change, Some(&sources.id)),
+            change = sources.subscription.next_until_end() => {
+                break change_notification(&change?, Some(&sources.id));
+            }
             message = sources.next_of_tasks() => if let Some(message) = message {
                 break message;
             },
@@ -112,7 +117,7 @@ async fn next_of_all(sources: SubscriptionSources) -> (Vec<u8>, SubscriptionSour
             },
         }
     };
-    (message, sources)
+    Some((message, sources))
 }
 
 impl SubscriptionSources {

@@ -29,6 +29,7 @@ pub(crate) struct Changes<C = Change>(Arc<Mutex<Subscribers<C>>>);
 #[derive(Debug)]
 struct Subscribers<C> {
     next: u64,
+    is_ended: bool,
     all: HashMap<u64, Arc<Subscriber<C>>>,
 }
 
@@ -48,6 +49,7 @@ struct Subscriber<C> {
 
 #[derive(Debug)]
 struct State<C> {
+    is_ended: bool,
     wanted: BTreeSet<C>,
     noted: BTreeSet<C>,
     /// Number of changes with a name in `wanted`.
@@ -64,7 +66,7 @@ pub trait ChangeKey: Clone + Ord {
 
 impl<C> Default for Changes<C> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Subscribers { next: 0, all: HashMap::new() })))
+        Self(Arc::new(Mutex::new(Subscribers { next: 0, is_ended: false, all: HashMap::new() })))
     }
 }
 
@@ -72,12 +74,14 @@ impl<C: ChangeKey> Changes<C> {
     /// Starts a subscription to the changes in `wanted`. Returns `None` if the changes exceed the limits
     /// for one subscription.
     pub(crate) fn subscribe(&self, wanted: impl IntoIterator<Item = C>) -> Option<Subscription<C>> {
-        let mut state = State { wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
+        let mut state =
+            State { is_ended: false, wanted: BTreeSet::new(), noted: BTreeSet::new(), named: 0, bytes: 0 };
         if !wanted.into_iter().all(|change| state.add(change)) {
             return None;
         }
         let subscriber = Arc::new(Subscriber { state: Mutex::new(state), notify: Notify::new() });
         let mut subscribers = self.lock();
+        subscriber.lock().is_ended = subscribers.is_ended;
         let key = subscribers.next;
         subscribers.next += 1;
         subscribers.all.insert(key, subscriber.clone());
@@ -97,6 +101,16 @@ impl<C: ChangeKey> Changes<C> {
 }
 
 impl<C> Changes<C> {
+    /// Ends all subscriptions, and also subscriptions that start later.
+    pub(crate) fn end(&self) {
+        let mut subscribers = self.lock();
+        subscribers.is_ended = true;
+        for subscriber in subscribers.all.values() {
+            subscriber.lock().is_ended = true;
+            subscriber.notify.notify_one();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Subscribers<C>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,6 +143,25 @@ impl<C: ChangeKey> Subscription<C> {
         loop {
             if let Some(change) = self.subscriber.lock().noted.pop_first() {
                 return change;
+            }
+            self.subscriber.notify.notified().await;
+        }
+    }
+
+    /// Returns the next pending change, or `None` after [`Changes::end`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no change.
+    pub(crate) async fn next_until_end(&self) -> Option<C> {
+        loop {
+            {
+                let mut state = self.subscriber.lock();
+                if let Some(change) = state.noted.pop_first() {
+                    return Some(change);
+                }
+                if state.is_ended {
+                    return None;
+                }
             }
             self.subscriber.notify.notified().await;
         }
@@ -226,6 +259,21 @@ mod tests {
         assert_eq!(next(&subscription), Poll::Pending);
         changes.announce(&Change::Resource("a".into()));
         assert_eq!(next(&subscription), Poll::Ready(Change::Resource("a".into())));
+    }
+
+    #[test]
+    fn subscription_ends_after_its_pending_changes() {
+        let changes = Changes::default();
+        let subscription = changes.subscribe([Change::Tools]).unwrap();
+        let next = |subscription: &Subscription| {
+            pin!(subscription.next_until_end()).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert_eq!(next(&subscription), Poll::Pending);
+        changes.announce(&Change::Tools);
+        changes.end();
+        assert_eq!(next(&subscription), Poll::Ready(Some(Change::Tools)));
+        assert_eq!(next(&subscription), Poll::Ready(None));
+        assert_eq!(next(&changes.subscribe([Change::Tools]).unwrap()), Poll::Ready(None));
     }
 
     /// Without this limit, a client could make the server keep a thousand URIs of 4 MiB in each of its

@@ -66,6 +66,12 @@ impl ServerCore {
         self.changes.announce(change);
     }
 
+    /// Ends the subscriptions of modern clients. Also ends subscriptions that start later. The clients get the
+    /// result of `subscriptions/listen`.
+    pub fn end_subscriptions(&self) {
+        self.changes.end();
+    }
+
     /// Ends all sessions that were idle for too long.
     pub fn end_idle_sessions(&self) {
         self.sessions.sweep();

@@ -49,12 +49,13 @@ fn response_of(mut events: Events) -> Response {
     }
 }
 
-/// Returns the response for a subscription. During a graceful shutdown, the HTTP server sends the final
-/// result, but only after the acknowledgment.
+/// Returns the response for a subscription. If the subscription ends, the response ends with the final result.
+/// During a graceful shutdown, the HTTP server sends the final result, but only after the acknowledgment.
 fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
     let is_acknowledged = Rc::new(Cell::new(false));
+    let close_message = Rc::new(close_message);
     let result = {
-        let is_acknowledged = is_acknowledged.clone();
+        let (is_acknowledged, close_message) = (is_acknowledged.clone(), close_message.clone());
         move || is_acknowledged.get().then(|| event(&close_message.to_message()))
     };
     Response::events_with_last_event(KEEP_ALIVE_INTERVAL, result, async move |mut sender: EventSender| {
@@ -62,6 +63,9 @@ fn subscription(mut events: Events, close_message: CloseMessage) -> Response {
             sender.send(event).await;
             is_acknowledged.set(true);
         }
+        // The HTTP server must not send the final result a second time.
+        is_acknowledged.set(false);
+        sender.send(event(&close_message.to_message())).await;
         Ok(())
     })
 }
