@@ -2,12 +2,14 @@
 //! `conformance/`.
 //!
 //! The suite is not part of this repository; npm installs it. Its scenarios for authorization servers do not
-//! run, because Thruway has no such server. `--through bridge` also runs the scenarios for servers through
-//! bridges with HTTP on both sides. A bridge must not change any result.
+//! run, because Thruway has no such server. `--through` also runs the scenarios for servers through bridges or
+//! federations with HTTP on both sides. A federation has one member, and keeps the names of its tools. Neither
+//! a bridge nor such a federation may change any result.
 
 // the result files of the suite
 mod results;
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -24,10 +26,30 @@ use results::Results;
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also run the scenarios for servers through one bridge and through two bridges. With bridges, at least
-    /// as many checks must pass as without bridges
-    #[arg(long, value_name = "WHAT", value_parser = ["bridge"])]
-    through: Option<String>,
+    /// Also run the scenarios for servers through one hop and through two hops. With hops, at least as many
+    /// checks must pass as without hops
+    #[arg(long)]
+    through: Option<Hop>,
+}
+
+/// A program between the suite and the server.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Hop {
+    /// `thruway mcp bridge`
+    Bridge,
+    /// `thruway mcp federate` with one server and plain names
+    Federation,
+}
+
+impl Hop {
+    /// Returns the arguments of `thruway` for a hop in front of the server at `url`.
+    fn arguments(self, url: &str) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        match self {
+            Self::Bridge => words(&["mcp", "bridge", url]),
+            Self::Federation => words(&["mcp", "federate", "--names", "plain", &format!("server={url}")]),
+        }
+    }
 }
 
 /// Scenarios that run together: an entry of `sets.toml`.
@@ -41,9 +63,9 @@ struct Set {
     /// Arguments of our server.
     #[serde(default)]
     of_server: Vec<String>,
-    /// `true` if the set runs through bridges too.
+    /// `true` if the set runs through bridges and federations too.
     #[serde(default)]
-    through_bridges: bool,
+    through_hops: bool,
 }
 
 /// The side of a connection that the suite tests.
@@ -62,7 +84,7 @@ fn sets() -> anyhow::Result<Vec<Set>> {
 /// Builds the programs, installs the suite, runs it, and prints the results of each set.
 ///
 /// # Errors
-/// A check failed, or passed only without a bridge, or a program did not run.
+/// A check failed, or passed only without hops, or a program did not run.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = &Stop::new(BUILD_LIMIT)?;
     let programs = program::build(&["thruway-conformance", "thruway"], Profile::Dev, stop)?;
@@ -70,16 +92,17 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         program: packages::npm("conformance", stop)?.join("@modelcontextprotocol/conformance/dist/index.js"),
         node: packages::node("conformance", stop)?,
         programs,
+        hop: options.through,
         stop,
     };
     let hops_max = if options.through.is_some() { 2 } else { 0 };
     let mut mistakes = Vec::new();
     println!("{:30} {:>9} {:>6} {:>6} {:>7}", "", "scenarios", "passed", "failed", "skipped");
-    for set in sets()?.iter().filter(|set| set.through_bridges || hops_max == 0) {
+    for set in sets()?.iter().filter(|set| set.through_hops || hops_max == 0) {
         let mut direct = None;
         for hops in 0..=hops_max {
-            let bridges = if hops == 0 { String::new() } else { format!(", bridges: {hops}") };
-            let name = format!("{:?} {}{bridges}", set.side, set.name);
+            let through = if hops == 0 { String::new() } else { format!(", hops: {hops}") };
+            let name = format!("{:?} {}{through}", set.side, set.name);
             let results = suite.run(set, hops).with_context(|| name.clone())?;
             println!("{name:30} {results}");
             let lost = direct.as_ref().map(|direct| results.lost_from(direct)).unwrap_or_default();
@@ -97,11 +120,12 @@ struct Suite<'s> {
     node: PathBuf,
     program: PathBuf,
     programs: PathBuf,
+    hop: Option<Hop>,
     stop: &'s Stop,
 }
 
 impl Suite<'_> {
-    /// Runs a set through `hops` bridges.
+    /// Runs a set through `hops` hops.
     ///
     /// # Errors
     /// The suite did not finish. A failed check is not an error: the results contain it.
@@ -126,26 +150,26 @@ impl Suite<'_> {
         command.args(&set.arguments).arg("-o").arg(&output);
         let printed = child::any_output_of(command, RUN_LIMIT, self.stop)?;
         ensure!(printed.contains("SUMMARY ==="), "the suite did not finish:\n{}", child::tail(&printed));
-        // Ends the last bridge first, because a running bridge still uses the server before it.
+        // Ends the last hop first, because a running hop still uses the server before it.
         for server in servers.into_iter().rev() {
             server.end(self.stop)?;
         }
         Results::read(&output)
     }
 
-    /// Starts our server and the bridges in front of it. Returns the server and the bridges, and the URL of
-    /// the last of them.
+    /// Starts our server and the hops in front of it. Returns the server and the hops, and the URL of the last
+    /// of them.
     fn start(&self, set: &Set, hops: usize, directory: &Path) -> anyhow::Result<(Vec<Server>, String)> {
         let (mut servers, mut url) = (Vec::new(), String::new());
-        for hop in 0..=hops {
-            let mut command = Command::new(self.programs.join("conformance-server"));
-            command.args(&set.of_server);
-            if hop > 0 {
-                command = Command::new(self.programs.join("thruway"));
-                command.args(["mcp", "bridge", &url]);
-            }
-            command.args(["--listen", "127.0.0.1:0"]);
-            let server = Server::start(command, &directory.join(format!("{hop}.log")), self.stop)?;
+        let hops = self.hop.into_iter().flat_map(|hop| iter::repeat_n(hop, hops));
+        for (index, hop) in iter::once(None).chain(hops.map(Some)).enumerate() {
+            let (program, arguments) = match hop {
+                None => ("conformance-server", set.of_server.clone()),
+                Some(hop) => ("thruway", hop.arguments(&url)),
+            };
+            let mut command = Command::new(self.programs.join(program));
+            command.args(arguments).args(["--listen", "127.0.0.1:0"]);
+            let server = Server::start(command, &directory.join(format!("{index}.log")), self.stop)?;
             url = format!("{}/mcp", server.url());
             servers.push(server);
         }
@@ -161,6 +185,6 @@ mod tests {
     #[test]
     fn sets_can_be_read() {
         let sets = super::sets().unwrap();
-        assert_eq!((sets.len(), sets.iter().filter(|set| set.through_bridges).count()), (11, 2));
+        assert_eq!((sets.len(), sets.iter().filter(|set| set.through_hops).count()), (11, 2));
     }
 }

@@ -78,7 +78,7 @@ impl Results {
     }
 
     /// Returns the scenarios in which fewer checks passed than in `direct`. If a check does not apply through
-    /// a bridge, the suite itself does not report a failure.
+    /// hops, the suite itself does not report a failure.
     pub(super) fn lost_from(&self, direct: &Self) -> Vec<String> {
         let passed = |results: &Self, name: &String| {
             let checks = results.0.get(name).into_iter().flatten();
@@ -86,9 +86,8 @@ impl Results {
         };
         let counts = direct.0.keys().map(|name| (name, passed(self, name), passed(direct, name)));
         let lost = counts.filter(|(_, found, expected)| found < expected);
-        let text = |(name, found, expected)| {
-            format!("{name}: {found} checks passed, but {expected} without a bridge")
-        };
+        let text =
+            |(name, found, expected)| format!("{name}: {found} checks passed, but {expected} without hops");
         lost.map(text).collect()
     }
 }
@@ -157,7 +156,7 @@ mod tests {
             Results(BTreeMap::from([("polling".to_owned(), vec![check])]))
         };
         let (direct, bridged) = (results(Status::Success), results(Status::Info));
-        assert_eq!(bridged.lost_from(&direct), ["polling: 0 checks passed, 1 directly"]);
+        assert_eq!(bridged.lost_from(&direct), ["polling: 0 checks passed, but 1 without hops"]);
         assert!(direct.lost_from(&direct).is_empty() && direct.lost_from(&bridged).is_empty());
     }
 }

@@ -301,3 +301,18 @@ fn check_prints_the_tools_of_endpoints_and_warns_about_missing_servers() {
     let (stdout, stderr) = check(&["--offline"]);
     assert!(!stdout.contains("one__add") && !stderr.contains("gone"), "{stdout}{stderr}");
 }
+
+#[test]
+fn check_warns_once_about_each_plain_name_of_several_servers() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = config("servers = [\"one\", \"two\"]\nnames = \"plain\"\n");
+    std::fs::write(directory.path().join("thruway.toml"), text).unwrap();
+    let ended =
+        Thruway::start_with(directory.path(), &["check", "thruway.toml"], &[("THRUWAY", THRUWAY)]).end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\n  add (one)\n"), "{}", ended.stdout);
+    let clash =
+        "clients of the MCP endpoint `dev` do not get `echo`: several servers have this name: one, two";
+    assert_eq!(ended.stderr.matches(clash).count(), 1, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("`add`"), "{}", ended.stderr);
+}

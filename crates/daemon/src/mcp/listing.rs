@@ -1,5 +1,6 @@
 //! Lists the tools of MCP endpoints for `thruway check`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::members::RunningUpstreams;
 use crate::config::{Config, Failure};
 
 /// Connects each MCP endpoint of `config` to its servers. Returns a text with the tools of each endpoint, and
-/// a warning for each server that does not respond.
+/// warnings: about servers that do not respond, and about clashes of names.
 ///
 /// # Errors
 /// Returns an error if the system refuses the resources for the connections.
@@ -34,6 +35,7 @@ pub(crate) fn list_tools(
                 Ok(gateway) => {
                     push_tools(&mut text, name, &gateway).await;
                     warnings.extend(missing_members(config, &gateway));
+                    warnings.extend(withheld_items(config, name, &gateway));
                     let _ = timeout(CLOSE_MAX, gateway.close()).await;
                 }
                 Err(error) => warnings.push(config.failure_at_mcp_endpoint(name, error)),
@@ -55,18 +57,45 @@ async fn push_tools(text: &mut String, name: &str, gateway: &McpGateway) {
     }
 }
 
+/// Returns a warning for each server whose tools the text lacks. A server without tools has an empty list.
 fn missing_members(config: &Config, gateway: &McpGateway) -> Vec<Failure> {
-    let is_missing = |member: &MemberStatus| member.state != MemberState::Connected;
+    let is_missing = |member: &MemberStatus| member.state != MemberState::Connected || member.tools.is_none();
     let missing = gateway.members().into_iter().filter(is_missing);
     let warning = |member: MemberStatus| {
-        let reason = member.last_error.unwrap_or_else(|| "no response".to_owned());
-        let message = format!("the MCP server `{}` is not connected: {reason}", member.name);
+        let problem =
+            if member.state == MemberState::Connected { "sent no list" } else { "is not connected" };
+        let reason = member.last_error.unwrap_or_else(|| "no response in time".to_owned());
+        let message = format!("the MCP server `{}` {problem}: {reason}", member.name);
         config.warning_at_mcp_server(&member.name, message).with_hint(MISSING_HINT)
     };
     missing.map(warning).collect()
 }
 
+/// Returns a warning for each item that clients do not get, unless the config says so. A clash of several
+/// servers causes one warning.
+fn withheld_items(config: &Config, endpoint: &str, gateway: &McpGateway) -> Vec<Failure> {
+    let (mut warnings, mut seen) = (Vec::new(), BTreeSet::new());
+    for member in gateway.members() {
+        for item in member.withheld.into_iter().filter(|item| !item.is_intended) {
+            let (name, reason) = (item.name.escape_debug().to_string(), item.reason);
+            if seen.insert((name.clone(), reason.clone())) {
+                let message =
+                    format!("clients of the MCP endpoint `{endpoint}` do not get `{name}`: {reason}");
+                let warning = config.warning_at_mcp_server(&member.name, message);
+                warnings.push(warning.with_hint(WITHHELD_HINT));
+            }
+        }
+    }
+    warnings.truncate(WITHHELD_MAX);
+    warnings
+}
+
 const MISSING_HINT: &str = "start the server, or check its command or address; `--offline` skips this check";
+
+const WITHHELD_HINT: &str = "rename or hide the tool, set `prefer`, or use prefixed names";
+
+/// Maximum number of warnings about withheld items of an endpoint.
+const WITHHELD_MAX: usize = 20;
 
 /// Maximum time to wait for the tools of an endpoint. Servers in npm packages can need some seconds to start.
 const TOOLS_MAX: Duration = Duration::from_secs(5);

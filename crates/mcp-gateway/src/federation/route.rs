@@ -9,6 +9,7 @@ use thruway_mcp::json_rpc::{Error, ErrorCode};
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
 use thruway_mcp::{Era, Revision};
+use thruway_mcp_server::backend::require_tasks;
 
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
@@ -74,6 +75,10 @@ impl GatewayCore {
             }
             methods::COMPLETION_COMPLETE => self.select_by_reference(request, raw).await,
             methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL | methods::TASKS_RESULT => {
+                if request.revision.era() == Era::Modern {
+                    // Clients without support for tasks get the same error for all ids.
+                    require_tasks(&params)?;
+                }
                 let id = Params::required("taskId", params.task_id.as_ref())?;
                 // The member's bridge checks the whole id, including the name of the member.
                 let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));

@@ -50,6 +50,9 @@ pub struct WithheldItem {
     pub name: String,
     /// The reason.
     pub reason: String,
+    /// `true` if the configuration says so: a filter hides the tool, or another member comes first. `false` for
+    /// clashes of names and for invalid items.
+    pub is_intended: bool,
 }
 
 /// Returns the state of each member.
@@ -57,8 +60,9 @@ pub(super) fn of_members(gateway: &GatewayCore) -> Vec<MemberStatus> {
     let mut all: Vec<_> = (0..gateway.members.len()).map(|member| of_member(gateway, member)).collect();
     for (_, item) in gateway.catalog.withheld() {
         if let Some(status) = all.get_mut(item.member) {
+            let is_intended = matches!(item.reason, Withheld::Hidden | Withheld::OtherMember(_));
             let reason = reason(&gateway.names, &item.reason);
-            status.withheld.push(WithheldItem { name: item.own.into(), reason });
+            status.withheld.push(WithheldItem { name: item.own.into(), reason, is_intended });
         }
     }
     all

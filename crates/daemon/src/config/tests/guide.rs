@@ -6,6 +6,7 @@ const PAGES: &[(&str, &str)] = &[
     ("README.md", include_str!("../../../../../README.md")),
     ("gateway.md", include_str!("../../../../../docs/guide/gateway.md")),
     ("mcp-client-and-bridge.md", include_str!("../../../../../docs/guide/mcp-client-and-bridge.md")),
+    ("mcp-federation.md", include_str!("../../../../../docs/guide/mcp-federation.md")),
     ("migrating-from-haproxy.md", include_str!("../../../../../docs/guide/migrating-from-haproxy.md")),
     ("migrating-from-nginx.md", include_str!("../../../../../docs/guide/migrating-from-nginx.md")),
     ("operations.md", include_str!("../../../../../docs/guide/operations.md")),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::json_rpc::Error;
+use thruway_mcp_sdk::json_rpc::{Error, ErrorCode};
 use thruway_mcp_sdk::schema::{ClientCapabilities, Tool};
 use thruway_mcp_sdk::{Context, EraChoice, McpClient, McpServer, Member, Revision, TaskSupport, ToolOutcome};
 
@@ -49,6 +49,19 @@ async fn modern_task_id_leads_to_its_member() {
         {
             let error = client.get_task(&forged).await.unwrap_err();
             assert_eq!(error.server_error().unwrap().code.0, -32602, "{forged}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn modern_client_without_task_support_gets_the_missing_capability() {
+    let gateway = gateway(["one", "two"].map(|name| in_memory(name, &working(name))));
+    let mut client = gateway.connect();
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        for id in ["any", "one.any", ""] {
+            let params = json!({"taskId": id, "inputResponses": {}});
+            let error = client.request(method, params).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, "{method} {id}: {error}");
         }
     }
 }
