@@ -1,7 +1,7 @@
 //! The state of a gateway: its members, and the lists of all members.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_mcp::Revision;
@@ -57,11 +57,7 @@ impl GatewayCore {
             client_info: info,
         };
         let announced = near.clone();
-        let on_change = move |kind| {
-            if let Some(core) = announced.get().and_then(std::sync::Weak::upgrade) {
-                core.announce(&change_of(kind));
-            }
-        };
+        let on_change = move |kind| announce(&announced, &change_of(kind));
         let catalog = Arc::new(Catalog::new(names.clone(), listed.collect(), catalog_options, on_change));
         members.iter().for_each(|member| member.invalidate_in(&catalog));
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
@@ -72,6 +68,11 @@ impl GatewayCore {
     /// Sets the MCP server that notifies clients of changes.
     pub(super) fn announce_to(&self, server: &McpServer) {
         self.near.get_or_init(|| Arc::downgrade(server.core()));
+    }
+
+    /// Notifies all clients that subscribed to `change`.
+    pub(super) fn announce(&self, change: &Change) {
+        announce(&self.near, change);
     }
 
     /// Returns the capabilities of all members together. Lists can always change, because members come and go.
@@ -100,6 +101,12 @@ impl GatewayCore {
 impl Drop for GatewayCore {
     fn drop(&mut self) {
         self.connecting.iter().for_each(AbortHandle::abort);
+    }
+}
+
+fn announce(near: &Near, change: &Change) {
+    if let Some(core) = near.get().and_then(Weak::upgrade) {
+        core.announce(change);
     }
 }
 
