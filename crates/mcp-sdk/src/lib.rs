@@ -8,8 +8,8 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    Bridge, BridgeOptions, InvalidFilter, InvalidMemberName, JwksVerifier, McpGateway, McpGatewayBuilder,
-    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, ToolFilter,
+    Bridge, BridgeOptions, InvalidFilter, InvalidGlob, InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder,
+    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, Rule, ToolFilter,
     WithheldItem,
 };
 #[doc = include_str!("tool.md")]

@@ -11,6 +11,7 @@ use thruway_mcp::federated::{
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
+use super::rules::{AccessRules, InvalidRule, Rule};
 use crate::bridge::{BridgeOptions, Connect};
 
 /// Options of an [`McpGateway`](crate::McpGateway).
@@ -107,11 +108,12 @@ pub struct McpGatewayBuilder {
     pub(super) info: Implementation,
     pub(super) options: McpGatewayOptions,
     pub(super) members: Vec<Member>,
+    pub(super) rules: Vec<Rule>,
 }
 
 impl McpGatewayBuilder {
     pub(super) fn new(info: Implementation) -> Self {
-        Self { info, options: McpGatewayOptions::default(), members: Vec::new() }
+        Self { info, options: McpGatewayOptions::default(), members: Vec::new(), rules: Vec::new() }
     }
 
     /// Sets the options.
@@ -129,12 +131,25 @@ impl McpGatewayBuilder {
         self
     }
 
+    /// Sets the access rules. Without rules, all callers can use everything.
+    #[must_use]
+    pub fn rules(mut self, rules: Vec<Rule>) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Checks the configuration without creating the gateway.
     ///
     /// # Errors
     /// Returns the first error in the configuration.
     pub fn check(&self) -> Result<(), McpGatewayError> {
-        self.names().map(drop)
+        self.names()?;
+        self.access_rules().map(drop)
+    }
+
+    pub(super) fn access_rules(&self) -> Result<Option<AccessRules>, McpGatewayError> {
+        let rules = AccessRules::compile(&self.rules);
+        rules.map_err(|(number, error)| McpGatewayError::InvalidRule { number, error })
     }
 
     pub(super) fn names(&self) -> Result<EndpointNames, McpGatewayError> {
@@ -180,6 +195,13 @@ pub enum McpGatewayError {
     },
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
+    /// An access rule is invalid.
+    InvalidRule {
+        /// The number of the rule, counted from 1.
+        number: usize,
+        /// The reason.
+        error: InvalidRule,
+    },
 }
 
 impl fmt::Display for McpGatewayError {
@@ -194,6 +216,7 @@ impl fmt::Display for McpGatewayError {
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }
+            Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
         }
     }
 }

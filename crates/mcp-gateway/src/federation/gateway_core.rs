@@ -8,12 +8,13 @@ use thruway_mcp::Revision;
 use thruway_mcp::federated::{EndpointNames, ListKind};
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_server::McpServer;
-use thruway_mcp_server::backend::{Change, DroppedMessages, Shares};
+use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
 use tokio::task::AbortHandle;
 
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
 use super::member::{Link, MemberConnection, MemberListSource};
+use super::rules::{Access, AccessRules};
 use crate::bridge::{BridgeOptions, Connector, Near};
 
 /// The state of a gateway.
@@ -23,6 +24,8 @@ pub(super) struct GatewayCore {
     pub(super) members: Box<[Arc<MemberConnection>]>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) dropped: Arc<DroppedMessages>,
+    /// The access rules. `None` if all callers may use everything.
+    rules: Option<AccessRules>,
     /// Maximum time that a request waits for a member.
     pub(super) list_wait: Duration,
     near: Near,
@@ -32,8 +35,12 @@ pub(super) struct GatewayCore {
 
 impl GatewayCore {
     /// Creates the state, and starts to connect to the members.
-    pub(super) fn start(builder: McpGatewayBuilder, names: EndpointNames) -> Arc<Self> {
-        let McpGatewayBuilder { info, options, members } = builder;
+    pub(super) fn start(
+        builder: McpGatewayBuilder,
+        names: EndpointNames,
+        rules: Option<AccessRules>,
+    ) -> Arc<Self> {
+        let McpGatewayBuilder { info, options, members, .. } = builder;
         let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
         let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
         let members: Box<[_]> = members
@@ -66,7 +73,13 @@ impl GatewayCore {
         members.iter().for_each(|member| member.invalidate_in(&catalog));
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
         let connecting = connecting.collect();
-        Arc::new(Self { names, members, catalog, dropped, list_wait: options.list_wait, near, connecting })
+        let list_wait = options.list_wait;
+        Arc::new(Self { names, members, catalog, dropped, rules, list_wait, near, connecting })
+    }
+
+    /// Returns the permissions of a caller. Returns `None` if all callers may use everything.
+    pub(super) fn access_of(&self, caller: &Caller) -> Option<Access<'_>> {
+        self.rules.as_ref().map(|rules| rules.access_of(caller))
     }
 
     /// Sets the MCP server that notifies clients of changes.

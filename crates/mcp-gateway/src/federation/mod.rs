@@ -6,8 +6,12 @@
 // configuration
 mod builder;
 
+// access control
+mod rules;
+
 // the lists of the members
 mod catalog;
+mod class_lists;
 mod listing;
 mod audience;
 mod member_lists;
@@ -49,8 +53,9 @@ use crate::bridge::MemberSessions;
 use gateway_core::GatewayCore;
 
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
+pub use rules::{InvalidRule, Rule};
 pub use status::{MemberState, MemberStatus, WithheldItem};
-pub use thruway_mcp::federated::{InvalidFilter, InvalidMemberName, NameStyle, ToolFilter};
+pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
 
 /// An MCP server that offers the tools, prompts and resources of several MCP servers, its *members*. Clones of an
 /// `McpGateway` share all connections and all state.
@@ -106,12 +111,13 @@ impl McpGateway {
         status::of_members(&self.core)
     }
 
-    /// Returns the names of all tools that clients can use, each with the name of its member.
+    /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the access
+    /// rules.
     ///
     /// # Errors
     /// A required member is missing.
     pub async fn tools(&self) -> Result<Vec<(String, String)>, Error> {
-        let listing = self.core.catalog.list(ListKind::Tools, Revision::LATEST).await?;
+        let listing = self.core.catalog.list(ListKind::Tools, Revision::LATEST, None).await?;
         let name_of = |member| self.core.names.member_name(member).as_str().to_owned();
         Ok(listing.entries().map(|entry| (entry.key.as_ref().to_owned(), name_of(entry.member))).collect())
     }
@@ -143,9 +149,9 @@ impl McpGatewayBuilder {
     /// # Panics
     /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
     pub fn build(self) -> Result<McpGateway, McpGatewayError> {
-        let names = self.names()?;
+        let (names, rules) = (self.names()?, self.access_rules()?);
         let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
-        let core = GatewayCore::start(self, names);
+        let core = GatewayCore::start(self, names, rules);
         let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
         core.announce_to(&server);
         Ok(McpGateway { server, core })

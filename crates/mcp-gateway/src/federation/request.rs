@@ -141,7 +141,8 @@ impl OwnedRequest {
 
     /// Answers with a page of the merged list.
     async fn list(self, gateway: &GatewayCore, kind: ListKind) -> (Vec<u8>, Reply) {
-        let listing = match gateway.catalog.list(kind, self.revision).await {
+        let access = gateway.access_of(&self.caller);
+        let listing = match gateway.catalog.list(kind, self.revision, access.as_ref()).await {
             Ok(listing) => listing,
             Err(error) => return self.refused(&error.into()),
         };
@@ -155,7 +156,12 @@ impl OwnedRequest {
 
     /// Selects the member for the request, and lets the member's bridge forward the request.
     async fn forward(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
-        let routed = Routed { method: &self.method, params: self.params.as_deref(), revision: self.revision };
+        let routed = Routed {
+            method: &self.method,
+            params: self.params.as_deref(),
+            revision: self.revision,
+            access: gateway.access_of(&self.caller),
+        };
         let target = match gateway.route(&routed).await {
             Ok(target) => target,
             Err(refusal) => return self.refused(&refusal),

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::SubscriptionFilter;
-use thruway_mcp_server::backend::{Accepted, Listening, ModernRequest, WantedNotifications};
+use thruway_mcp_server::backend::{Accepted, Caller, Listening, ModernRequest, WantedNotifications};
 
 use super::gateway_core::GatewayCore;
 use crate::bridge::Subscriber;
@@ -21,8 +22,20 @@ pub(super) fn listen(
     wanted: WantedNotifications,
 ) -> Result<Listening, Error> {
     let subscriber = Subscriber::of(incoming, true)?;
-    let gateway = gateway.clone();
-    Ok(Listening::Later(Box::pin(async move { Ok(subscribe(&gateway, &subscriber, wanted.filter).await) })))
+    let (gateway, mut filter) = (gateway.clone(), wanted.filter);
+    let hidden_uris = remove_hidden(&gateway, incoming.caller, &mut filter);
+    Ok(Listening::Later(Box::pin(async move {
+        let mut accepted = subscribe(&gateway, &subscriber, filter).await;
+        accepted.refused_uris.extend(hidden_uris);
+        Ok(accepted)
+    })))
+}
+
+/// Removes the resources that the caller cannot see from `filter`, and returns their URIs.
+fn remove_hidden(gateway: &GatewayCore, caller: &Caller, filter: &mut SubscriptionFilter) -> Vec<String> {
+    let Some(access) = gateway.access_of(caller) else { return Vec::new() };
+    let is_hidden = |uri: &mut String| !access.allows(ListKind::Resources, uri);
+    filter.resource_subscriptions.extract_if(.., is_hidden).collect()
 }
 
 async fn subscribe(
