@@ -12,7 +12,7 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    InvalidFilter, InvalidGlob, InvalidMemberName, InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, InvalidFilter, InvalidGlob, InvalidMemberName, InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions,
     Member, MemberState, MemberStatus, NameStyle, Rule, ToolFilter, WithheldItem,
 };
 pub use jwks::JwksVerifier;

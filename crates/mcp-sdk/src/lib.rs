@@ -8,7 +8,7 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    Bridge, BridgeOptions, InvalidFilter, InvalidGlob, InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, InvalidFilter, InvalidGlob, InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder,
     McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, Rule, ToolFilter,
     WithheldItem,
 };

@@ -11,6 +11,7 @@ use thruway_mcp::federated::{
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
+use super::audit::AuditSink;
 use super::rules::{AccessRules, InvalidRule, Rule};
 use crate::bridge::{BridgeOptions, Connect};
 
@@ -109,11 +110,12 @@ pub struct McpGatewayBuilder {
     pub(super) options: McpGatewayOptions,
     pub(super) members: Vec<Member>,
     pub(super) rules: Vec<Rule>,
+    pub(super) audit: Option<Arc<dyn AuditSink>>,
 }
 
 impl McpGatewayBuilder {
     pub(super) fn new(info: Implementation) -> Self {
-        Self { info, options: McpGatewayOptions::default(), members: Vec::new(), rules: Vec::new() }
+        Self { info, options: McpGatewayOptions::default(), members: Vec::new(), rules: Vec::new(), audit: None }
     }
 
     /// Sets the options.
@@ -135,6 +137,14 @@ impl McpGatewayBuilder {
     #[must_use]
     pub fn rules(mut self, rules: Vec<Rule>) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// Sends an event to `sink` for each call of a tool, each requested prompt and each read resource. For a log file,
+    /// use an [`AuditLog`](crate::AuditLog).
+    #[must_use]
+    pub fn audit(mut self, sink: impl AuditSink) -> Self {
+        self.audit = Some(Arc::new(sink));
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thruway_mcp::Revision;
@@ -11,6 +12,7 @@ use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
 use tokio::task::AbortHandle;
 
+use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
 use super::member::{Link, MemberConnection, MemberListSource};
@@ -26,6 +28,10 @@ pub(super) struct GatewayCore {
     pub(super) dropped: Arc<DroppedMessages>,
     /// The access rules. `None` if all callers may use everything.
     rules: Option<AccessRules>,
+    /// Receives the audit events, if requested.
+    audit: Option<Arc<dyn AuditSink>>,
+    /// Number of sessions since the start.
+    sessions: AtomicU64,
     /// Maximum time that a request waits for a member.
     pub(super) list_wait: Duration,
     near: Near,
@@ -40,7 +46,7 @@ impl GatewayCore {
         names: EndpointNames,
         rules: Option<AccessRules>,
     ) -> Arc<Self> {
-        let McpGatewayBuilder { info, options, members, .. } = builder;
+        let McpGatewayBuilder { info, options, members, audit, .. } = builder;
         let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
         let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
         let members: Box<[_]> = members
@@ -74,7 +80,18 @@ impl GatewayCore {
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
         let connecting = connecting.collect();
         let list_wait = options.list_wait;
-        Arc::new(Self { names, members, catalog, dropped, rules, list_wait, near, connecting })
+        let sessions = AtomicU64::new(0);
+        Arc::new(Self { names, members, catalog, dropped, rules, audit, sessions, list_wait, near, connecting })
+    }
+
+    /// Returns the number of a new session, counted from 1.
+    pub(super) fn next_session_number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Begins the audit of a request. Returns `None` if the request needs no audit event.
+    pub(super) fn audit(&self, request: &AuditedRequest<'_>) -> Option<AuditedCall> {
+        AuditedCall::begin(self.audit.as_ref()?, request)
     }
 
     /// Returns the permissions of a caller. Returns `None` if all callers may use everything.

@@ -31,6 +31,8 @@ mod tasks;
 
 // reports
 mod status;
+mod audit;
+mod audit_log;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -52,6 +54,8 @@ use tokio::io::DuplexStream;
 use crate::bridge::MemberSessions;
 use gateway_core::GatewayCore;
 
+pub use audit::{AuditEvent, AuditOutcome, AuditSink};
+pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use rules::{InvalidRule, Rule};
 pub use status::{MemberState, MemberStatus, WithheldItem};
@@ -182,7 +186,8 @@ impl Backend for GatewayBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let sessions = MemberSessions::new(self.0.members.len(), self.0.dropped.clone());
+        let number = self.0.next_session_number();
+        let sessions = MemberSessions::new(self.0.members.len(), number, self.0.dropped.clone());
         NewSession { capabilities: self.0.capabilities(revision), state: Some(Box::new(sessions)) }
     }
 

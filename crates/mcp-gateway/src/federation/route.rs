@@ -12,6 +12,7 @@ use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
 use thruway_mcp::{Era, Revision};
 
+use super::audit::CallProgress;
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
 use super::rules::Access;
@@ -24,6 +25,8 @@ pub(super) struct Routed<'r> {
     pub(super) revision: Revision,
     /// The permissions of the caller. `None` permits everything.
     pub(super) access: Option<Access<'r>>,
+    /// Gets the selected member, for the audit.
+    pub(super) progress: Option<&'r CallProgress>,
 }
 
 impl Routed<'_> {
@@ -69,6 +72,9 @@ impl GatewayCore {
     /// Selects the member for a request. Waits while the gateway is connecting to this member.
     pub(super) async fn route(&self, request: &Routed<'_>) -> Result<Target, Refusal> {
         let (member, params) = self.select(request).await.map_err(Refusal::Invalid)?;
+        if let Some(progress) = request.progress {
+            progress.select(&self.members[member].name);
+        }
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
         Ok(Target { bridge, params })
     }
