@@ -36,7 +36,10 @@ pub(super) fn write(
         Ok(answer) => {
             let adapted = adapt(revisions, method, &answer);
             let answer = adapted.as_ref().unwrap_or(&answer);
-            write_result(output, id, |output| translate(output, revisions, method, results, answer));
+            write_result(output, id, |output| {
+                let translated = translate(output, revisions, method, results, answer);
+                translated.map_err(|error| member.map_or(error, not_an_object))
+            });
             Status::Ok
         }
         Err(error) => {
@@ -219,8 +222,19 @@ fn member_error_of(member: &str, error: McpClientError) -> Error {
         McpClientError::Server(_) | McpClientError::QuestionFailed(_) | McpClientError::ArgumentsInvalid => {
             error_of(error)
         }
-        error => member_error(member, &format_args!("the request failed: {error}")),
+        error => {
+            let member_error = member_error(member, &format_args!("the request failed: {error}"));
+            if is_unreachable(&error) {
+                member_error.with_data(json!({"server": member, "retryAfterMs": RETRY_AFTER_MS}))
+            } else {
+                member_error
+            }
+        }
     }
+}
+
+fn not_an_object(member: &str) -> Error {
+    member_error(member, &"the server sent a result that is not an object")
 }
 
 /// Returns the error for a request that the server `member` of a federation cannot handle.
@@ -244,3 +258,6 @@ pub(super) fn error_of(error: McpClientError) -> Error {
         error => Error::internal(format!("the request to the server behind this bridge failed: {error}")),
     }
 }
+
+/// Time after which a client may repeat a call that failed because the server was unreachable, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1000;

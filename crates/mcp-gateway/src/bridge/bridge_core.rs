@@ -144,7 +144,7 @@ impl BridgeCore {
     /// The server is unreachable.
     pub(crate) async fn client_for_lists(&self) -> Result<(McpClient, bool), McpClientError> {
         let upstream = self.era_server.upstreams.plain().await?;
-        let is_watched = upstream.watch_lists().await.is_ok();
+        let is_watched = matches!(timeout(WATCH_WAIT, upstream.watch_lists()).await, Ok(Ok(())));
         Ok((upstream.client.clone(), is_watched))
     }
 
@@ -190,3 +190,6 @@ impl fmt::Debug for BridgeCore {
         f.debug_struct("BridgeCore").field("era_server", &self.era_server).finish_non_exhaustive()
     }
 }
+
+/// Maximum time that a request for a list waits for the subscription to changes of this list.
+const WATCH_WAIT: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Notification;
-use thruway_mcp::schema::methods;
+use thruway_mcp::schema::{LoggingLevel, methods};
 use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 
 use super::bridge_core::BridgeCore;
@@ -52,9 +52,18 @@ impl BridgeSession {
 }
 
 impl BridgeCore {
-    /// Returns the state of `session` at this server. The first call for a session creates the state.
-    pub(crate) fn session_of<'s>(self: &Arc<Self>, session: &'s Session) -> Option<&'s BridgeSession> {
-        self.session_in(session.backend()?, session.revision)
+    /// Returns the state of `session` at this server. The first call for a session creates the state. If the
+    /// client has already set a log level, also makes the server send the messages of this level.
+    pub(crate) fn session_of<'s>(self: &Arc<Self>, session: &'s Arc<Session>) -> Option<&'s BridgeSession> {
+        let sessions: &MemberSessions = session.backend()?;
+        let is_new = sessions.slots.get(self.slot)?.get().is_none();
+        let own = self.session_in(sessions, session.revision);
+        if is_new && session.log_level() != Some(LoggingLevel::Info) {
+            let (bridge, session) = (self.clone(), session.clone());
+            // The server may have no log messages, so ignore errors.
+            tokio::spawn(async move { bridge.log_for(&session).await.ok() });
+        }
+        own
     }
 
     /// Returns the state of a session at this server. `revision` is the revision of the client.

@@ -197,7 +197,7 @@ impl MemberConnection {
     /// Waits until the member is lost. Returns the reason.
     async fn watch(&self) -> McpClientError {
         let Some(bridge) = self.bridge.get() else { return McpClientError::Closed };
-        bridge.watch_lists().await;
+        watch_lists(bridge);
         let mut process = bridge.process_id();
         loop {
             // The notification is only a hint, because the failed request may have been a special case.
@@ -212,7 +212,7 @@ impl MemberConnection {
                 process = current;
                 tracing::info!(server = %self.name, "the MCP server has restarted");
                 self.announce_everything(bridge);
-                bridge.watch_lists().await;
+                watch_lists(bridge);
             }
         }
     }
@@ -255,6 +255,12 @@ impl MemberConnection {
             core.announce(&change);
         }
     }
+}
+
+/// Subscribes to changes of the member's lists in the background, because some servers do not answer.
+fn watch_lists(bridge: &Arc<BridgeCore>) {
+    let bridge = bridge.clone();
+    tokio::spawn(async move { bridge.watch_lists().await });
 }
 
 /// Returns the capabilities that a member may turn out to have.

@@ -188,9 +188,10 @@ impl<'a> Claims<'a> {
     fn add(&mut self, member: &MemberItems<'a>, item: &'a ListItem) {
         let &MemberItems { member, is_listed, .. } = member;
         let claim = Claim { member, item, is_listed };
-        let key = match self.kind.has_names() {
-            true => self.names.public(member, self.kind, item.key()),
-            false => Ok(Cow::Borrowed(item.key())),
+        let key = if self.kind.has_names() {
+            self.names.public(member, self.kind, item.key())
+        } else {
+            Ok(Cow::Borrowed(item.key()))
         };
         match key {
             Err(reason) => self.withhold(claim, reason),
@@ -236,10 +237,8 @@ impl<'a> Claims<'a> {
             return Some(*claim);
         }
         let members: Box<[usize]> = claims.iter().map(|claim| claim.member).collect();
-        let owner = match self.kind.has_names() {
-            true => self.names.preferred(&members),
-            false => members.first().copied(),
-        };
+        let owner =
+            if self.kind.has_names() { self.names.preferred(&members) } else { members.first().copied() };
         for claim in claims.iter().filter(|claim| Some(claim.member) != owner) {
             let reason = owner.map_or_else(|| Withheld::Clash(members.clone()), Withheld::OtherMember);
             self.withhold(*claim, reason);

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_cause_one_fetch() {
     let member = TestMember::scripted(true, |_, _| Answer::Slow(WAIT / 2, page(&["x"])));
-    let catalog = Arc::new(TestCatalog::prefixed(&[member.clone()]));
+    let catalog = Arc::new(TestCatalog::single(&member));
     let requests = (0..50).map(|_| {
         let catalog = catalog.clone();
         tokio::spawn(async move { catalog.names().await })
@@ -40,7 +40,7 @@ async fn stale_list_is_served_during_a_refresh() {
         let page = page_with(&[format!("x{number}")], json!({"ttlMs": 10_000}));
         if number == 1 { Answer::Result(page) } else { Answer::Slow(WAIT / 2, page) }
     });
-    let catalog = TestCatalog::prefixed(&[member.clone()]);
+    let catalog = TestCatalog::single(&member);
     assert_eq!(catalog.names().await, ["a__x1"]);
     sleep(Duration::from_secs(9)).await;
     let cache = catalog.tools().await.cache;
@@ -86,7 +86,7 @@ async fn legacy_client_gets_only_output_schemas_that_it_supports() {
             {"name": "object", "outputSchema": {"type": "object"}},
         ]}))
     });
-    let catalog = TestCatalog::prefixed(&[member.clone()]);
+    let catalog = TestCatalog::single(&member);
     let schemas = async |revision| {
         let listing = catalog.catalog.list(TOOLS, revision, None).await.unwrap();
         let tools = written(&listing, None).unwrap()["tools"].take();

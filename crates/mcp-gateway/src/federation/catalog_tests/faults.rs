@@ -98,7 +98,7 @@ async fn failed_fetch_is_repeated_after_a_pause() {
         1 => Answer::Error(Error::internal("not yet")),
         _ => Answer::Result(page(&["x"])),
     });
-    let catalog = TestCatalog::prefixed(&[member.clone()]);
+    let catalog = TestCatalog::single(&member);
     for _ in 0..10 {
         assert_eq!(catalog.missing().await, ["a"]);
     }
@@ -123,7 +123,7 @@ async fn list_that_changes_during_paging_is_fetched_again() {
             (false, false) => page(&["new1", "new2"]),
         })
     });
-    let catalog = catalog.get_or_init(|| Arc::new(TestCatalog::prefixed(&[member.clone()])));
+    let catalog = catalog.get_or_init(|| Arc::new(TestCatalog::single(&member)));
     assert_eq!(catalog.names().await, ["a__kept", "a__new1", "a__new2"]);
     assert_eq!(member.requests(), 4);
 }
@@ -147,7 +147,7 @@ async fn list_that_always_changes_is_used_without_being_fresh() {
         changing.get().unwrap().catalog.invalidate(0, TOOLS);
         Answer::Result(page(&["x"]))
     });
-    let catalog = catalog.get_or_init(|| Arc::new(TestCatalog::prefixed(&[member.clone()])));
+    let catalog = catalog.get_or_init(|| Arc::new(TestCatalog::single(&member)));
     assert_eq!(catalog.names().await, ["a__x"]);
     assert_eq!(member.requests(), 3);
     assert_eq!(catalog.names().await, ["a__x"]);
@@ -159,7 +159,7 @@ async fn endless_list_ends_after_64_pages() {
     let member = TestMember::scripted(true, |number, _| {
         Answer::Result(page_with(&[format!("x{number:03}")], json!({"nextCursor": format!("{number}")})))
     });
-    let catalog = TestCatalog::prefixed(&[member.clone()]);
+    let catalog = TestCatalog::single(&member);
     assert_eq!(catalog.names().await.len(), 64);
     assert_eq!(member.requests(), 64);
     assert_eq!(catalog.withheld(), [(0, "".into(), Withheld::TooMany)]);
@@ -181,7 +181,7 @@ async fn list_has_at_most_10000_items() {
         let names: Vec<_> = (0..3000).map(|item| format!("x{number}-{item}")).collect();
         Answer::Result(page_with(&names, json!({"nextCursor": format!("{number}")})))
     });
-    let catalog = TestCatalog::prefixed(&[member.clone()]);
+    let catalog = TestCatalog::single(&member);
     assert_eq!(catalog.names().await.len(), 10_000);
     assert_eq!(member.requests(), 4);
     assert_eq!(catalog.withheld(), [(0, "".into(), Withheld::TooMany)]);
@@ -231,4 +231,15 @@ async fn missing_list_of_a_member_counts_as_empty() {
     let catalog = TestCatalog::prefixed(&[TestMember::of(&server, true, None)]);
     let listing = catalog.catalog.list(ListKind::Prompts, Revision::LATEST, None).await.unwrap();
     assert_eq!((listing.entries().count(), listing.missing.len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_of_10_mb_is_accepted_and_larger_message_is_refused() {
+    for (length, count) in [(10 << 20, 2), (17 << 20, 1)] {
+        let large = TestMember::scripted(true, move |_, _| {
+            Answer::Result(json!({"tools": [{"name": "y", "description": "x".repeat(length)}]}))
+        });
+        let catalog = TestCatalog::prefixed(&[TestMember::with(&["x"]), large]);
+        assert_eq!(catalog.names().await.len(), count);
+    }
 }

@@ -211,6 +211,10 @@ impl TestCatalog {
         Self { catalog: Catalog::new(names, members.collect(), options, on_change), changes }
     }
 
+    fn single(member: &Arc<TestMember>) -> Self {
+        Self::prefixed(std::slice::from_ref(member))
+    }
+
     fn prefixed(members: &[Arc<TestMember>]) -> Self {
         Self::new(NameStyle::Prefixed, &[], members)
     }

@@ -1,14 +1,20 @@
 //! Notifications about changes of lists and resources of members.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use thruway_mcp_sdk::schema::{LoggingLevel, Resource, SubscriptionFilter, Tool};
-use thruway_mcp_sdk::{McpServer, ServerNotification};
+use thruway_mcp_sdk::{
+    EraChoice, McpClient, McpClientError, McpGatewayOptions, McpServer, Member, MemberState,
+    ServerNotification,
+};
 use tokio::time::{sleep, timeout};
 
-use super::sites::{ERAS, of_era, options, with_options};
+use super::sites::{ERAS, of_era, options, wait_for, with_options};
 use crate::bridge::sites::clients;
-use crate::client::sites::Site;
+use crate::client::sites::{Recorder, Site};
 
 fn server(uri: &'static str) -> McpServer {
     McpServer::new("text", "1.0")
@@ -81,4 +87,35 @@ async fn level_of_log_messages_applies_to_all_members() {
         }
         gateway.close().await;
     }
+}
+
+/// A member can connect after the client has set the log level.
+#[tokio::test]
+async fn level_of_log_messages_applies_to_late_member() {
+    let gate = Arc::new(AtomicBool::new(false));
+    let server = crate::fixtures::server();
+    let opened = gate.clone();
+    let late = Member::new("late", move |builder| {
+        if opened.load(Ordering::Relaxed) {
+            return Ok(builder.era(EraChoice::Legacy).server(&server));
+        }
+        Err(McpClientError::Start(std::io::ErrorKind::NotFound))
+    });
+    let gateway = with_options(McpGatewayOptions::default(), [late]);
+    let logged = Recorder::new();
+    let builder = McpClient::builder().era(EraChoice::Legacy).on_notification(logged.callback());
+    let client = builder.server(&gateway);
+    client.set_logging_level(LoggingLevel::Debug).await.unwrap();
+    gate.store(true, Ordering::Relaxed);
+    wait_for(&gateway, "late", MemberState::Connected).await;
+    let has_debug = async {
+        loop {
+            client.call_tool("late__log", json!({})).await.unwrap();
+            let is_debug = |one: &ServerNotification| matches!(one, ServerNotification::Message(message) if message.level == LoggingLevel::Debug);
+            if logged.take().iter().any(is_debug) {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_mins(1), has_debug).await.unwrap();
 }

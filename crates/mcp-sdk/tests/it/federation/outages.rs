@@ -1,23 +1,26 @@
 //! Loss and return of members.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{
-    McpClient, McpClientBuilder, McpClientError, McpGatewayOptions, McpServer, Member, MemberState,
-    ServerNotification,
+    McpClient, McpClientBuilder, McpClientError, McpEndpoint, McpGatewayOptions, McpServer, Member,
+    MemberState, ServerNotification,
 };
 use thruway_net::InProcessServer;
+use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-use super::sites::{ERAS, gateway, in_memory, wait_for, with_options};
+use super::sites::{ERAS, gateway, in_memory, over_http, wait_for, with_options};
 use crate::client::calls::text;
+use crate::client::misbehaving::on_stream_with;
+use crate::client::sites;
 use crate::fixtures::with_waiting;
 use crate::http::{Message, Site};
 
@@ -148,6 +151,72 @@ async fn late_member_appears_and_clients_get_list_changed() {
         assert_eq!(text(&client.call_tool("two__greet", json!({})).await.unwrap()), "Hello!");
         gateway.close().await;
     }
+}
+
+/// An HTTP endpoint behind a proxy that responds 503 while the server is down. The next server does not know the
+/// sessions of the previous one.
+struct Restartable {
+    servers: [McpEndpoint; 2],
+    phase: Arc<AtomicUsize>,
+}
+
+impl Handler for Restartable {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => self.servers[0].handle(request),
+            1 => Answer::Now(Response::new(StatusCode::SERVICE_UNAVAILABLE)),
+            _ => self.servers[1].handle(request),
+        }
+    }
+}
+
+#[tokio::test]
+async fn http_member_works_again_after_restart() {
+    for far in ERAS {
+        let phase = Arc::new(AtomicUsize::new(0));
+        let next = greeter().tool(Tool::new("part"), || "Bye!");
+        let servers = [greeter().endpoint(), next.endpoint()];
+        let restartable = Restartable { servers, phase: phase.clone() };
+        let site = sites::Site::of(Router::new().any("/mcp", restartable));
+        let options = McpGatewayOptions { bridge: super::sites::options(far).bridge, ..options() };
+        let gateway = with_options(options, [in_memory("one", &greeter()), over_http("two", &site.url)]);
+        wait_for(&gateway, "two", MemberState::Connected).await;
+        let clients = ERAS.map(|era| McpClient::builder().era(era).server(&gateway));
+        for client in &clients {
+            assert_eq!(names(client).await, ["one__greet", "two__greet"]);
+            assert_eq!(text(&client.call_tool("two__greet", json!({})).await.unwrap()), "Hello!");
+        }
+        phase.store(1, Ordering::Relaxed);
+        let error = clients[0].call_tool("two__greet", json!({})).await.unwrap_err();
+        assert_eq!(error.server_error().unwrap().data.as_ref().unwrap()["server"], "two", "{far:?}: {error}");
+        wait_for(&gateway, "two", MemberState::Failed).await;
+        assert_eq!(names(&clients[1]).await, ["one__greet", "two__greet"]);
+        phase.store(2, Ordering::Relaxed);
+        wait_for(&gateway, "two", MemberState::Connected).await;
+        for client in &clients {
+            assert_eq!(names(client).await, ["one__greet", "two__greet", "two__part"], "{far:?}");
+            assert_eq!(text(&client.call_tool("two__part", json!({})).await.unwrap()), "Bye!", "{far:?}");
+        }
+        gateway.close().await;
+    }
+}
+
+/// A member whose messages are no JSON.
+fn garbage(name: &str) -> Member {
+    Member::new(name, |builder| Ok(on_stream_with(builder, |_| b"no JSON\n".to_vec())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_that_sends_garbage_does_not_disturb_others() {
+    let gateway = with_options(options(), [in_memory("one", &greeter()), garbage("two")]);
+    let client = McpClient::builder().server(&gateway);
+    assert_eq!(names(&client).await, ["one__greet"]);
+    assert_eq!(text(&client.call_tool("one__greet", json!({})).await.unwrap()), "Hello!");
+    let error = client.call_tool("two__greet", json!({})).await.unwrap_err();
+    assert_eq!(error.server_error().unwrap().data.as_ref().unwrap()["server"], "two", "{error}");
+    wait_for(&gateway, "two", MemberState::Failed).await;
+    let status = &gateway.members()[1];
+    assert!(status.last_error.is_some(), "{status:?}");
 }
 
 #[tokio::test]

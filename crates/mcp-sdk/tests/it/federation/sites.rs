@@ -1,5 +1,7 @@
 //! Gateways with servers in the same process, or over HTTP.
 
+use std::time::Duration;
+
 use thruway_mcp_sdk::{
     BridgeOptions, EraChoice, McpClientOptions, McpGateway, McpGatewayBuilder, McpGatewayOptions, McpServer,
     Member, MemberState,
@@ -47,9 +49,9 @@ pub(super) fn options(era: EraChoice) -> McpGatewayOptions {
 pub(super) async fn wait_for(gateway: &McpGateway, member: &str, state: MemberState) {
     let reached = async {
         while !gateway.members().iter().any(|status| status.name == member && status.state == state) {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let waited = tokio::time::timeout(std::time::Duration::from_mins(1), reached).await;
+    let waited = tokio::time::timeout(Duration::from_mins(1), reached).await;
     waited.unwrap_or_else(|_| panic!("{member}: {:?}", gateway.members()));
 }

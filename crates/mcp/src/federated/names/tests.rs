@@ -195,9 +195,10 @@ fn callable_name_is_the_listed_name() {
         let names = random.endpoint();
         for _ in 0..100 {
             let own = random.own_name();
-            let public = match random.one_in(2) {
-                true => own,
-                false => format!("{}__{own}", names.member_name(random.below(names.len()))),
+            let public = if random.one_in(2) {
+                own
+            } else {
+                format!("{}__{own}", names.member_name(random.below(names.len())))
             };
             for (member, own) in names.candidates(TOOLS, &public) {
                 assert_eq!(names.public(member, TOOLS, own).unwrap(), public);
