@@ -1,5 +1,5 @@
-//! The state that is stored for the session of a legacy client. A federation has several servers, its members.
-//! Each member stores separate state for each session. A bridge has only one server.
+//! The state that is stored for the session of a legacy client. A federation has several servers, its
+//! members. Each member stores separate state for each session. A bridge has only one server.
 
 use std::sync::{Arc, OnceLock};
 

@@ -18,7 +18,8 @@ use tokio::time::Instant;
 /// Receives the audit events of an [`McpGateway`](crate::McpGateway).
 pub trait AuditSink: Send + Sync + 'static {
     /// Records an event. The gateway calls this method once for each request `tools/call`, `prompts/get` and
-    /// `resources/read`, when the answer is known or when the request ends without an answer. This method must not wait.
+    /// `resources/read`, when the answer is known or when the request ends without an answer. This method
+    /// must not wait.
     fn record(&self, event: &AuditEvent<'_>);
 }
 
@@ -28,18 +29,20 @@ pub trait AuditSink: Send + Sync + 'static {
 pub struct AuditEvent<'a> {
     /// Time of the event, at the end of the request.
     pub time: SystemTime,
-    /// The unique name of the caller: the issuer and the subject of the token. `None` if the caller has no token.
+    /// The unique name of the caller: the issuer and the subject of the token. `None` if the caller has no
+    /// token.
     pub caller: Option<&'a str>,
-    /// The number of the session, counted from 1 since the start of the gateway. `None` without a session, as in MCP
-    /// revision 2026-07-28. The session id is a secret of the client, so the event does not contain it.
+    /// The number of the session, counted from 1 since the start of the gateway. `None` without a session, as
+    /// in MCP revision 2026-07-28. The session id is a secret of the client, so the event does not contain
+    /// it.
     pub session: Option<u64>,
-    /// The name of the member. `None` if the gateway selected no member, for example because the name is unknown or
-    /// hidden.
+    /// The name of the member. `None` if the gateway selected no member, for example because the name is
+    /// unknown or hidden.
     pub member: Option<&'a str>,
     /// The method of the request.
     pub method: &'a str,
-    /// The name of the tool or prompt or the URI of the resource, as the client sent it. A longer name is cut after 1024
-    /// bytes. `None` if the request has no name.
+    /// The name of the tool or prompt or the URI of the resource, as the client sent it. A longer name is cut
+    /// after 1024 bytes. `None` if the request has no name.
     pub name: Option<&'a str>,
     /// The protocol revision that the client uses.
     pub revision: Revision,
@@ -155,10 +158,11 @@ impl Drop for AuditedCall {
         if self.is_recorded {
             return;
         }
-        let outcome = match self.progress.is_begun.load(Ordering::Relaxed) {
-            true => AuditOutcome::Canceled,
+        let outcome = if self.progress.is_begun.load(Ordering::Relaxed) {
+            AuditOutcome::Canceled
+        } else {
             // The server rejected the request, because the limit on the total size of requests is reached.
-            false => AuditOutcome::Error(ErrorCode::INTERNAL_ERROR),
+            AuditOutcome::Error(ErrorCode::INTERNAL_ERROR)
         };
         self.record(outcome, 0);
     }

@@ -11,18 +11,18 @@ use time::format_description::well_known::Rfc3339;
 
 use super::audit::{AuditEvent, AuditOutcome, AuditSink};
 
-/// An audit log. A separate thread writes one JSON line for each [`AuditEvent`], about ten times per second. If the
-/// target is too slow, the log drops lines and counts them, so that requests never wait for the log. Clones of an
-/// `AuditLog` write to the same target.
+/// An audit log. A separate thread writes one JSON line for each [`AuditEvent`], about ten times per second.
+/// If the target is too slow, the log drops lines and counts them, so that requests never wait for the log.
+/// Clones of an `AuditLog` write to the same target.
 ///
 /// ```text
-/// {"time":"2026-07-28T12:00:00.123Z","caller":"https://login.example ada","server":"files","method":"tools/call",
-/// "name":"files__read","revision":"2026-07-28","outcome":"ok","duration_seconds":0.001234,"request_bytes":52,
-/// "response_bytes":130}
+/// {"time":"2026-07-28T12:00:00.123Z","caller":"https://login.example ada","session":7,"server":"files",
+/// "method":"tools/call","name":"files__read","revision":"2025-11-25","outcome":"ok",
+/// "duration_seconds":0.001234,"request_bytes":52,"response_bytes":130}
 /// ```
 ///
-/// The outcome is `ok`, `input_required`, `tool_error`, `error` (with `error_code`) or `canceled`. Members without a
-/// value are missing.
+/// The outcome is `ok`, `input_required`, `tool_error`, `error` (with `error_code`) or `canceled`. Members
+/// without a value are missing.
 #[derive(Clone)]
 pub struct AuditLog {
     writer: Arc<LogWriter<()>>,
@@ -45,14 +45,14 @@ impl AuditLog {
         self.writer.replace((), target, |()| {});
     }
 
-    /// Reopens the target, such as a log file that another program has renamed. The thread of the log does this shortly
-    /// after this call has returned.
+    /// Reopens the target, such as a log file that another program has renamed. The thread of the log does
+    /// this shortly after this call has returned.
     pub fn reopen(&self) {
         self.writer.reopen();
     }
 
-    /// Writes the remaining lines and ends the thread. Waits at most one second for a blocked target. Returns the number
-    /// of dropped lines since the start.
+    /// Writes the remaining lines and ends the thread. Waits at most one second for a blocked target. Returns
+    /// the number of dropped lines since the start.
     pub fn finish(&self) -> u64 {
         self.writer.finish()
     }
@@ -175,7 +175,14 @@ mod tests {
         };
         log.record(&event);
         let ok = AuditOutcome::Ok;
-        log.record(&AuditEvent { caller: None, session: None, member: None, name: None, outcome: ok, ..event });
+        log.record(&AuditEvent {
+            caller: None,
+            session: None,
+            member: None,
+            name: None,
+            outcome: ok,
+            ..event
+        });
         assert_eq!(log.finish(), 0);
         let written = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<_> = written.lines().collect();

@@ -100,7 +100,14 @@ impl Catalog {
             is_required: member.is_required,
         });
         let members = members.collect();
-        Self { names, members, options, merged: Mutex::default(), class_lists: ClassLists::default(), logged: Mutex::default() }
+        Self {
+            names,
+            members,
+            options,
+            merged: Mutex::default(),
+            class_lists: ClassLists::default(),
+            logged: Mutex::default(),
+        }
     }
 
     /// Returns the items that a client can use. The client uses `revision`, and has the permissions `access`.

@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn visible_list_is_cached_for_its_class_until_the_whole_list_changes() {
         let (lists, rules, first) = (ClassLists::default(), rules(0), whole());
-        let visible = |whole| lists.visible(ListKind::Tools, Audience::Modern, whole, &rules.access_of(&Caller::Local));
+        let visible =
+            |whole| lists.visible(ListKind::Tools, Audience::Modern, whole, &rules.access_of(&Caller::Local));
         let keys: Vec<_> = visible(&first).entries().map(|entry| entry.key.to_string()).collect();
         assert_eq!(keys, ["x"]);
         assert!(Arc::ptr_eq(&visible(&first), &visible(&first)));

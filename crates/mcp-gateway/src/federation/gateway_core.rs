@@ -81,7 +81,18 @@ impl GatewayCore {
         let connecting = connecting.collect();
         let list_wait = options.list_wait;
         let sessions = AtomicU64::new(0);
-        Arc::new(Self { names, members, catalog, dropped, rules, audit, sessions, list_wait, near, connecting })
+        Arc::new(Self {
+            names,
+            members,
+            catalog,
+            dropped,
+            rules,
+            audit,
+            sessions,
+            list_wait,
+            near,
+            connecting,
+        })
     }
 
     /// Returns the number of a new session, counted from 1.
@@ -104,7 +115,8 @@ impl GatewayCore {
         self.near.get_or_init(|| Arc::downgrade(server.core()));
     }
 
-    /// Returns the capabilities of all members together. Lists can always change, because members come and go.
+    /// Returns the capabilities of all members together. Lists can always change, because members come and
+    /// go.
     pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         let mut all = ServerCapabilities::default();
         for member in &self.members {

@@ -1,7 +1,7 @@
 //! Federations: several MCP servers, the *members*, behind one MCP server.
 //!
-//! A federation selects the member for a request, replaces the public name with the member's own name, and leaves
-//! the rest to the code of the bridge. Each member has the same state as the server behind a bridge.
+//! A federation selects the member for a request, replaces the public name with the member's own name, and
+//! leaves the rest to the code of the bridge. Each member has the same state as the server behind a bridge.
 
 // configuration
 mod builder;
@@ -61,8 +61,8 @@ pub use rules::{InvalidRule, Rule};
 pub use status::{MemberState, MemberStatus, WithheldItem};
 pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
 
-/// An MCP server that offers the tools, prompts and resources of several MCP servers, its *members*. Clones of an
-/// `McpGateway` share all connections and all state.
+/// An MCP server that offers the tools, prompts and resources of several MCP servers, its *members*. Clones
+/// of an `McpGateway` share all connections and all state.
 ///
 /// ```
 /// # use thruway_mcp_client::McpClient;
@@ -88,11 +88,11 @@ pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, 
 /// # Ok(()) }
 /// ```
 ///
-/// The gateway connects to its members in the background, and again after it has lost a member. While a member is
-/// missing, the other members work.
+/// The gateway connects to its members in the background, and again after it has lost a member. While a
+/// member is missing, the other members work.
 ///
-/// Clients and members may use different eras of the protocol. A member can ask the client questions: requests for
-/// elicitation, for sampling, or for the client's roots. See [`Bridge`](crate::Bridge::connect).
+/// Clients and members may use different eras of the protocol. A member can ask the client questions:
+/// requests for elicitation, for sampling, or for the client's roots. See [`Bridge`](crate::Bridge::connect).
 #[derive(Clone, Debug)]
 pub struct McpGateway {
     server: McpServer,
@@ -115,8 +115,8 @@ impl McpGateway {
         status::of_members(&self.core)
     }
 
-    /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the access
-    /// rules.
+    /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the
+    /// access rules.
     ///
     /// # Errors
     /// A required member is missing.

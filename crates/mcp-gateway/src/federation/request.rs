@@ -1,5 +1,5 @@
-//! Handles requests of clients: answers requests for lists and for log messages, and leaves all other requests to
-//! the members.
+//! Handles requests of clients: answers requests for lists and for log messages, and leaves all other
+//! requests to the members.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use super::gateway_core::GatewayCore;
 use super::route::{Refusal, Routed};
 use super::tasks::TaskListRequest;
 use crate::bridge::{
-    BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level, param_headers,
+    BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level,
+    param_headers,
 };
 
 /// A copy of a request. The copy lives while the gateway waits for lists or members.
@@ -112,8 +113,8 @@ pub(super) fn handle_modern(
     OwnedRequest::new(core, caller, request, revision, client).handled_by(gateway, audited)
 }
 
-/// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a legacy
-/// client treats 404 as the end of its session.
+/// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a
+/// legacy client treats 404 as the end of its session.
 fn refuse_legacy(output: &mut Vec<u8>, id: &Id<'_>) -> Reply {
     write_error(output, Some(id), &no_method());
     Reply::Now(Status::Ok)

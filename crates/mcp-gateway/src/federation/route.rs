@@ -88,10 +88,10 @@ impl GatewayCore {
             methods::RESOURCES_READ | methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
                 let uri = Params::required("uri", params.uri.as_ref())?;
                 check_spelling(raw, "uri")?;
-                let owner = match request.permits(ListKind::Resources, uri) {
-                    true => self.owner_of_uri(uri).await,
-                    false => None,
-                };
+                if !request.permits(ListKind::Resources, uri) {
+                    return Err(unknown_resource(request, uri));
+                }
+                let owner = self.owner_of_uri(uri).await;
                 owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
             }
             methods::COMPLETION_COMPLETE => self.select_by_reference(request).await,
@@ -116,8 +116,8 @@ impl GatewayCore {
         self.select_named(request, kind, name, &["name"]).await
     }
 
-    /// Selects the member that owns `name`. Replaces the name at `path` in the parameters with the member's own
-    /// name.
+    /// Selects the member that owns `name`. Replaces the name at `path` in the parameters with the member's
+    /// own name.
     async fn select_named(
         &self,
         request: &Routed<'_>,
@@ -139,10 +139,7 @@ impl GatewayCore {
     }
 
     /// Selects the member for a completion: the owner of the prompt or of the resource template.
-    async fn select_by_reference(
-        &self,
-        request: &Routed<'_>,
-    ) -> Result<Selected, Error> {
+    async fn select_by_reference(&self, request: &Routed<'_>) -> Result<Selected, Error> {
         let params: CompleteRequestParams = params::parse(request.params)?;
         check_spelling(request.params, "ref")?;
         let reference: ReferenceOf<'_> = params::parse(request.params)?;
@@ -192,8 +189,8 @@ struct ReferenceOf<'r> {
     members: Option<&'r RawValue>,
 }
 
-/// Checks that `object` has no member such as `Name` if `expected` is `name`. Some servers ignore the case of member
-/// names. Such a server would use another name or URI than the one that the gateway has checked.
+/// Checks that `object` has no member such as `Name` if `expected` is `name`. Some servers ignore the case of
+/// member names. Such a server would use another name or URI than the one that the gateway has checked.
 fn check_spelling(object: Option<&RawValue>, expected: &str) -> Result<(), Error> {
     let mut other = None;
     if let Some(object) = object {

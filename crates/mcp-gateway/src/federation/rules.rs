@@ -7,26 +7,42 @@ use thruway_mcp::federated::{Glob, InvalidGlob, ListKind};
 use thruway_mcp::schema::JsonObject;
 use thruway_mcp_server::backend::Caller;
 
-/// An access rule of an [`McpGateway`](crate::McpGateway). A gateway without rules permits everything. With rules, a
-/// caller can see and use exactly the tools, prompts and resources that at least one matching rule lists. For all
-/// others, the caller gets the same errors as for unknown names.
+/// An access rule of an [`McpGateway`](crate::McpGateway). A gateway without rules permits everything. With
+/// rules, a caller can see and use exactly the tools, prompts and resources that at least one matching rule
+/// lists. For all others, the caller gets the same errors as for unknown names.
 ///
 /// In a glob, `*` matches any characters, also none. All globs apply to the names that clients use, such as
 /// `github__read_issue`.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use thruway_mcp_gateway::Rule;
+///
+/// let everyone = Rule { tools: vec!["docs__*".into()], ..Rule::default() };
+/// let engineers = Rule {
+///     claims: BTreeMap::from([("groups".into(), vec!["eng".into()])]),
+///     tools: vec!["github__*".into()],
+///     resources: vec!["repo://*".into()],
+///     ..Rule::default()
+/// };
+/// let rules = vec![everyone, engineers]; // for `McpGatewayBuilder::rules`
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rule {
-    /// Conditions on the claims of the caller's token: the name of a claim, and its accepted values. Every listed claim
-    /// must be a string with an accepted value, or an array that contains such a string. Default: empty, so that the
-    /// rule matches every caller. That includes callers without a token and callers over stdio.
+    /// Conditions on the claims of the caller's token: the name of a claim, and its accepted values. Every
+    /// listed claim must be a string with an accepted value, or an array that contains such a string.
+    /// Default: empty, so that the rule matches every caller. That includes callers without a token and
+    /// callers over stdio.
     ///
     /// The gateway knows claims only if its endpoint verifies tokens (see
     /// [`McpEndpoint::authorize`](thruway_mcp_server::McpEndpoint::authorize)).
     pub claims: BTreeMap<String, Vec<String>>,
     /// Globs for the names of tools.
     pub tools: Vec<String>,
-    /// Globs for the URIs of resources, and for the URI templates of resource templates. A resource template does not
-    /// permit its resources: a caller can read a URI only if a glob matches this URI. A URI with a path segment `..`,
-    /// also if encoded, matches only the glob `*`.
+    /// Globs for the URIs of resources, and for the URI templates of resource templates. A resource template
+    /// does not permit its resources: a caller can read a URI only if a glob matches this URI. A URI with a
+    /// path segment `..`, also if encoded, matches only the glob `*`.
     pub resources: Vec<String>,
     /// Globs for the names of prompts.
     pub prompts: Vec<String>,
@@ -77,9 +93,10 @@ impl AccessRules {
     /// # Errors
     /// Returns the number of the first invalid rule, counted from 1, and the reason.
     pub(super) fn compile(rules: &[Rule]) -> Result<Option<Self>, (usize, InvalidRule)> {
-        let compiled = rules.iter().enumerate().map(|(index, rule)| {
-            CompiledRule::compile(rule).map_err(|error| (index + 1, error))
-        });
+        let compiled = rules
+            .iter()
+            .enumerate()
+            .map(|(index, rule)| CompiledRule::compile(rule).map_err(|error| (index + 1, error)));
         let compiled: Box<[_]> = compiled.collect::<Result<_, _>>()?;
         let depend_on_claims = compiled.iter().any(|rule| !rule.claims.is_empty());
         Ok((!compiled.is_empty()).then_some(Self { rules: compiled, depend_on_claims }))
@@ -97,7 +114,8 @@ impl AccessRules {
 }
 
 impl Access<'_> {
-    /// Returns `true` if the caller can see and use the item. `key` is the public name, the URI or the URI template.
+    /// Returns `true` if the caller can see and use the item. `key` is the public name, the URI or the URI
+    /// template.
     pub(super) fn allows(&self, kind: ListKind, key: &str) -> bool {
         let is_plain = kind.has_names() || !has_parent_segment(key);
         let allows = |glob: &Glob| (is_plain || glob.as_str() == "*") && glob.matches(key);
@@ -166,9 +184,9 @@ fn globs(texts: &[String]) -> Result<Box<[Glob]>, InvalidRule> {
     texts.iter().map(|text| Glob::try_from(&**text).map_err(InvalidRule::Glob)).collect()
 }
 
-/// Returns `true` if a member may read a path segment `..` in `uri`. Such a URI can lead out of the directory that a
-/// glob permits. Considers the differences between URI parsers: repeated percent encoding, backslashes, ignored control
-/// characters, and path parameters.
+/// Returns `true` if a member may read a path segment `..` in `uri`. Such a URI can lead out of the directory
+/// that a glob permits. Considers the differences between URI parsers: repeated percent encoding,
+/// backslashes, ignored control characters, and path parameters.
 fn has_parent_segment(uri: &str) -> bool {
     let mut decoded = uri.as_bytes().to_vec();
     for _ in 0..DECODED_MAX {

@@ -47,7 +47,12 @@ impl Exchange {
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<InterimMessage>>,
     ) -> Self {
-        Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages, observe: None }))
+        Self::of(Source::Handler(Handling {
+            answer: Some(Box::pin(answer)),
+            answered: None,
+            messages,
+            observe: None,
+        }))
     }
 
     /// Returns the exchange of a subscription, which has messages but no answer.
@@ -88,7 +93,8 @@ impl Exchange {
     }
 
     /// Calls `observe` with the answer when the answer is known. If the request ends without an answer, drops
-    /// `observe`. This happens if the client cancels the request or disconnects. A subscription has no answer.
+    /// `observe`. This happens if the client cancels the request or disconnects. A subscription has no
+    /// answer.
     #[must_use]
     pub fn on_answer(self, observe: impl FnOnce(&[u8]) + Send + 'static) -> Self {
         Self { source: self.source.observed(Box::new(observe)), ..self }

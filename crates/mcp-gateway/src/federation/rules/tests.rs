@@ -71,7 +71,12 @@ fn set_of_rules_can_exceed_64_rules() {
 fn uri_with_parent_segment_matches_only_the_full_wildcard() {
     let rules = |glob: &str| [Rule { resources: texts(&[glob]), ..Rule::default() }];
     let public = rules("file:///public/*");
-    for uri in ["file:///public/", "file:///public/a..b/...", "file:///public/a%20b/./c?d=%2F", "file:///public/100%"] {
+    for uri in [
+        "file:///public/",
+        "file:///public/a..b/...",
+        "file:///public/a%20b/./c?d=%2F",
+        "file:///public/100%",
+    ] {
         assert!(allows(&public, ListKind::Resources, uri), "{uri}");
     }
     for uri in [

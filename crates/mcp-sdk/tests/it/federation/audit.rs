@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::ErrorCode;
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, EraChoice, McpClient, McpGateway, McpServer, MemberState, Rule,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, EraChoice, McpClient, McpGateway, McpServer, MemberState,
+    Rule,
 };
 use thruway_net::LogTarget;
 
@@ -97,7 +98,12 @@ async fn each_call_causes_one_event() {
             ("tools/call", json!({"name": "far__log"}), false, error(-32602)),
             ("tools/call", json!({"name": "nothing"}), false, error(-32602)),
             ("tools/call", json!({}), false, error(-32602)),
-            ("prompts/get", json!({"name": "far__greeting", "arguments": {"message": "x"}}), true, AuditOutcome::Ok),
+            (
+                "prompts/get",
+                json!({"name": "far__greeting", "arguments": {"message": "x"}}),
+                true,
+                AuditOutcome::Ok,
+            ),
             ("resources/read", json!({"uri": "test://text"}), true, AuditOutcome::Ok),
             ("resources/read", json!({"uri": "test://../text"}), true, unknown_resource),
         ] {

@@ -13,7 +13,8 @@ struct Groups;
 impl VerifyToken for Groups {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
         let (name, groups) = token.split_once(':').ok_or(InvalidToken)?;
-        let claims = json!({"groups": groups.split('+').collect::<Vec<_>>(), "first": groups.split('+').next()});
+        let claims =
+            json!({"groups": groups.split('+').collect::<Vec<_>>(), "first": groups.split('+').next()});
         Ok(Identity {
             issuer: "https://login.example".to_owned(),
             subject: name.to_owned(),
@@ -79,7 +80,9 @@ impl<'s> TestCaller<'s> {
     pub(super) fn cancellation(&self) -> Message {
         let session = self.session.as_ref().expect("only legacy callers send this message");
         let params = json!({"requestId": 1});
-        self.bearing(session.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})))
+        self.bearing(
+            session.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})),
+        )
     }
 
     /// Sends a request and returns the response message.
@@ -94,10 +97,13 @@ impl<'s> TestCaller<'s> {
         let mut body = request(1, "tools/call", &json!("PARAMS")).to_string();
         let meta = serde_json::from_slice::<Value>(&message.content).unwrap()["params"]["_meta"].to_string();
         let params = params.strip_suffix('}').unwrap();
-        body = body.replace("\"PARAMS\"", &match meta.as_str() {
-            "null" => format!("{params}}}"),
-            meta => format!("{params},\"_meta\":{meta}}}"),
-        });
+        body = body.replace(
+            "\"PARAMS\"",
+            &match meta.as_str() {
+                "null" => format!("{params}}}"),
+                meta => format!("{params},\"_meta\":{meta}}}"),
+            },
+        );
         self.send(&Message { content: body.into(), ..message }).await
     }
 

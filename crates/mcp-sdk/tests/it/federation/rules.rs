@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{Prompt, Resource, ResourceTemplate, Tool};
 use thruway_mcp_sdk::{
-    CompletionInput, InvalidRule, McpGateway, McpGatewayError, McpGatewayOptions, McpServer, Member, MemberState,
-    NameStyle, Rule, UriParameters,
+    CompletionInput, InvalidRule, McpGateway, McpGatewayError, McpGatewayOptions, McpServer, Member,
+    MemberState, NameStyle, Rule, UriParameters,
 };
 use thruway_testkit::Random;
 
@@ -39,7 +39,8 @@ fn documents() -> McpServer {
 
 async fn gateway(options: McpGatewayOptions, rules: Vec<Rule>, members: Vec<Member>) -> McpGateway {
     let builder = McpGateway::builder("gateway", "1.0").options(options).rules(rules);
-    let gateway = members.into_iter().fold(builder, |builder, member| builder.member(member)).build().unwrap();
+    let gateway =
+        members.into_iter().fold(builder, |builder, member| builder.member(member)).build().unwrap();
     for status in gateway.members() {
         wait_for(&gateway, &status.name, MemberState::Connected).await;
     }
@@ -59,16 +60,18 @@ fn rules() -> Vec<Rule> {
 
 fn error_of(answer: &Value) -> (i64, String) {
     let error = &answer["error"];
-    (error["code"].as_i64().unwrap_or_else(|| panic!("{answer}")), error["message"].as_str().unwrap().to_owned())
+    (
+        error["code"].as_i64().unwrap_or_else(|| panic!("{answer}")),
+        error["message"].as_str().unwrap().to_owned(),
+    )
 }
 
-/// Each method with parameters for a visible item and for a hidden item, and the unknown name that gets the same error.
+/// Each method with parameters for a visible item and for a hidden item, and the unknown name that gets the
+/// same error.
 fn requests() -> Vec<(&'static str, [Value; 3])> {
     let name = |name: &str| json!({"name": name});
     let uri = |uri: &str| json!({"uri": uri});
-    let complete = |kind: &str, member: &str, value: &str, argument: &str| {
-        json!({"ref": {"type": kind, member: value}, "argument": {"name": argument, "value": ""}})
-    };
+    let complete = |kind: &str, member: &str, value: &str, argument: &str| json!({"ref": {"type": kind, member: value}, "argument": {"name": argument, "value": ""}});
     let prompt = |name: &str| complete("ref/prompt", "name", name, "text");
     let template = |uri: &str| complete("ref/resource", "uri", uri, "path");
     vec![
@@ -79,7 +82,10 @@ fn requests() -> Vec<(&'static str, [Value; 3])> {
         ("resources/read", ["docs://public/x", "docs://public/%2e%2e/secret/b", "docs://nothing"].map(uri)),
         ("resources/subscribe", ["docs://public/a", "docs://secret/b", "docs://nothing"].map(uri)),
         ("completion/complete", ["docs__explain", "docs__reveal", "docs__nothing"].map(prompt)),
-        ("completion/complete", ["docs://public/{+path}", "docs://secret/{+path}", "docs://x/{+path}"].map(template)),
+        (
+            "completion/complete",
+            ["docs://public/{+path}", "docs://secret/{+path}", "docs://x/{+path}"].map(template),
+        ),
     ]
 }
 
@@ -110,7 +116,11 @@ async fn hidden_items_look_like_unknown_items() {
             let is_resource = hidden["uri"].is_string() || hidden["ref"]["uri"].is_string();
             let expected = if is_resource && visitor.is_legacy() { -32002 } else { -32602 };
             assert_eq!((code, unknown_code), (expected, expected), "{context}");
-            assert_eq!(message.replace("delete", "nothing").replace("reveal", "nothing"), unknown_message, "{context}");
+            assert_eq!(
+                message.replace("delete", "nothing").replace("reveal", "nothing"),
+                unknown_message,
+                "{context}"
+            );
         }
     }
 }
@@ -119,7 +129,9 @@ async fn hidden_items_look_like_unknown_items() {
 async fn lists_contain_only_visible_items() {
     let gateway = gateway(McpGatewayOptions::default(), rules(), vec![in_memory("docs", &documents())]).await;
     let site = guarded(&gateway);
-    for (token, is_engineer) in [("bob:sales", false), ("ada:eng", true), ("eve:ops+eng+x", true), ("sam:", false)] {
+    for (token, is_engineer) in
+        [("bob:sales", false), ("ada:eng", true), ("eve:ops+eng+x", true), ("sam:", false)]
+    {
         for caller in TestCaller::in_both_eras(&site, Some(token)).await {
             for (method, list, key, visible, hidden) in [
                 ("tools/list", "tools", "name", "docs__read", "docs__delete"),
@@ -149,8 +161,10 @@ async fn list_is_private_only_if_a_rule_depends_on_claims() {
         (vec![rule(&[], &["docs__*"])], "public"),
         (vec![rule(&[], &["docs__*"]), rule(&["eng"], &["*"])], "private"),
     ] {
-        let gateway = gateway(McpGatewayOptions::default(), rules, vec![in_memory("docs", &documents())]).await;
-        let [_, modern] = TestCaller::in_both_eras(&Site::new(&gateway), None).await;
+        let gateway =
+            gateway(McpGatewayOptions::default(), rules, vec![in_memory("docs", &documents())]).await;
+        let site = Site::new(&gateway);
+        let [_, modern] = TestCaller::in_both_eras(&site, None).await;
         let answer = modern.request("tools/list", json!({})).await;
         assert_eq!(answer["result"]["cacheScope"], scope, "{answer}");
     }
@@ -167,7 +181,11 @@ async fn subscription_omits_hidden_resources() {
         let params = json!({"notifications": {"resourceSubscriptions": uris}});
         let mut stream = site.open(&modern.message("subscriptions/listen", params));
         let accepted = stream.next_message().await;
-        assert_eq!(accepted["params"]["notifications"]["resourceSubscriptions"], json!(uris[..count]), "{accepted}");
+        assert_eq!(
+            accepted["params"]["notifications"]["resourceSubscriptions"],
+            json!(uris[..count]),
+            "{accepted}"
+        );
         server.resource_updated(uris[1]);
         server.resource_updated(uris[0]);
         let mut updated = Vec::new();
@@ -197,7 +215,9 @@ async fn other_spelling_of_a_member_name_is_refused() {
 
 #[tokio::test]
 async fn builder_rejects_invalid_rules() {
-    let check = |rules| McpGateway::builder("gateway", "1.0").member(in_memory("docs", &documents())).rules(rules).check();
+    let check = |rules| {
+        McpGateway::builder("gateway", "1.0").member(in_memory("docs", &documents())).rules(rules).check()
+    };
     assert_eq!(check(rules()), Ok(()));
     let error = check(vec![rule(&[], &["a"]), Rule::default()]).unwrap_err();
     assert_eq!(error, McpGatewayError::InvalidRule { number: 2, error: InvalidRule::Empty });
@@ -269,12 +289,13 @@ fn compiled(rules: &[RandomRule]) -> Vec<Rule> {
 
 fn is_visible(rules: &[RandomRule], groups: &[&str], name: &str) -> bool {
     rules.iter().any(|(group, patterns)| {
-        group.is_none_or(|group| groups.contains(&group)) && patterns.iter().any(|pattern| pattern.matches(name))
+        group.is_none_or(|group| groups.contains(&group))
+            && patterns.iter().any(|pattern| pattern.matches(name))
     })
 }
 
-/// Returns parameters of a call of `name`: with the exact name, with another JSON text of this name, or with a similar
-/// name. `other` is another tool.
+/// Returns parameters of a call of `name`: with the exact name, with another JSON text of this name, or with
+/// a similar name. `other` is another tool.
 fn params(random: &mut Random, name: &str, other: &str) -> (String, bool) {
     let json = |name: &str| json!({"name": name}).to_string();
     let (text, is_exact) = match random.below(12) {
@@ -325,7 +346,8 @@ async fn check_caller(callers: &[TestCaller<'_>; 2], random: &mut Random, is_vis
             match answer["result"]["content"][0]["text"].as_str() {
                 Some(called) => assert!(is_visible(called), "{params}: {answer}"),
                 None => {
-                    let is_refused = error_of(&answer).0 == -32602 || !is_exact && error_of(&answer).0 == -32020;
+                    let is_refused =
+                        error_of(&answer).0 == -32602 || !is_exact && error_of(&answer).0 == -32020;
                     assert!(is_refused && !(is_exact && is_visible(name)), "{params}: {answer}");
                 }
             }
