@@ -337,6 +337,11 @@ impl Subscriber {
             logs: Arc::default(),
         })
     }
+
+    /// Returns the queue for log messages that belong to no call, if the client wants such messages.
+    pub(crate) fn logs(&self) -> Option<Arc<LogInbox>> {
+        self.log_level.map(|_| self.logs.clone())
+    }
 }
 
 /// Starts a subscription at a dedicated server or at the shared server (see

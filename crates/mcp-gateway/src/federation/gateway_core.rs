@@ -1,8 +1,8 @@
 //! The state of a gateway: its members, and the lists of all members.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_mcp::Revision;
@@ -70,11 +70,7 @@ impl GatewayCore {
             client_info: info,
         };
         let announced = near.clone();
-        let on_change = move |kind| {
-            if let Some(core) = announced.get().and_then(std::sync::Weak::upgrade) {
-                core.announce(&change_of(kind));
-            }
-        };
+        let on_change = move |kind| announce(&announced, &change_of(kind));
         let catalog = Arc::new(Catalog::new(names.clone(), listed.collect(), catalog_options, on_change));
         members.iter().for_each(|member| member.invalidate_in(&catalog));
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
@@ -115,6 +111,11 @@ impl GatewayCore {
         self.near.get_or_init(|| Arc::downgrade(server.core()));
     }
 
+    /// Notifies all clients that subscribed to `change`.
+    pub(super) fn announce(&self, change: &Change) {
+        announce(&self.near, change);
+    }
+
     /// Returns the capabilities of all members together. Lists can always change, because members come and
     /// go.
     pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
@@ -142,6 +143,12 @@ impl GatewayCore {
 impl Drop for GatewayCore {
     fn drop(&mut self) {
         self.connecting.iter().for_each(AbortHandle::abort);
+    }
+}
+
+fn announce(near: &Near, change: &Change) {
+    if let Some(core) = near.get().and_then(Weak::upgrade) {
+        core.announce(change);
     }
 }
 

@@ -106,6 +106,12 @@ impl MemberConnection {
         self.state.borrow().clone()
     }
 
+    /// Returns a receiver for changes of the state. The gateway also reports a change if the member has
+    /// restarted while it was connected.
+    pub(super) fn connection(&self) -> watch::Receiver<ConnectionState> {
+        self.state.subscribe()
+    }
+
     /// Returns the code that forwards requests to the member, if the gateway has ever connected to the member.
     pub(super) fn bridge(&self) -> Option<&Arc<BridgeCore>> {
         self.bridge.get()
@@ -211,6 +217,7 @@ impl MemberConnection {
             if current != process {
                 process = current;
                 tracing::info!(server = %self.name, "the MCP server has restarted");
+                self.state.send_replace(ConnectionState::Connected);
                 self.announce_everything(bridge);
                 watch_lists(bridge);
             }

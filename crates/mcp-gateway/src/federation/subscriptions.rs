@@ -6,10 +6,25 @@ use std::sync::Arc;
 use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::SubscriptionFilter;
-use thruway_mcp_server::backend::{Accepted, Caller, Listening, ModernRequest, WantedNotifications};
+use thruway_mcp_server::backend::{Accepted, Caller, Change, Listening, ModernRequest, WantedNotifications};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use super::gateway_core::GatewayCore;
+use super::member::ConnectionState;
 use crate::bridge::Subscriber;
+
+/// A subscription at one member. Renews the subscription when the gateway has connected to the member again.
+/// Dropping this value ends the subscription.
+struct MemberSubscription(AbortHandle);
+
+/// The resources of one member in a subscription.
+struct Watched {
+    gateway: Arc<GatewayCore>,
+    member: usize,
+    subscriber: Arc<Subscriber>,
+    uris: Vec<String>,
+}
 
 /// Starts a subscription. Clients always get notifications about changes of lists, because the gateway itself
 /// subscribes to the lists of its members.
@@ -21,7 +36,7 @@ pub(super) fn listen(
     incoming: &ModernRequest<'_>,
     wanted: WantedNotifications,
 ) -> Result<Listening, Error> {
-    let subscriber = Subscriber::of(incoming, true)?;
+    let subscriber = Arc::new(Subscriber::of(incoming, true)?);
     let (gateway, mut filter) = (gateway.clone(), wanted.filter);
     let hidden_uris = remove_hidden(&gateway, incoming.caller, &mut filter);
     Ok(Listening::Later(Box::pin(async move {
@@ -39,51 +54,93 @@ fn remove_hidden(gateway: &GatewayCore, caller: &Caller, filter: &mut Subscripti
 }
 
 async fn subscribe(
-    gateway: &GatewayCore,
-    subscriber: &Subscriber,
+    gateway: &Arc<GatewayCore>,
+    subscriber: &Arc<Subscriber>,
     mut filter: SubscriptionFilter,
 ) -> Accepted {
-    let uris = std::mem::take(&mut filter.resource_subscriptions);
-    let mut all = Accepted::default();
+    let mut refused_uris = Vec::new();
     let mut uris_of: Vec<Vec<String>> = gateway.members.iter().map(|_| Vec::new()).collect();
-    for uri in uris {
+    for uri in std::mem::take(&mut filter.resource_subscriptions) {
         match gateway.owner_of_uri(&uri).await {
             Some(member) => uris_of[member].push(uri),
-            None => all.refused_uris.push(uri),
+            None => refused_uris.push(uri),
         }
     }
-    let mut kept: Vec<Box<dyn Any + Send + Sync>> = Vec::new();
+    let logs = subscriber.logs();
+    let mut kept = Vec::new();
     for (member, uris) in uris_of.into_iter().enumerate() {
-        let of_member = match subscribe_at(gateway, member, subscriber, uris.clone()).await {
-            Some(of_member) => of_member,
-            None => Accepted { refused_uris: uris, ..Accepted::default() },
-        };
-        filter.resource_subscriptions.extend(of_member.wanted.filter.resource_subscriptions);
-        all.refused_uris.extend(of_member.refused_uris);
-        all.logs = all.logs.or(of_member.logs);
-        kept.extend(of_member.kept);
+        if uris.is_empty() && logs.is_none() {
+            continue;
+        }
+        let (gateway, subscriber) = (gateway.clone(), subscriber.clone());
+        let watched = Watched { gateway, member, subscriber, uris };
+        let (subscription, mut refused) = watched.begin(&mut filter.resource_subscriptions).await;
+        refused_uris.append(&mut refused);
+        kept.push(subscription);
     }
-    all.wanted = WantedNotifications { filter, ..WantedNotifications::default() };
-    all.kept = Some(Box::new(kept));
-    all
+    let wanted = WantedNotifications { filter, ..WantedNotifications::default() };
+    Accepted { wanted, refused_uris, logs, kept: Some(Box::new(kept)), ..Accepted::default() }
 }
 
-/// Subscribes to log messages of one member, and to changes of its resources `uris`. Returns `None` if the
-/// member is missing or refuses the subscription.
-async fn subscribe_at(
-    gateway: &GatewayCore,
-    member: usize,
-    subscriber: &Subscriber,
-    uris: Vec<String>,
-) -> Option<Accepted> {
-    let member = &gateway.members[member];
-    let bridge = if uris.is_empty() { member.bridge().cloned() } else { member.connected().await.ok() };
-    let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
-    match bridge?.subscribe(subscriber, filter).await {
-        Ok(accepted) => Some(accepted),
-        Err(error) => {
-            tracing::debug!(server = %member.name, "cannot subscribe: {error}");
-            None
+impl Watched {
+    /// Begins the subscription, and adds the accepted URIs to `accepted`. Also returns the refused URIs. The
+    /// gateway accepts all URIs if the member is missing.
+    async fn begin(mut self, accepted: &mut Vec<String>) -> (MemberSubscription, Vec<String>) {
+        let mut connection = self.gateway.members[self.member].connection();
+        let mut refused = Vec::new();
+        let mut kept = None;
+        if let Some(of_member) = self.subscribe(&mut connection).await {
+            refused = of_member.refused_uris;
+            kept = of_member.kept;
         }
+        self.uris.retain(|uri| !refused.contains(uri));
+        accepted.extend_from_slice(&self.uris);
+        let renewing = tokio::spawn(self.renew(connection, kept));
+        (MemberSubscription(renewing.abort_handle()), refused)
+    }
+
+    /// Renews the subscription whenever the gateway has connected to the member again. `kept` keeps the
+    /// current subscription alive.
+    async fn renew(
+        self,
+        mut connection: watch::Receiver<ConnectionState>,
+        mut kept: Option<Box<dyn Any + Send + Sync>>,
+    ) {
+        while connection.changed().await.is_ok() {
+            if !matches!(*connection.borrow(), ConnectionState::Connected) {
+                continue;
+            }
+            // The old subscription ends after the new one has started, because they may share a connection.
+            let renewed = self.subscribe(&mut connection).await;
+            kept = renewed.and_then(|renewed| renewed.kept).or(kept);
+            for uri in &self.uris {
+                self.gateway.announce(&Change::Resource(uri.as_str().into()));
+            }
+        }
+        drop(kept);
+    }
+
+    /// Subscribes at the member. Returns `None` if the member is missing. The state that `connection` has
+    /// then seen is the state of the connection at the start of the subscription.
+    async fn subscribe(&self, connection: &mut watch::Receiver<ConnectionState>) -> Option<Accepted> {
+        let member = &self.gateway.members[self.member];
+        let bridge =
+            if self.uris.is_empty() { member.bridge().cloned() } else { member.connected().await.ok() };
+        connection.mark_unchanged();
+        let filter =
+            SubscriptionFilter { resource_subscriptions: self.uris.clone(), ..SubscriptionFilter::default() };
+        match bridge?.subscribe(&self.subscriber, filter).await {
+            Ok(accepted) => Some(accepted),
+            Err(error) => {
+                tracing::debug!(server = %member.name, "cannot subscribe: {error}");
+                Some(Accepted { refused_uris: self.uris.clone(), ..Accepted::default() })
+            }
+        }
+    }
+}
+
+impl Drop for MemberSubscription {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use thruway_mcp_sdk::schema::{SubscriptionFilter, Tool};
+use thruway_mcp_sdk::schema::{Resource, SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{
-    McpClient, McpClientBuilder, McpClientError, McpEndpoint, McpGatewayOptions, McpServer, Member,
-    MemberState, ServerNotification,
+    EraChoice, McpClient, McpClientBuilder, McpClientError, McpEndpoint, McpGatewayOptions, McpServer,
+    Member, MemberState, ServerNotification,
 };
 use thruway_net::InProcessServer;
 use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
@@ -127,6 +127,31 @@ async fn returned_member_works_and_clients_get_list_changed() {
         assert!(revived.elapsed() < Duration::from_secs(5), "{:?}", revived.elapsed());
         assert_eq!(names(&client).await, ["one__greet", "two__greet", "two__part"]);
         assert_eq!(text(&client.call_tool("two__part", json!({})).await.unwrap()), "Bye!");
+        gateway.close().await;
+    }
+}
+
+#[tokio::test]
+async fn subscription_to_resource_continues_after_return_of_member() {
+    for far in ERAS {
+        let resource = Resource::new("test://text", "text");
+        let killable = Killable::new(McpServer::new("text", "1.0").resource(resource, || "text"));
+        let options = McpGatewayOptions { bridge: super::sites::options(far).bridge, ..options() };
+        let gateway = with_options(options, [in_memory("one", &greeter()), killable.member("two")]);
+        wait_for(&gateway, "two", MemberState::Connected).await;
+        let client = McpClient::builder().era(EraChoice::Modern).server(&gateway);
+        let uris = vec!["test://text".to_owned()];
+        let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
+        let mut changes = client.listen(filter).await.unwrap();
+        killable.kill();
+        client.read_resource("test://text").await.unwrap_err();
+        wait_for(&gateway, "two", MemberState::Failed).await;
+        killable.revive();
+        // The resource may have changed in the meantime.
+        timeout(Duration::from_mins(1), changes.next()).await.unwrap().unwrap();
+        killable.server.resource_updated("test://text");
+        let updated = timeout(Duration::from_mins(1), changes.next()).await.unwrap();
+        assert!(matches!(updated, Some(ServerNotification::ResourceUpdated(_))), "{far:?}: {updated:?}");
         gateway.close().await;
     }
 }
