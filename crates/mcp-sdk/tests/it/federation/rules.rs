@@ -163,8 +163,12 @@ async fn list_is_private_only_if_a_rule_depends_on_claims() {
         (vec![rule(&[], &["docs__*"])], "public"),
         (vec![rule(&[], &["docs__*"]), rule(&["eng"], &["*"])], "private"),
     ] {
-        let gateway =
-            gateway(McpGatewayOptions::default(), rules, vec![in_memory("docs", &documents())]).await;
+        let public = CacheHint { ttl_ms: 1000, cache_scope: CacheScope::Public };
+        let options = McpServerOptions { cache: public, ..McpServerOptions::default() };
+        let server = McpServer::with_options(Implementation::new("docs", "1.0"), options);
+        let server = server.tool(Tool::new("read"), || "text");
+        let member = of_era("docs", &server, EraChoice::Modern);
+        let gateway = gateway(McpGatewayOptions::default(), rules, vec![member]).await;
         let site = Site::new(&gateway);
         let [_, modern] = TestCaller::in_both_eras(&site, None).await;
         let answer = modern.request("tools/list", json!({})).await;
