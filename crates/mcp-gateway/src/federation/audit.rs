@@ -13,6 +13,7 @@ use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::Caller;
+use thruway_net::Clock;
 use tokio::time::Instant;
 
 /// Receives the audit events of an [`McpGateway`](crate::McpGateway).
@@ -138,7 +139,7 @@ impl AuditedCall {
     fn record(&mut self, outcome: AuditOutcome, response_bytes: usize) {
         self.is_recorded = true;
         self.sink.record(&AuditEvent {
-            time: SystemTime::now(),
+            time: Clock::system().time_of_day(),
             caller: self.caller.as_deref(),
             session: self.session,
             member: self.progress.member.get().map(MemberName::as_str),

@@ -11,8 +11,11 @@ use super::rules::{Access, RuleSet};
 /// The visible lists, for each class of callers with the same permissions.
 #[derive(Default)]
 pub(super) struct ClassLists {
-    classes: Mutex<HashMap<RuleSet, HashMap<(ListKind, Audience), VisibleList>>>,
+    classes: Mutex<HashMap<RuleSet, VisibleLists>>,
 }
+
+/// The lists of one class.
+type VisibleLists = HashMap<(ListKind, Audience), VisibleList>;
 
 struct VisibleList {
     /// The merged list that the visible list is a part of.
