@@ -1,6 +1,6 @@
 //! Gateways between MCP clients and MCP servers. A [`Bridge`] is an MCP server that forwards all requests to
-//! another MCP server. An [`McpGateway`] is an MCP server that offers the tools, prompts and resources of several
-//! MCP servers.
+//! another MCP server. An [`McpGateway`] is an MCP server that offers the tools, prompts and resources of
+//! several MCP servers.
 //!
 //! Both consist of two parts. An MCP server with a special [backend](thruway_mcp_server::backend::Backend)
 //! accepts the requests. An MCP client sends these requests to another server.
@@ -12,7 +12,8 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    InvalidFilter, InvalidMemberName, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions,
-    Member, MemberState, MemberStatus, NameStyle, ToolFilter, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, InvalidFilter, InvalidGlob, InvalidMemberName,
+    InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberState,
+    MemberStatus, NameStyle, Rule, ToolFilter, WithheldItem,
 };
 pub use jwks::JwksVerifier;

@@ -1,5 +1,5 @@
-//! MCP servers, clients, bridges and gateways in one crate. Exports `thruway-mcp-server`, `thruway-mcp-client` and
-//! `thruway-mcp-gateway`.
+//! MCP servers, clients, bridges and gateways in one crate. Exports `thruway-mcp-server`,
+//! `thruway-mcp-client` and `thruway-mcp-gateway`.
 #![forbid(unsafe_code)]
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
@@ -8,9 +8,9 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    Bridge, BridgeOptions, InvalidFilter, InvalidMemberName, JwksVerifier, McpGateway, McpGatewayBuilder,
-    McpGatewayError, McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, ToolFilter,
-    WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, InvalidFilter, InvalidGlob,
+    InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder, McpGatewayError,
+    McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, Rule, ToolFilter, WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

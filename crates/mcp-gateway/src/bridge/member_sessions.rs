@@ -1,5 +1,5 @@
-//! The state that is stored for the session of a legacy client. A federation has several servers, its members.
-//! Each member stores separate state for each session. A bridge has only one server.
+//! The state that is stored for the session of a legacy client. A federation has several servers, its
+//! members. Each member stores separate state for each session. A bridge has only one server.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +18,8 @@ use super::upstreams::SessionState;
 #[derive(Debug)]
 pub(crate) struct MemberSessions {
     slots: Box<[OnceLock<BridgeSession>]>,
+    /// Identifies the session in audit events.
+    number: u64,
     dropped: Arc<DroppedMessages>,
 }
 
@@ -30,9 +32,14 @@ pub(crate) struct BridgeSession {
 }
 
 impl MemberSessions {
-    /// Creates the state for `members` members, without any member's state.
-    pub(crate) fn new(members: usize, dropped: Arc<DroppedMessages>) -> Self {
-        Self { slots: (0..members).map(|_| OnceLock::new()).collect(), dropped }
+    /// Creates the state for `members` members, without any member's state. `number` identifies the session.
+    pub(crate) fn new(members: usize, number: u64, dropped: Arc<DroppedMessages>) -> Self {
+        Self { slots: (0..members).map(|_| OnceLock::new()).collect(), number, dropped }
+    }
+
+    /// Returns the number of `session`. Returns `None` if the session has no state of a gateway.
+    pub(crate) fn number_of(session: &Session) -> Option<u64> {
+        session.backend::<Self>().map(|sessions| sessions.number)
     }
 }
 

@@ -165,7 +165,7 @@ impl Backend for BridgeBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let sessions = MemberSessions::new(1, self.0.dropped.clone());
+        let sessions = MemberSessions::new(1, 0, self.0.dropped.clone());
         let session = self.0.session_in(&sessions, revision);
         let capabilities = session.map(|session| session.era_server.capabilities(revision));
         NewSession { capabilities: capabilities.unwrap_or_default(), state: Some(Box::new(sessions)) }

@@ -11,12 +11,15 @@ use thruway_mcp::federated::{
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
+use super::audit::AuditSink;
+use super::rules::{AccessRules, InvalidRule, Rule};
 use crate::bridge::{BridgeOptions, Connect};
 
 /// Options of an [`McpGateway`](crate::McpGateway).
 #[derive(Clone, Debug)]
 pub struct McpGatewayOptions {
-    /// The form of the tool names and prompt names that clients use. Default: the prefixed form `member__tool`.
+    /// The form of the tool names and prompt names that clients use. Default: the prefixed form
+    /// `member__tool`.
     pub names: NameStyle,
     /// The order of the members for plain names. If several members have a tool of the same name, clients get
     /// the tool of the first of these members in `prefer`. Default: empty. If `prefer` contains none of these
@@ -25,7 +28,8 @@ pub struct McpGatewayOptions {
     /// Maximum time that a request waits for a member: the request for a list, or a call of a member that is
     /// connecting. After this time, a list omits the member, and a call fails. Default: 2 seconds.
     pub list_wait: Duration,
-    /// Maximum time that clients may cache a list. Default: 5 minutes. The members can only shorten this time.
+    /// Maximum time that clients may cache a list. Default: 5 minutes. The members can only shorten this
+    /// time.
     pub list_ttl_max: Duration,
     /// Maximum number of items in a page of a list. Default: 100.
     pub page_items: usize,
@@ -56,8 +60,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Creates a member. The name has 1 to 24 lowercase letters, digits and hyphens. The gateway calls `connect`
-    /// for each connection to the server.
+    /// Creates a member. The name has 1 to 24 lowercase letters, digits and hyphens. The gateway calls
+    /// `connect` for each connection to the server.
     pub fn new(
         name: impl Into<String>,
         connect: impl Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync + 'static,
@@ -78,8 +82,8 @@ impl Member {
         self
     }
 
-    /// `true` if requests for lists fail while the gateway has no list of this member. Default: `false`, so that
-    /// lists omit a missing member.
+    /// `true` if requests for lists fail while the gateway has no list of this member. Default: `false`, so
+    /// that lists omit a missing member.
     #[must_use]
     pub const fn required(mut self, is_required: bool) -> Self {
         self.is_required = is_required;
@@ -107,11 +111,19 @@ pub struct McpGatewayBuilder {
     pub(super) info: Implementation,
     pub(super) options: McpGatewayOptions,
     pub(super) members: Vec<Member>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) audit: Option<Arc<dyn AuditSink>>,
 }
 
 impl McpGatewayBuilder {
     pub(super) fn new(info: Implementation) -> Self {
-        Self { info, options: McpGatewayOptions::default(), members: Vec::new() }
+        Self {
+            info,
+            options: McpGatewayOptions::default(),
+            members: Vec::new(),
+            rules: Vec::new(),
+            audit: None,
+        }
     }
 
     /// Sets the options.
@@ -121,11 +133,26 @@ impl McpGatewayBuilder {
         self
     }
 
-    /// Adds a member. If several members have a resource with the same URI, clients get the resource of the first
-    /// of these members.
+    /// Adds a member. If several members have a resource with the same URI, clients get the resource of the
+    /// first of these members.
     #[must_use]
     pub fn member(mut self, member: Member) -> Self {
         self.members.push(member);
+        self
+    }
+
+    /// Sets the access rules. Without rules, all callers can use everything.
+    #[must_use]
+    pub fn rules(mut self, rules: Vec<Rule>) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Sends an event to `sink` for each call of a tool, each requested prompt and each read resource. For a
+    /// log file, use an [`AuditLog`](crate::AuditLog).
+    #[must_use]
+    pub fn audit(mut self, sink: impl AuditSink) -> Self {
+        self.audit = Some(Arc::new(sink));
         self
     }
 
@@ -134,7 +161,13 @@ impl McpGatewayBuilder {
     /// # Errors
     /// Returns the first error in the configuration.
     pub fn check(&self) -> Result<(), McpGatewayError> {
-        self.names().map(drop)
+        self.names()?;
+        self.access_rules().map(drop)
+    }
+
+    pub(super) fn access_rules(&self) -> Result<Option<AccessRules>, McpGatewayError> {
+        let rules = AccessRules::compile(&self.rules);
+        rules.map_err(|(number, error)| McpGatewayError::InvalidRule { number, error })
     }
 
     pub(super) fn names(&self) -> Result<EndpointNames, McpGatewayError> {
@@ -180,6 +213,13 @@ pub enum McpGatewayError {
     },
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
+    /// An access rule is invalid.
+    InvalidRule {
+        /// The number of the rule, counted from 1.
+        number: usize,
+        /// The reason.
+        error: InvalidRule,
+    },
 }
 
 impl fmt::Display for McpGatewayError {
@@ -194,6 +234,7 @@ impl fmt::Display for McpGatewayError {
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }
+            Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
         }
     }
 }

@@ -16,9 +16,11 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{CacheHint, CacheScope, Implementation};
 
 use super::audience::{Audience, adapt};
+use super::class_lists::ClassLists;
 use super::fetch::{MemberList, combine};
 use super::listing::Listing;
 use super::member_lists::{ListSource, MemberLists, Settings};
+use super::rules::Access;
 
 /// Options of a [`Catalog`].
 #[derive(Clone, Debug)]
@@ -47,6 +49,7 @@ pub(super) struct Catalog {
     members: Vec<Member>,
     options: CatalogOptions,
     merged: Mutex<HashMap<(ListKind, Audience), CachedMerge>>,
+    class_lists: ClassLists,
     /// The withheld items that the log contains.
     logged: Mutex<HashSet<(ListKind, usize, Box<str>)>>,
 }
@@ -97,27 +100,47 @@ impl Catalog {
             is_required: member.is_required,
         });
         let members = members.collect();
-        Self { names, members, options, merged: Mutex::default(), logged: Mutex::default() }
+        Self {
+            names,
+            members,
+            options,
+            merged: Mutex::default(),
+            class_lists: ClassLists::default(),
+            logged: Mutex::default(),
+        }
     }
 
-    /// Returns the merged list for a client that uses `revision`. Waits for the lists of the members, but at
+    /// Returns the items that a client can use. The client uses `revision`, and has the permissions `access`.
+    /// `None` permits everything. Waits for the lists of the members, but at
     /// most [`list_wait`](CatalogOptions::list_wait).
     ///
     /// # Errors
     /// A required member is missing.
-    pub(super) async fn list(&self, kind: ListKind, revision: Revision) -> Result<Listing, MissingMember> {
+    pub(super) async fn list(
+        &self,
+        kind: ListKind,
+        revision: Revision,
+        access: Option<&Access<'_>>,
+    ) -> Result<Listing, MissingMember> {
         let lists = self.fetch(kind).await;
         let missing: Vec<_> = (0..lists.len()).filter(|member| lists[*member].is_none()).collect();
         if let Some(member) = missing.iter().find(|member| self.members[**member].is_required) {
             return Err(MissingMember { name: self.names.member_name(*member).clone() });
         }
-        let cache = self.cache_hint(&lists, !missing.is_empty());
+        let mut cache = self.cache_hint(&lists, !missing.is_empty());
         let missing = missing.into_iter().map(|member| self.names.member_name(member).clone()).collect();
         let inputs = lists.into_iter().enumerate().map(|(member, list)| match list {
             Some(list) => Input { list: Some(list), is_listed: true },
             None => Input { list: self.members[member].lists.last(kind), is_listed: false },
         });
-        let merged = self.merge(kind, Audience::of(kind, revision), inputs.collect());
+        let audience = Audience::of(kind, revision);
+        let mut merged = self.merge(kind, audience, inputs.collect());
+        if let Some(access) = access {
+            merged = self.class_lists.visible(kind, audience, &merged, access);
+            if access.is_private() {
+                cache.cache_scope = CacheScope::Private;
+            }
+        }
         Ok(Listing { merged, missing, cache, era: revision.era(), page_entries: self.options.page_entries })
     }
 

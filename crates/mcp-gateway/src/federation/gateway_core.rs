@@ -1,6 +1,7 @@
 //! The state of a gateway: its members, and the lists of all members.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ use thruway_mcp::Revision;
 use thruway_mcp::federated::{EndpointNames, ListKind};
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_server::McpServer;
-use thruway_mcp_server::backend::{Change, DroppedMessages, Shares};
+use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
 use tokio::task::AbortHandle;
 
+use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
 use super::member::{Link, MemberConnection, MemberListSource};
+use super::rules::{Access, AccessRules};
 use crate::bridge::{BridgeOptions, Connector, Near};
 
 /// The state of a gateway.
@@ -23,6 +26,12 @@ pub(super) struct GatewayCore {
     pub(super) members: Box<[Arc<MemberConnection>]>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) dropped: Arc<DroppedMessages>,
+    /// The access rules. `None` if all callers may use everything.
+    rules: Option<AccessRules>,
+    /// Receives the audit events, if requested.
+    audit: Option<Arc<dyn AuditSink>>,
+    /// Number of sessions since the start.
+    sessions: AtomicU64,
     /// Maximum time that a request waits for a member.
     pub(super) list_wait: Duration,
     near: Near,
@@ -32,8 +41,12 @@ pub(super) struct GatewayCore {
 
 impl GatewayCore {
     /// Creates the state, and starts to connect to the members.
-    pub(super) fn start(builder: McpGatewayBuilder, names: EndpointNames) -> Arc<Self> {
-        let McpGatewayBuilder { info, options, members } = builder;
+    pub(super) fn start(
+        builder: McpGatewayBuilder,
+        names: EndpointNames,
+        rules: Option<AccessRules>,
+    ) -> Arc<Self> {
+        let McpGatewayBuilder { info, options, members, audit, .. } = builder;
         let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
         let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
         let members: Box<[_]> = members
@@ -62,7 +75,35 @@ impl GatewayCore {
         members.iter().for_each(|member| member.invalidate_in(&catalog));
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
         let connecting = connecting.collect();
-        Arc::new(Self { names, members, catalog, dropped, list_wait: options.list_wait, near, connecting })
+        let list_wait = options.list_wait;
+        let sessions = AtomicU64::new(0);
+        Arc::new(Self {
+            names,
+            members,
+            catalog,
+            dropped,
+            rules,
+            audit,
+            sessions,
+            list_wait,
+            near,
+            connecting,
+        })
+    }
+
+    /// Returns the number of a new session, counted from 1.
+    pub(super) fn next_session_number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Begins the audit of a request. Returns `None` if the request needs no audit event.
+    pub(super) fn audit(&self, request: &AuditedRequest<'_>) -> Option<AuditedCall> {
+        AuditedCall::begin(self.audit.as_ref()?, request)
+    }
+
+    /// Returns the permissions of a caller. Returns `None` if all callers may use everything.
+    pub(super) fn access_of(&self, caller: &Caller) -> Option<Access<'_>> {
+        self.rules.as_ref().map(|rules| rules.access_of(caller))
     }
 
     /// Sets the MCP server that notifies clients of changes.
@@ -75,7 +116,8 @@ impl GatewayCore {
         announce(&self.near, change);
     }
 
-    /// Returns the capabilities of all members together. Lists can always change, because members come and go.
+    /// Returns the capabilities of all members together. Lists can always change, because members come and
+    /// go.
     pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
         let mut all = ServerCapabilities::default();
         for member in &self.members {

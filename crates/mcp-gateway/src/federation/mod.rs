@@ -1,13 +1,17 @@
 //! Federations: several MCP servers, the *members*, behind one MCP server.
 //!
-//! A federation selects the member for a request, replaces the public name with the member's own name, and leaves
-//! the rest to the code of the bridge. Each member has the same state as the server behind a bridge.
+//! A federation selects the member for a request, replaces the public name with the member's own name, and
+//! leaves the rest to the code of the bridge. Each member has the same state as the server behind a bridge.
 
 // configuration
 mod builder;
 
+// access control
+mod rules;
+
 // the lists of the members
 mod catalog;
+mod class_lists;
 mod listing;
 mod audience;
 mod member_lists;
@@ -27,6 +31,8 @@ mod tasks;
 
 // reports
 mod status;
+mod audit;
+mod audit_log;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -48,12 +54,15 @@ use tokio::io::DuplexStream;
 use crate::bridge::MemberSessions;
 use gateway_core::GatewayCore;
 
+pub use audit::{AuditEvent, AuditOutcome, AuditSink};
+pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
+pub use rules::{InvalidRule, Rule};
 pub use status::{MemberState, MemberStatus, WithheldItem};
-pub use thruway_mcp::federated::{InvalidFilter, InvalidMemberName, NameStyle, ToolFilter};
+pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
 
-/// An MCP server that offers the tools, prompts and resources of several MCP servers, its *members*. Clones of an
-/// `McpGateway` share all connections and all state.
+/// An MCP server that offers the tools, prompts and resources of several MCP servers, its *members*. Clones
+/// of an `McpGateway` share all connections and all state.
 ///
 /// ```
 /// # use thruway_mcp_client::McpClient;
@@ -79,11 +88,11 @@ pub use thruway_mcp::federated::{InvalidFilter, InvalidMemberName, NameStyle, To
 /// # Ok(()) }
 /// ```
 ///
-/// The gateway connects to its members in the background, and again after it has lost a member. While a member is
-/// missing, the other members work.
+/// The gateway connects to its members in the background, and again after it has lost a member. While a
+/// member is missing, the other members work.
 ///
-/// Clients and members may use different eras of the protocol. A member can ask the client questions: requests for
-/// elicitation, for sampling, or for the client's roots. See [`Bridge`](crate::Bridge::connect).
+/// Clients and members may use different eras of the protocol. A member can ask the client questions:
+/// requests for elicitation, for sampling, or for the client's roots. See [`Bridge`](crate::Bridge::connect).
 #[derive(Clone, Debug)]
 pub struct McpGateway {
     server: McpServer,
@@ -106,12 +115,13 @@ impl McpGateway {
         status::of_members(&self.core)
     }
 
-    /// Returns the names of all tools that clients can use, each with the name of its member.
+    /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the
+    /// access rules.
     ///
     /// # Errors
     /// A required member is missing.
     pub async fn tools(&self) -> Result<Vec<(String, String)>, Error> {
-        let listing = self.core.catalog.list(ListKind::Tools, Revision::LATEST).await?;
+        let listing = self.core.catalog.list(ListKind::Tools, Revision::LATEST, None).await?;
         let name_of = |member| self.core.names.member_name(member).as_str().to_owned();
         Ok(listing.entries().map(|entry| (entry.key.as_ref().to_owned(), name_of(entry.member))).collect())
     }
@@ -144,9 +154,9 @@ impl McpGatewayBuilder {
     /// # Panics
     /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
     pub fn build(self) -> Result<McpGateway, McpGatewayError> {
-        let names = self.names()?;
+        let (names, rules) = (self.names()?, self.access_rules()?);
         let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
-        let core = GatewayCore::start(self, names);
+        let core = GatewayCore::start(self, names, rules);
         let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
         core.announce_to(&server);
         Ok(McpGateway { server, core })
@@ -177,7 +187,8 @@ impl Backend for GatewayBackend {
     }
 
     fn begin_session(&self, _: &ServerCore, revision: Revision) -> NewSession {
-        let sessions = MemberSessions::new(self.0.members.len(), self.0.dropped.clone());
+        let number = self.0.next_session_number();
+        let sessions = MemberSessions::new(self.0.members.len(), number, self.0.dropped.clone());
         NewSession { capabilities: self.0.capabilities(revision), state: Some(Box::new(sessions)) }
     }
 

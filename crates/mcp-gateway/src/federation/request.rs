@@ -1,5 +1,5 @@
-//! Handles requests of clients: answers requests for lists and for log messages, and leaves all other requests to
-//! the members.
+//! Handles requests of clients: answers requests for lists and for log messages, and leaves all other
+//! requests to the members.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,11 +17,13 @@ use thruway_mcp_server::backend::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::audit::{AuditedCall, AuditedRequest, CallProgress};
 use super::gateway_core::GatewayCore;
 use super::route::{Refusal, Routed};
 use super::tasks::TaskListRequest;
 use crate::bridge::{
-    BridgeCore, handle_legacy_request, handle_modern_request, no_method, note_level, param_headers,
+    BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level,
+    param_headers,
 };
 
 /// A copy of a request. The copy lives while the gateway waits for lists or members.
@@ -33,6 +35,8 @@ struct OwnedRequest {
     params: Option<Box<RawValue>>,
     revision: Revision,
     client: Client,
+    /// The part of the audit that depends on the handling of the request.
+    progress: Option<Arc<CallProgress>>,
 }
 
 /// The data of a request that differ between the eras.
@@ -53,7 +57,7 @@ pub(super) fn handle_legacy(
     incoming: &LegacyRequest<'_>,
     output: &mut Vec<u8>,
 ) -> Option<Reply> {
-    let LegacyRequest { core, session, revision, request, caller, .. } = *incoming;
+    let LegacyRequest { core, session, revision, request, params, caller } = *incoming;
     match &*request.method {
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
@@ -71,8 +75,16 @@ pub(super) fn handle_legacy(
         _ => {}
     }
     let client = Client::Legacy { session: session.cloned() };
+    let audited = gateway.audit(&AuditedRequest {
+        caller,
+        session: session.and_then(|session| MemberSessions::number_of(session)),
+        method: &request.method,
+        params,
+        request_bytes: bytes_of(request),
+        revision,
+    });
     let request = OwnedRequest::new(core, caller, request, revision, client);
-    Some(request.handled_by(gateway))
+    Some(request.handled_by(gateway, audited))
 }
 
 /// Handles a request of a modern client.
@@ -85,19 +97,32 @@ pub(super) fn handle_modern(
     if !dual_era::has_request(Era::Modern, &request.method) {
         return Reply::error(output, &request.id, &no_method());
     }
+    let audited = gateway.audit(&AuditedRequest {
+        caller,
+        session: None,
+        method: &request.method,
+        params,
+        request_bytes: bytes_of(request),
+        revision,
+    });
     let bytes = match core.hold_bytes_of(caller, request, params) {
         Ok(bytes) => bytes,
         Err(error) => return Reply::unavailable(output, &request.id, &error),
     };
     let client = Client::Modern { param_headers: param_headers(incoming), bytes };
-    OwnedRequest::new(core, caller, request, revision, client).handled_by(gateway)
+    OwnedRequest::new(core, caller, request, revision, client).handled_by(gateway, audited)
 }
 
-/// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a legacy
-/// client treats 404 as the end of its session.
+/// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a
+/// legacy client treats 404 as the end of its session.
 fn refuse_legacy(output: &mut Vec<u8>, id: &Id<'_>) -> Reply {
     write_error(output, Some(id), &no_method());
     Reply::Now(Status::Ok)
+}
+
+/// Returns the size of the parameters.
+fn bytes_of(request: &Request<'_>) -> usize {
+    request.params.map_or(0, |params| params.get().len())
 }
 
 fn empty_result(id: &RequestId) -> Vec<u8> {
@@ -125,23 +150,35 @@ impl OwnedRequest {
             params: request.params.map(ToOwned::to_owned),
             revision,
             client,
+            progress: None,
         }
     }
 
-    fn handled_by(self, gateway: &Arc<GatewayCore>) -> Reply {
+    fn handled_by(mut self, gateway: &Arc<GatewayCore>, audited: Option<AuditedCall>) -> Reply {
         let gateway = gateway.clone();
-        Reply::deferred(async move {
+        self.progress = audited.as_ref().map(|audited| audited.progress().clone());
+        let reply = Reply::deferred(async move {
+            if let Some(progress) = &self.progress {
+                progress.begin();
+            }
             match ListKind::of_method(&self.method) {
                 Some(kind) => self.list(&gateway, kind).await,
                 None if *self.method == *methods::TASKS_LIST => self.list_tasks(&gateway).await,
                 None => self.forward(&gateway).await,
             }
-        })
+        });
+        match (reply, audited) {
+            (Reply::Later(exchange), Some(audited)) => {
+                Reply::Later(exchange.on_answer(move |answer| audited.finish(answer)))
+            }
+            (reply, _) => reply,
+        }
     }
 
     /// Answers with a page of the merged list.
     async fn list(self, gateway: &GatewayCore, kind: ListKind) -> (Vec<u8>, Reply) {
-        let listing = match gateway.catalog.list(kind, self.revision).await {
+        let access = gateway.access_of(&self.caller);
+        let listing = match gateway.catalog.list(kind, self.revision, access.as_ref()).await {
             Ok(listing) => listing,
             Err(error) => return self.refused(&error.into()),
         };
@@ -155,7 +192,13 @@ impl OwnedRequest {
 
     /// Selects the member for the request, and lets the member's bridge forward the request.
     async fn forward(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
-        let routed = Routed { method: &self.method, params: self.params.as_deref(), revision: self.revision };
+        let routed = Routed {
+            method: &self.method,
+            params: self.params.as_deref(),
+            revision: self.revision,
+            access: gateway.access_of(&self.caller),
+            progress: self.progress.as_deref(),
+        };
         let target = match gateway.route(&routed).await {
             Ok(target) => target,
             Err(refusal) => return self.refused(&refusal),

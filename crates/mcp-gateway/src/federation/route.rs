@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::{Error, ErrorCode};
+use thruway_mcp::members::append_members;
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
 use thruway_mcp::{Era, Revision};
 use thruway_mcp_server::backend::require_tasks;
 
+use super::audit::CallProgress;
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
+use super::rules::Access;
 use crate::bridge::{BridgeCore, no_method, replaced};
 
 /// A request of a client, as far as the selection of the member depends on it.
@@ -20,6 +24,17 @@ pub(super) struct Routed<'r> {
     pub(super) method: &'r str,
     pub(super) params: Option<&'r RawValue>,
     pub(super) revision: Revision,
+    /// The permissions of the caller. `None` permits everything.
+    pub(super) access: Option<Access<'r>>,
+    /// Gets the selected member, for the audit.
+    pub(super) progress: Option<&'r CallProgress>,
+}
+
+impl Routed<'_> {
+    /// Returns `true` if the caller can see and use the item.
+    fn permits(&self, kind: ListKind, key: &str) -> bool {
+        self.access.as_ref().is_none_or(|access| access.allows(kind, key))
+    }
 }
 
 /// The member for a request.
@@ -58,6 +73,9 @@ impl GatewayCore {
     /// Selects the member for a request. Waits while the gateway is connecting to this member.
     pub(super) async fn route(&self, request: &Routed<'_>) -> Result<Target, Refusal> {
         let (member, params) = self.select(request).await.map_err(Refusal::Invalid)?;
+        if let Some(progress) = request.progress {
+            progress.select(&self.members[member].name);
+        }
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
         Ok(Target { bridge, params })
     }
@@ -66,14 +84,18 @@ impl GatewayCore {
         let raw = request.params;
         let params = Params::parse(raw)?;
         match request.method {
-            methods::TOOLS_CALL => self.select_by_name(ListKind::Tools, &params, raw).await,
-            methods::PROMPTS_GET => self.select_by_name(ListKind::Prompts, &params, raw).await,
+            methods::TOOLS_CALL => self.select_by_name(request, ListKind::Tools, &params).await,
+            methods::PROMPTS_GET => self.select_by_name(request, ListKind::Prompts, &params).await,
             methods::RESOURCES_READ | methods::RESOURCES_SUBSCRIBE | methods::RESOURCES_UNSUBSCRIBE => {
                 let uri = Params::required("uri", params.uri.as_ref())?;
+                check_spelling(raw, "uri")?;
+                if !request.permits(ListKind::Resources, uri) {
+                    return Err(unknown_resource(request, uri));
+                }
                 let owner = self.owner_of_uri(uri).await;
                 owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
             }
-            methods::COMPLETION_COMPLETE => self.select_by_reference(request, raw).await,
+            methods::COMPLETION_COMPLETE => self.select_by_reference(request).await,
             methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL | methods::TASKS_RESULT => {
                 if request.revision.era() == Era::Modern {
                     // Clients without support for tasks get the same error for all ids.
@@ -90,27 +112,31 @@ impl GatewayCore {
 
     async fn select_by_name(
         &self,
+        request: &Routed<'_>,
         kind: ListKind,
         params: &Params<'_>,
-        raw: Option<&RawValue>,
     ) -> Result<Selected, Error> {
         let name = Params::required("name", params.name.as_ref())?;
-        self.select_named(kind, name, raw, &["name"]).await
+        check_spelling(request.params, "name")?;
+        self.select_named(request, kind, name, &["name"]).await
     }
 
-    /// Selects the member that owns `name`. Replaces the name at `path` in the parameters with the member's own
-    /// name.
+    /// Selects the member that owns `name`. Replaces the name at `path` in the parameters with the member's
+    /// own name.
     async fn select_named(
         &self,
+        request: &Routed<'_>,
         kind: ListKind,
         name: &str,
-        raw: Option<&RawValue>,
         path: &[&str],
     ) -> Result<Selected, Error> {
+        if !request.permits(kind, name) {
+            return Err(unknown_name(kind, name));
+        }
         let owner = self.catalog.owner_of_name(kind, name).await;
         let (member, own) = owner.ok_or_else(|| unknown_name(kind, name))?;
         let is_same = own == name;
-        let params = raw.filter(|_| !is_same).and_then(|raw| replaced(raw, path, &own));
+        let params = request.params.filter(|_| !is_same).and_then(|raw| replaced(raw, path, &own));
         if params.is_none() && !is_same {
             return Err(unknown_name(kind, name));
         }
@@ -118,19 +144,22 @@ impl GatewayCore {
     }
 
     /// Selects the member for a completion: the owner of the prompt or of the resource template.
-    async fn select_by_reference(
-        &self,
-        request: &Routed<'_>,
-        raw: Option<&RawValue>,
-    ) -> Result<Selected, Error> {
-        let params: CompleteRequestParams = params::parse(raw)?;
+    async fn select_by_reference(&self, request: &Routed<'_>) -> Result<Selected, Error> {
+        let params: CompleteRequestParams = params::parse(request.params)?;
+        check_spelling(request.params, "ref")?;
+        let reference: ReferenceOf<'_> = params::parse(request.params)?;
         match &params.reference {
             CompletionReference::Prompt(prompt) => {
-                self.select_named(ListKind::Prompts, &prompt.name, raw, &["ref", "name"]).await
+                check_spelling(reference.members, "name")?;
+                self.select_named(request, ListKind::Prompts, &prompt.name, &["ref", "name"]).await
             }
             CompletionReference::Resource(template) => {
                 let uri = template.uri.as_str();
-                let templates = self.catalog.list(ListKind::ResourceTemplates, request.revision).await;
+                check_spelling(reference.members, "uri")?;
+                if !request.permits(ListKind::ResourceTemplates, uri) {
+                    return Err(unknown_resource(request, uri));
+                }
+                let templates = self.catalog.list(ListKind::ResourceTemplates, request.revision, None).await;
                 let owner = templates.ok().and_then(|templates| {
                     templates.entries().find(|entry| *entry.key == *uri).map(|entry| entry.member)
                 });
@@ -155,6 +184,32 @@ impl GatewayCore {
         };
         let mut candidates = (0..self.members.len()).filter(has_resources);
         candidates.next().filter(|_| candidates.next().is_none())
+    }
+}
+
+/// The reference in the parameters of `completion/complete`.
+#[derive(Deserialize)]
+struct ReferenceOf<'r> {
+    #[serde(borrow, rename = "ref")]
+    members: Option<&'r RawValue>,
+}
+
+/// Checks that `object` has no member such as `Name` if `expected` is `name`. Some servers ignore the case of
+/// member names. Such a server would use another name or URI than the one that the gateway has checked.
+fn check_spelling(object: Option<&RawValue>, expected: &str) -> Result<(), Error> {
+    let mut other = None;
+    if let Some(object) = object {
+        let checked = append_members(&mut Vec::new(), object, |name, _| {
+            if name != expected && name.eq_ignore_ascii_case(expected) {
+                other = Some(name.to_owned());
+            }
+            false
+        });
+        checked.map_err(|_| Error::invalid_params("expected an object"))?;
+    }
+    match other {
+        Some(other) => Err(Error::invalid_params(format!("unknown member `{other}`: use `{expected}`"))),
+        None => Ok(()),
     }
 }
 

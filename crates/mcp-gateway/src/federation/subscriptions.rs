@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::SubscriptionFilter;
-use thruway_mcp_server::backend::{Accepted, Change, Listening, ModernRequest, WantedNotifications};
+use thruway_mcp_server::backend::{Accepted, Caller, Change, Listening, ModernRequest, WantedNotifications};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -36,8 +37,20 @@ pub(super) fn listen(
     wanted: WantedNotifications,
 ) -> Result<Listening, Error> {
     let subscriber = Arc::new(Subscriber::of(incoming, true)?);
-    let gateway = gateway.clone();
-    Ok(Listening::Later(Box::pin(async move { Ok(subscribe(&gateway, &subscriber, wanted.filter).await) })))
+    let (gateway, mut filter) = (gateway.clone(), wanted.filter);
+    let hidden_uris = remove_hidden(&gateway, incoming.caller, &mut filter);
+    Ok(Listening::Later(Box::pin(async move {
+        let mut accepted = subscribe(&gateway, &subscriber, filter).await;
+        accepted.refused_uris.extend(hidden_uris);
+        Ok(accepted)
+    })))
+}
+
+/// Removes the resources that the caller cannot see from `filter`, and returns their URIs.
+fn remove_hidden(gateway: &GatewayCore, caller: &Caller, filter: &mut SubscriptionFilter) -> Vec<String> {
+    let Some(access) = gateway.access_of(caller) else { return Vec::new() };
+    let is_hidden = |uri: &mut String| !access.allows(ListKind::Resources, uri);
+    filter.resource_subscriptions.extract_if(.., is_hidden).collect()
 }
 
 async fn subscribe(
@@ -86,8 +99,8 @@ impl Watched {
         (MemberSubscription(renewing.abort_handle()), refused)
     }
 
-    /// Renews the subscription whenever the gateway has connected to the member again. `kept` keeps the current
-    /// subscription alive.
+    /// Renews the subscription whenever the gateway has connected to the member again. `kept` keeps the
+    /// current subscription alive.
     async fn renew(
         self,
         mut connection: watch::Receiver<ConnectionState>,
@@ -107,8 +120,8 @@ impl Watched {
         drop(kept);
     }
 
-    /// Subscribes at the member. Returns `None` if the member is missing. The state that `connection` has then
-    /// seen is the state of the connection at the start of the subscription.
+    /// Subscribes at the member. Returns `None` if the member is missing. The state that `connection` has
+    /// then seen is the state of the connection at the start of the subscription.
     async fn subscribe(&self, connection: &mut watch::Receiver<ConnectionState>) -> Option<Accepted> {
         let member = &self.gateway.members[self.member];
         let bridge =

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use thruway_mcp::schema::JsonObject;
 use thruway_server::StatusCode;
 
 use super::{Authorization, Identity};
@@ -33,6 +34,11 @@ impl Caller {
     /// Returns the unique name of the caller, if the caller has a token.
     pub fn principal(&self) -> Option<String> {
         self.identity().map(|identity| identity.principal())
+    }
+
+    /// Returns the claims of the caller's verified token, if the caller has a token.
+    pub fn claims(&self) -> Option<&JsonObject> {
+        self.identity().map(|identity| &identity.claims)
     }
 
     /// Returns this caller in the form that is used for limits on sessions, requests and tasks.

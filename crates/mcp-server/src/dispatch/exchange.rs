@@ -30,7 +30,12 @@ struct Handling {
     /// The answer of the finished handler, which waits here until all earlier messages were taken.
     answered: Option<Answered>,
     messages: Option<mpsc::Receiver<InterimMessage>>,
+    /// Called with the answer.
+    observe: Option<Observe>,
 }
+
+/// A function that the exchange calls with the answer.
+type Observe = Box<dyn FnOnce(&[u8]) + Send>;
 
 /// An answer with its status (for transports that have status codes).
 pub(super) type Answered = (Vec<u8>, Status);
@@ -42,7 +47,12 @@ impl Exchange {
         answer: impl Future<Output = Answered> + Send + 'static,
         messages: Option<mpsc::Receiver<InterimMessage>>,
     ) -> Self {
-        Self::of(Source::Handler(Handling { answer: Some(Box::pin(answer)), answered: None, messages }))
+        Self::of(Source::Handler(Handling {
+            answer: Some(Box::pin(answer)),
+            answered: None,
+            messages,
+            observe: None,
+        }))
     }
 
     /// Returns the exchange of a subscription, which has messages but no answer. The caller sends the
@@ -83,6 +93,14 @@ impl Exchange {
         Self { _bytes: bytes, ..self }
     }
 
+    /// Calls `observe` with the answer when the answer is known. If the request ends without an answer, drops
+    /// `observe`. This happens if the client cancels the request or disconnects. A subscription has no
+    /// answer.
+    #[must_use]
+    pub fn on_answer(self, observe: impl FnOnce(&[u8]) + Send + 'static) -> Self {
+        Self { source: self.source.observed(Box::new(observe)), ..self }
+    }
+
     /// Returns the next message for the client. The last message is the answer. After the answer, returns
     /// `None`.
     ///
@@ -121,9 +139,29 @@ impl Exchange {
     }
 }
 
+impl Source {
+    fn observed(self, observe: Observe) -> Self {
+        match self {
+            Self::Handler(handling) => Self::Handler(handling.observed(observe)),
+            Self::Preparing(preparing) => {
+                Self::Preparing(Box::pin(async move { preparing.await.observed(observe) }))
+            }
+            subscription @ Self::Subscription(_) => subscription,
+        }
+    }
+}
+
 impl Handling {
     const fn answered(answered: Answered) -> Self {
-        Self { answer: None, answered: Some(answered), messages: None }
+        Self { answer: None, answered: Some(answered), messages: None, observe: None }
+    }
+
+    fn observed(mut self, observe: Observe) -> Self {
+        match &self.answered {
+            Some((answer, _)) => observe(answer),
+            None => self.observe = Some(observe),
+        }
+        self
     }
 
     /// Polls the handler, and stores its answer when the handler has finished.
@@ -133,6 +171,9 @@ impl Handling {
         {
             // Dropping the handler also drops the handler's senders, so the message channel closes.
             self.answer = None;
+            if let Some(observe) = self.observe.take() {
+                observe(&answered.0);
+            }
             self.answered = Some(answered);
         }
     }

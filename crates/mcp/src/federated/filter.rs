@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::patterns::matches_glob;
+use super::patterns::{Glob, InvalidGlob};
 
 /// Selects the tools of a member that clients can see and call, and renames them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -24,8 +24,8 @@ pub struct ToolFilter {
 /// The error for a [`ToolFilter`] that has an invalid entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidFilter {
-    /// A glob is empty, or is longer than the longest tool name.
-    Glob(String),
+    /// A glob is empty or too long.
+    Glob(InvalidGlob),
     /// The new name has no character or more than 128 characters, or contains a character other than ASCII
     /// letters, digits, `_`, `-`, `.` and `/`.
     NewName(String),
@@ -36,8 +36,8 @@ pub enum InvalidFilter {
 /// A checked [`ToolFilter`]. Each new name belongs to at most one own name.
 #[derive(Clone, Default, Debug)]
 pub struct CompiledFilter {
-    allow: Box<[String]>,
-    deny: Box<[String]>,
+    allow: Box<[Glob]>,
+    deny: Box<[Glob]>,
     /// New names, by own name.
     new_names: BTreeMap<String, String>,
     /// Own names, by new name.
@@ -50,9 +50,6 @@ impl ToolFilter {
     /// # Errors
     /// Returns an error for an invalid glob, and for an invalid or duplicate new name.
     pub fn compile(&self) -> Result<CompiledFilter, InvalidFilter> {
-        for glob in self.allow.iter().chain(&self.deny) {
-            check_glob(glob)?;
-        }
         let mut own_names = BTreeMap::new();
         for (own, new) in &self.rename {
             check_new_name(new)?;
@@ -61,8 +58,8 @@ impl ToolFilter {
             }
         }
         Ok(CompiledFilter {
-            allow: self.allow.as_slice().into(),
-            deny: self.deny.as_slice().into(),
+            allow: globs(&self.allow)?,
+            deny: globs(&self.deny)?,
             new_names: self.rename.clone(),
             own_names,
         })
@@ -72,8 +69,8 @@ impl ToolFilter {
 impl CompiledFilter {
     /// Returns `true` if clients must not see and call the tool `own`.
     pub fn hides(&self, own: &str) -> bool {
-        let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| matches_glob(glob, own));
-        !is_allowed || self.deny.iter().any(|glob| matches_glob(glob, own))
+        let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| glob.matches(own));
+        !is_allowed || self.deny.iter().any(|glob| glob.matches(own))
     }
 
     /// Returns the name of the tool `own` after renaming. Returns `None` if another tool has received this
@@ -95,9 +92,8 @@ impl CompiledFilter {
     }
 }
 
-fn check_glob(glob: &str) -> Result<(), InvalidFilter> {
-    let is_valid = !glob.is_empty() && glob.len() <= GLOB_BYTES_MAX;
-    if is_valid { Ok(()) } else { Err(InvalidFilter::Glob(glob.into())) }
+fn globs(texts: &[String]) -> Result<Box<[Glob]>, InvalidFilter> {
+    texts.iter().map(|text| Glob::try_from(&**text).map_err(InvalidFilter::Glob)).collect()
 }
 
 fn check_new_name(name: &str) -> Result<(), InvalidFilter> {
@@ -109,7 +105,7 @@ fn check_new_name(name: &str) -> Result<(), InvalidFilter> {
 impl fmt::Display for InvalidFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Glob(glob) => write!(f, "invalid glob `{glob}`: expected 1 to {GLOB_BYTES_MAX} bytes"),
+            Self::Glob(error) => error.fmt(f),
             Self::NewName(name) => write!(
                 f,
                 "invalid new name `{name}`: expected 1 to {NAME_CHARS_MAX} ASCII letters, digits, `_`, `-`, \
@@ -124,9 +120,6 @@ impl core::error::Error for InvalidFilter {}
 
 /// Maximum length of a public name, in characters (MCP revision 2025-11-25, section Tool Names).
 pub(super) const NAME_CHARS_MAX: usize = 128;
-
-/// Maximum length of a glob, in bytes.
-const GLOB_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -189,7 +182,7 @@ mod tests {
             filter(&[], &[], &[("a", "c"), ("b", "c")]).err(),
             Some(InvalidFilter::DuplicateNewName("c".into()))
         );
-        assert_eq!(filter(&[""], &[], &[]).err(), Some(InvalidFilter::Glob(String::new())));
-        assert_eq!(filter(&[], &[""], &[]).err(), Some(InvalidFilter::Glob(String::new())));
+        assert_eq!(filter(&[""], &[], &[]).err(), Some(InvalidFilter::Glob(InvalidGlob(String::new()))));
+        assert_eq!(filter(&[], &[""], &[]).err(), Some(InvalidFilter::Glob(InvalidGlob(String::new()))));
     }
 }

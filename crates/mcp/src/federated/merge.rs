@@ -105,6 +105,21 @@ impl MergedList {
         &self.withheld
     }
 
+    /// Returns a copy of the list with only the items that `is_kept` selects. The copy has no withheld items.
+    #[must_use]
+    pub fn filtered(&self, is_kept: impl Fn(&MergedEntry) -> bool) -> Self {
+        let (mut entries, mut text) = (Vec::new(), String::new());
+        for entry in self.entries().filter(|entry| is_kept(entry)) {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            let start = text.len();
+            text.push_str(&self.text[entry.range.clone()]);
+            entries.push(MergedEntry { range: start..text.len(), ..entry.clone() });
+        }
+        Self { kind: self.kind, entries, text, withheld: Vec::new() }
+    }
+
     /// Returns at most `entries_max` items after the position `cursor`, or from the start. `entries_max` must
     /// not be 0.
     ///
@@ -363,6 +378,16 @@ mod tests {
         assert_eq!(list.find("y").map(|entry| (entry.member, entry.is_listed())), Some((0, false)));
         let list = merge(&endpoint(NameStyle::Plain, &[0]), ListKind::Tools, &lists);
         assert_eq!(list.find("x").map(|entry| (entry.member, entry.is_listed())), Some((0, false)));
+    }
+
+    #[test]
+    fn filtered_list_has_only_the_selected_items() {
+        let lists: [(&[&str], bool); 2] = [(&["1", "3"], true), (&["2", "4"], false)];
+        let list = merge(&endpoint(NameStyle::Plain, &[]), ListKind::Tools, &lists);
+        assert_eq!(keys(&list.filtered(|entry| *entry.key != *"1")), ["3"]);
+        assert_eq!(pages(&list.filtered(|_| true), 1), pages(&list, 1));
+        assert_eq!(pages(&list.filtered(|_| false), 9), [""]);
+        assert_eq!(list.filtered(|_| true).find("2").map(|entry| entry.member), None);
     }
 
     #[test]

@@ -15,4 +15,4 @@ pub use filter::{CompiledFilter, InvalidFilter, ToolFilter};
 pub use items::{ItemInvalid, ListItem, ListKind};
 pub use merge::{MemberItems, MergedEntry, MergedList, Page, WithheldItem};
 pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withheld};
-pub use patterns::matches_template;
+pub use patterns::{Glob, InvalidGlob, matches_template};

@@ -1,9 +1,52 @@
 //! Globs and URI templates: patterns of literal texts with wildcards between them.
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+
+/// A pattern for names or URIs. `*` matches any characters, also none. All other characters match themselves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Glob(Box<str>);
+
+/// The error for a text that is empty, or longer than 256 bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidGlob(pub String);
+
+impl Glob {
+    /// Returns `true` if the glob matches the whole `text`.
+    pub fn matches(&self, text: &str) -> bool {
+        matches_glob(&self.0, text)
+    }
+
+    /// Returns the glob as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for Glob {
+    type Error = InvalidGlob;
+
+    fn try_from(glob: &str) -> Result<Self, InvalidGlob> {
+        let is_valid = (1..=GLOB_BYTES_MAX).contains(&glob.len());
+        if is_valid { Ok(Self(glob.into())) } else { Err(InvalidGlob(glob.into())) }
+    }
+}
+
+impl fmt::Display for InvalidGlob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid glob `{}`: expected 1 to {GLOB_BYTES_MAX} bytes", self.0)
+    }
+}
+
+impl core::error::Error for InvalidGlob {}
+
+/// Maximum length of a glob, in bytes.
+const GLOB_BYTES_MAX: usize = 256;
 
 /// Returns `true` if `glob` matches the whole `name`. In a glob, `*` matches any characters, also none.
-pub(super) fn matches_glob(glob: &str, name: &str) -> bool {
+fn matches_glob(glob: &str, name: &str) -> bool {
     has_literals(glob.split('*'), name)
 }
 

@@ -88,7 +88,7 @@ async fn legacy_client_gets_only_output_schemas_that_it_supports() {
     });
     let catalog = TestCatalog::single(&member);
     let schemas = async |revision| {
-        let listing = catalog.catalog.list(TOOLS, revision).await.unwrap();
+        let listing = catalog.catalog.list(TOOLS, revision, None).await.unwrap();
         let tools = written(&listing, None).unwrap()["tools"].take();
         assert_eq!((&tools[0]["name"], &tools[0]["title"]), (&json!("a__array"), &json!("A")));
         [0, 1].map(|tool| tools[tool].get("outputSchema").is_some())

@@ -41,7 +41,7 @@ async fn list_omits_and_names_a_member_that_never_answers() {
     assert_eq!(page["tools"][0]["name"], "a__x");
     assert_eq!(page["_meta"]["thruway/missing"], json!(["b"]));
     assert_eq!((&page["ttlMs"], &page["resultType"]), (&json!(5000), &json!("complete")));
-    let legacy = catalog.catalog.list(TOOLS, Revision::R20251125).await.unwrap();
+    let legacy = catalog.catalog.list(TOOLS, Revision::R20251125, None).await.unwrap();
     let page = written(&legacy, None).unwrap();
     assert_eq!(page["_meta"], json!({"thruway/missing": ["b"]}));
     assert_eq!(page.as_object().unwrap().len(), 2);
@@ -65,7 +65,7 @@ async fn list_of_a_slow_member_is_announced_when_it_arrives() {
 async fn list_without_a_required_member_is_an_error() {
     let silent = TestMember::scripted(true, |_, _| Answer::Never);
     let catalog = TestCatalog::with_required(NameStyle::Prefixed, &[], &[silent], true);
-    let error = Error::from(catalog.catalog.list(TOOLS, Revision::LATEST).await.unwrap_err());
+    let error = Error::from(catalog.catalog.list(TOOLS, Revision::LATEST, None).await.unwrap_err());
     assert_eq!((error.code, error.data), (ErrorCode::INTERNAL_ERROR, Some(json!({"server": "a"}))));
 }
 
@@ -229,7 +229,7 @@ async fn missing_list_of_a_member_counts_as_empty() {
     assert!(catalog.tools().await.missing.is_empty());
     let server = McpServer::new("only tools", "1").tool(Tool::new("x"), || "done");
     let catalog = TestCatalog::prefixed(&[TestMember::of(&server, true, None)]);
-    let listing = catalog.catalog.list(ListKind::Prompts, Revision::LATEST).await.unwrap();
+    let listing = catalog.catalog.list(ListKind::Prompts, Revision::LATEST, None).await.unwrap();
     assert_eq!((listing.entries().count(), listing.missing.len()), (0, 0));
 }
 

@@ -220,7 +220,7 @@ impl TestCatalog {
     }
 
     async fn tools(&self) -> Listing {
-        self.catalog.list(TOOLS, Revision::LATEST).await.unwrap()
+        self.catalog.list(TOOLS, Revision::LATEST, None).await.unwrap()
     }
 
     async fn names(&self) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Gateways with several members.
 
 mod sites;
+mod callers;
 mod crossing;
 mod names;
 mod questions;
@@ -8,3 +9,5 @@ mod lists;
 mod outages;
 mod changes;
 mod tasks;
+mod rules;
+mod audit;

@@ -1,0 +1,247 @@
+//! Audit events: one event for each call of a tool, each requested prompt and each read resource.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thruway_mcp::Revision;
+use thruway_mcp::federated::MemberName;
+use thruway_mcp::json_rpc::ErrorCode;
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+use thruway_mcp_server::backend::Caller;
+use thruway_net::Clock;
+use tokio::time::Instant;
+
+/// Receives the audit events of an [`McpGateway`](crate::McpGateway).
+pub trait AuditSink: Send + Sync + 'static {
+    /// Records an event. The gateway calls this method once for each request `tools/call`, `prompts/get` and
+    /// `resources/read`, when the answer is known or when the request ends without an answer. This method
+    /// must not wait.
+    fn record(&self, event: &AuditEvent<'_>);
+}
+
+/// A request `tools/call`, `prompts/get` or `resources/read`. Contains neither arguments nor results.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct AuditEvent<'a> {
+    /// Time of the event, at the end of the request.
+    pub time: SystemTime,
+    /// The unique name of the caller: the issuer and the subject of the token. `None` if the caller has no
+    /// token.
+    pub caller: Option<&'a str>,
+    /// The number of the session, counted from 1 since the start of the gateway. `None` without a session, as
+    /// in MCP revision 2026-07-28. The session id is a secret of the client, so the event does not contain
+    /// it.
+    pub session: Option<u64>,
+    /// The name of the member. `None` if the gateway selected no member, for example because the name is
+    /// unknown or hidden.
+    pub member: Option<&'a str>,
+    /// The method of the request.
+    pub method: &'a str,
+    /// The name of the tool or prompt or the URI of the resource, as the client sent it. A longer name is cut
+    /// after 1024 bytes. `None` if the request has no name.
+    pub name: Option<&'a str>,
+    /// The protocol revision that the client uses.
+    pub revision: Revision,
+    /// The outcome of the request.
+    pub outcome: AuditOutcome,
+    /// Time from the arrival of the request to its end.
+    pub duration: Duration,
+    /// Size of the parameters of the request in bytes, as JSON.
+    pub request_bytes: usize,
+    /// Size of the response message in bytes, without earlier notifications. 0 without a response.
+    pub response_bytes: usize,
+}
+
+/// The outcome of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AuditOutcome {
+    /// The member answered with a result.
+    Ok,
+    /// The member asked questions. The client answers them with a new request (MCP revision 2026-07-28).
+    InputRequired,
+    /// The tool reported an error (`isError`).
+    ToolError,
+    /// The gateway or the member answered with this error.
+    Error(ErrorCode),
+    /// The client canceled the request or disconnected.
+    Canceled,
+}
+
+/// A request in progress. Dropping the value records the outcome [`Canceled`](AuditOutcome::Canceled).
+pub(super) struct AuditedCall {
+    sink: Arc<dyn AuditSink>,
+    began: Instant,
+    caller: Option<String>,
+    session: Option<u64>,
+    method: Box<str>,
+    name: Option<Box<str>>,
+    revision: Revision,
+    request_bytes: usize,
+    progress: Arc<CallProgress>,
+    is_recorded: bool,
+}
+
+/// The progress of a request, as far as an audit event contains it.
+#[derive(Default)]
+pub(super) struct CallProgress {
+    /// `true` if the gateway has begun to work on the request.
+    is_begun: AtomicBool,
+    member: OnceLock<MemberName>,
+}
+
+/// A request that may need an audit event.
+pub(super) struct AuditedRequest<'r> {
+    pub(super) caller: &'r Caller,
+    pub(super) session: Option<u64>,
+    pub(super) method: &'r str,
+    pub(super) params: &'r Params<'r>,
+    pub(super) request_bytes: usize,
+    pub(super) revision: Revision,
+}
+
+impl AuditedCall {
+    /// Begins the audit of a request. Returns `None` for requests without audit events.
+    pub(super) fn begin(sink: &Arc<dyn AuditSink>, request: &AuditedRequest<'_>) -> Option<Self> {
+        let name = match request.method {
+            methods::TOOLS_CALL | methods::PROMPTS_GET => request.params.name.as_deref(),
+            methods::RESOURCES_READ => request.params.uri.as_deref(),
+            _ => return None,
+        };
+        Some(Self {
+            sink: sink.clone(),
+            began: Instant::now(),
+            caller: request.caller.principal(),
+            session: request.session,
+            method: request.method.into(),
+            name: name.map(|name| name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()),
+            revision: request.revision,
+            request_bytes: request.request_bytes,
+            progress: Arc::default(),
+            is_recorded: false,
+        })
+    }
+
+    pub(super) const fn progress(&self) -> &Arc<CallProgress> {
+        &self.progress
+    }
+
+    /// Records the outcome of a request with the response message `answer`.
+    pub(super) fn finish(mut self, answer: &[u8]) {
+        self.record(outcome_of(answer), answer.len());
+    }
+
+    fn record(&mut self, outcome: AuditOutcome, response_bytes: usize) {
+        self.is_recorded = true;
+        self.sink.record(&AuditEvent {
+            time: Clock::system().time_of_day(),
+            caller: self.caller.as_deref(),
+            session: self.session,
+            member: self.progress.member.get().map(MemberName::as_str),
+            method: &self.method,
+            name: self.name.as_deref(),
+            revision: self.revision,
+            outcome,
+            duration: self.began.elapsed(),
+            request_bytes: self.request_bytes,
+            response_bytes,
+        });
+    }
+}
+
+impl Drop for AuditedCall {
+    fn drop(&mut self) {
+        if self.is_recorded {
+            return;
+        }
+        let outcome = if self.progress.is_begun.load(Ordering::Relaxed) {
+            AuditOutcome::Canceled
+        } else {
+            // The server rejected the request, because the limit on the total size of requests is reached.
+            AuditOutcome::Error(ErrorCode::INTERNAL_ERROR)
+        };
+        self.record(outcome, 0);
+    }
+}
+
+impl CallProgress {
+    /// Notes that the gateway works on the request.
+    pub(super) fn begin(&self) {
+        self.is_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes the member of the request.
+    pub(super) fn select(&self, member: &MemberName) {
+        self.member.get_or_init(|| member.clone());
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: Option<AnswerResult<'a>>,
+    error: Option<AnswerError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnswerResult<'a> {
+    #[serde(borrow)]
+    is_error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result_type: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct AnswerError {
+    code: i64,
+}
+
+/// Returns the outcome of a request with the response message `answer`.
+fn outcome_of(answer: &[u8]) -> AuditOutcome {
+    let is = |value: Option<&RawValue>, expected: &str| value.is_some_and(|value| value.get() == expected);
+    match serde_json::from_slice(answer) {
+        Ok(Answer { error: Some(error), .. }) => AuditOutcome::Error(ErrorCode(error.code)),
+        Ok(Answer { result: Some(result), .. }) if is(result.is_error, "true") => AuditOutcome::ToolError,
+        Ok(Answer { result: Some(result), .. }) if is(result.result_type, "\"input_required\"") => {
+            AuditOutcome::InputRequired
+        }
+        _ => AuditOutcome::Ok,
+    }
+}
+
+impl fmt::Debug for dyn AuditSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AuditSink")
+    }
+}
+
+/// Maximum length of a name in an event, in bytes.
+const NAME_BYTES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcome_is_read_from_the_response() {
+        for (answer, outcome) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"isError":true}]}}"#, AuditOutcome::Ok),
+            (r#"{"id":1,"result":{"content":[],"isError":false}}"#, AuditOutcome::Ok),
+            (r#"{"id":1,"result":{"content":[], "isError" : true}}"#, AuditOutcome::ToolError),
+            (r#"{"id":1,"result":{"resultType":"input_required"}}"#, AuditOutcome::InputRequired),
+            (r#"{"id":1,"result":{"resultType":"complete"}}"#, AuditOutcome::Ok),
+            (
+                r#"{"id":1,"error":{"code":-32602,"message":"isError"}}"#,
+                AuditOutcome::Error(ErrorCode::INVALID_PARAMS),
+            ),
+        ] {
+            assert_eq!(outcome_of(answer.as_bytes()), outcome, "{answer}");
+        }
+    }
+}
