@@ -219,9 +219,9 @@ pub(crate) fn is_unreachable(error: &McpClientError) -> bool {
 /// member itself or the requesting client has sent the error.
 fn member_error_of(member: &str, error: McpClientError) -> Error {
     match error {
-        McpClientError::Server(_) | McpClientError::QuestionFailed(_) | McpClientError::ArgumentsInvalid => {
-            error_of(error)
-        }
+        McpClientError::Server(_)
+        | McpClientError::InputRequestFailed(_)
+        | McpClientError::ArgumentsInvalid => error_of(error),
         error => {
             let member_error = member_error(member, &format_args!("the request failed: {error}"));
             if is_unreachable(&error) {

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use thruway_net::Clock;
 use thruway_server::{Config, Record, Recorder, TakeRecord, Timeouts};
 
 use super::{Client, Script};
@@ -223,10 +224,10 @@ fn client_gets_events_of_large_event_stream_without_delay() {
         // After this pause, the gateway waits for the next event.
         thread::sleep(Duration::from_millis(20));
         let (second, rest) = rest.split_at(10);
-        let sent = Instant::now();
+        let sent = Clock::system().now_exact();
         accepted.send(second);
         assert!(client.take_bytes(second.len()) == second);
-        latencies.push(sent.elapsed());
+        latencies.push(Clock::system().now_exact() - sent);
         thread::scope(|scope| {
             scope.spawn(|| accepted.send(rest));
             assert!(client.take_bytes(rest.len()) == rest);
