@@ -30,6 +30,7 @@ pub struct Bound {
     pub(crate) sockets: Vec<OwnedFd>,
     place: Registration,
     kept: Option<ListenerValue>,
+    is_deferred: bool,
 }
 
 /// Registration of a listening address. Dropping this value removes the registration.
@@ -54,6 +55,18 @@ impl Bound {
     #[must_use]
     pub fn keeping(self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         Self { kept: Some(kept), ..self }
+    }
+
+    /// Accepts a connection only after the client has sent data, or after about a second. Use this for
+    /// protocols in which the client speaks first. It saves the system calls that wait for the data.
+    #[must_use]
+    pub fn deferred(self) -> Self {
+        Self { is_deferred: true, ..self }
+    }
+
+    /// Returns `true` after a call of [`deferred`](Self::deferred).
+    pub(crate) const fn is_deferred(&self) -> bool {
+        self.is_deferred
     }
 
     /// Returns the value that [`keeping`](Self::keeping) set.
@@ -130,7 +143,7 @@ fn bind_tcp(address: SocketAddr, count: usize, backlog: i32) -> io::Result<Bound
         rustix::net::listen(socket, backlog)?;
     }
     let place = Registration::Tcp(ListenerAddress::new(address));
-    Ok(Bound { address: ListenAddr::Tcp(address), sockets, place, kept: None })
+    Ok(Bound { address: ListenAddr::Tcp(address), sockets, place, kept: None, is_deferred: false })
 }
 
 fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -161,7 +174,7 @@ fn bind_unix(path: &Path, backlog: i32) -> io::Result<Bound> {
     let place = Registration::Unix(SocketPath { path: path.to_owned(), id: file_id(path)? });
     rustix::net::listen(&socket, backlog)?;
     let address = ListenAddr::Unix(path.to_owned());
-    Ok(Bound { address, sockets: vec![socket], place, kept: None })
+    Ok(Bound { address, sockets: vec![socket], place, kept: None, is_deferred: false })
 }
 
 /// Removes the socket file of a crashed server. Fails if the file is not a socket, or if a server still

@@ -3,10 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::accept::accept;
+use crate::accept::{ListeningSocket, accept};
 use crate::address::ClientAddr;
 use crate::balance::{Assigned, Balance};
 use crate::bind::ListenerValue;
@@ -44,37 +43,43 @@ pub(crate) struct Dispatcher<T> {
     share: Rc<Share>,
     /// The function that serves a connection.
     serve: Rc<T>,
-    /// The number and the stop signal of each listener.
-    stops: Vec<(usize, Rc<Notify>)>,
+    /// The number and the socket of each listener.
+    sockets: Vec<(usize, Rc<ListeningSocket>)>,
 }
 
 impl<T: Fn(Accepted) + 'static> Dispatcher<T> {
     pub(crate) fn new(worker: Rc<Worker>, share: Share, serve: T) -> Self {
-        Self { worker, share: Rc::new(share), serve: Rc::new(serve), stops: Vec::new() }
+        Self { worker, share: Rc::new(share), serve: Rc::new(serve), sockets: Vec::new() }
     }
 
     /// Starts a task that accepts connections on a socket.
     pub(crate) fn listen(&mut self, listening: Listening) {
-        let Listening { socket, address, listener, kept } = listening;
-        let stop = Rc::new(Notify::new());
-        self.stops.push((listener, stop.clone()));
+        let Listening { socket, address, listener, kept, is_deferred } = listening;
+        let socket = Rc::new(ListeningSocket::new(socket, is_deferred));
+        self.sockets.push((listener, socket.clone()));
         let (worker, share, serve) = (self.worker.clone(), self.share.clone(), self.serve.clone());
         let accepting = worker.accepting();
         spawn(async move {
             let take = |stream, client| dispatch(stream, client, (listener, &kept), &worker, &share, &*serve);
-            accept(socket, &address, &stop, take).await;
+            accept(&socket, &address, take).await;
             drop(accepting);
         });
     }
 
+    /// Changes whether a listener accepts a connection only after data has arrived.
+    pub(crate) fn set_deferred(&self, listener: usize, is_deferred: bool) {
+        let sockets = self.sockets.iter().filter(|(of, _)| *of == listener);
+        sockets.for_each(|(_, socket)| socket.set_deferred(is_deferred));
+    }
+
     /// Stops a listener. The listener first accepts the connections that the kernel has already completed.
     pub(crate) fn stop(&mut self, listener: usize) {
-        self.stops.extract_if(.., |(of, _)| *of == listener).for_each(|(_, stop)| stop.notify_one());
+        self.sockets.extract_if(.., |(of, _)| *of == listener).for_each(|(_, socket)| socket.stop());
     }
 
     /// Stops all listeners like [`stop`](Self::stop).
     pub(crate) fn stop_all(&mut self) {
-        self.stops.drain(..).for_each(|(_, stop)| stop.notify_one());
+        self.sockets.drain(..).for_each(|(_, socket)| socket.stop());
     }
 
     /// Serves a connection that another worker accepted.

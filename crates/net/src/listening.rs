@@ -18,6 +18,8 @@ pub(crate) struct Listening {
     pub(crate) address: ListenAddr,
     pub(crate) listener: usize,
     pub(crate) kept: Option<ListenerValue>,
+    /// `true` if a connection is accepted only after data has arrived: see [`Bound::deferred`].
+    pub(crate) is_deferred: bool,
 }
 
 /// A command from another thread to a worker thread.
@@ -31,6 +33,10 @@ pub(crate) enum Command {
         kept: Option<ListenerValue>,
     },
     Listen(Listening),
+    SetDeferred {
+        listener: usize,
+        is_deferred: bool,
+    },
     StopListening {
         listener: usize,
     },
@@ -95,6 +101,13 @@ impl LiveWorkers {
         }
     }
 
+    /// Changes whether `listener` accepts a connection only after data has arrived: see [`Bound::deferred`].
+    pub fn set_deferred(&self, listener: usize, is_deferred: bool) {
+        for commands in &self.commands {
+            let _ = commands.send(Command::SetDeferred { listener, is_deferred });
+        }
+    }
+
     /// Stops accepting connections of `listener`. Each open connection of `listener` closes when all its
     /// accepted requests are answered.
     pub fn stop_listening(&self, listener: usize) {
@@ -114,9 +127,11 @@ impl LiveWorkers {
 /// Returns the sockets of a listener: one for each worker, or a single Unix socket. The first worker
 /// accepts the connections of a Unix socket and passes them to the other workers.
 fn distribute(listener: usize, bound: Bound) -> (impl Iterator<Item = Listening>, Registration) {
-    let kept = bound.kept().cloned();
+    let (kept, is_deferred) = (bound.kept().cloned(), bound.is_deferred());
     let (address, sockets, place) = bound.into_parts();
-    let listening =
-        move |socket| Listening { socket, address: address.clone(), listener, kept: kept.clone() };
+    let listening = move |socket| {
+        let (address, kept) = (address.clone(), kept.clone());
+        Listening { socket, address, listener, kept, is_deferred }
+    };
     (sockets.into_iter().map(listening), place)
 }

@@ -228,6 +228,9 @@ async fn drive<T: Fn(Accepted) + 'static>(
                         dispatcher.listen(listening);
                     }
                 }
+                Some(Command::SetDeferred { listener, is_deferred }) => {
+                    dispatcher.set_deferred(listener, is_deferred);
+                }
                 Some(Command::StopListening { listener }) => {
                     dispatcher.stop(listener);
                     worker.remove_listener(listener);

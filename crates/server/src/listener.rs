@@ -172,6 +172,12 @@ impl Listener {
         self.streams.is_some()
     }
 
+    /// Returns `true` if the client sends the first bytes of each connection. The protocols behind `streams`
+    /// are unknown, and in some of them, the server speaks first.
+    pub(crate) const fn client_speaks_first(&self) -> bool {
+        self.streams.is_none() || self.proxy_protocol.is_some()
+    }
+
     /// Returns the listener with the actual address, in which the system has replaced port 0.
     pub(crate) fn at(self, address: &ListenAddr) -> Self {
         Self { address: address.clone(), ..self }

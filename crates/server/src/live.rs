@@ -132,6 +132,9 @@ impl LiveServer {
         };
         let (mut wanted, mut new) = (Vec::new(), Vec::new());
         for (listener, socket) in listeners.0 {
+            if let Socket::Kept(entry) = &socket {
+                self.workers.set_deferred(entry.listener, listener.client_speaks_first());
+            }
             wanted.push(serving.assign_slot(listener, socket, &mut new));
         }
         self.serving.store(Arc::new(serving));
@@ -247,6 +250,7 @@ impl Serving {
 /// Creates the slot of a listener. Returns the slot and the bound socket. The slot becomes empty when no
 /// worker uses the socket anymore.
 pub(crate) fn slot(listener: Listener, bound: Bound) -> (Slot, Bound) {
+    let bound = if listener.client_speaks_first() { bound.deferred() } else { bound };
     let slot = Slot::new(ArcSwapOption::from_pointee(listener.at(bound.address())));
     let bound = bound.keeping(Arc::new(Release(slot.clone())));
     (slot, bound)
