@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -57,14 +58,26 @@ fn start(builder: McpClientBuilder, target: &McpTarget) -> Result<McpClient, Mcp
     let McpTarget::Command { words, environment, directory, .. } = target else {
         unreachable!("the caller passes a command")
     };
+    builder.command(command(words, environment, directory.as_deref()))
+}
+
+/// Returns the command that starts a child process. The process gets only harmless variables of Thruway,
+/// because the other variables can contain tokens for other servers.
+fn command(words: &[String], environment: &BTreeMap<String, String>, directory: Option<&Path>) -> Command {
     let mut words = words.iter();
     let mut command = Command::new(words.next().map_or("", String::as_str));
-    command.args(words).envs(environment);
+    let inherited = INHERITED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.args(words).env_clear().envs(inherited).envs(environment);
     if let Some(directory) = directory {
         command.current_dir(directory);
     }
-    builder.command(command)
+    command
 }
+
+/// The environment variables that child processes get from Thruway. The documentation of `environment` lists
+/// them too.
+const INHERITED: [&str; 10] =
+    ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// Returns the URL of an MCP endpoint at the servers of `upstream`. The host of the URL is the host in the
 /// requests, and the name in the certificates of the servers.
@@ -129,5 +142,23 @@ impl Resolve for UpstreamServers {
             }
             Ok(addresses)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a child process could read the tokens of other servers.
+    #[test]
+    fn child_process_gets_only_harmless_and_configured_variables() {
+        let environment = BTreeMap::from([("TOKEN".to_owned(), "own".to_owned())]);
+        let command = command(&["server".to_owned()], &environment, None);
+        // `env -i` is the form in which `Command` shows that it inherits no variables.
+        assert!(format!("{command:?}").contains("env -i"), "{command:?}");
+        for (name, _) in command.get_envs() {
+            assert!(name == "TOKEN" || INHERITED.iter().any(|inherited| name == *inherited), "{name:?}");
+        }
+        assert!(command.get_envs().any(|(name, value)| name == "TOKEN" && value.is_some()));
     }
 }

@@ -33,8 +33,10 @@ pub(in crate::config) struct RawMcpServer {
     /// Program and arguments of a server that uses its standard input and output (stdio). Thruway starts the
     /// process, and starts it again after it has exited.
     pub(in crate::config) command: Option<Spanned<Vec<String>>>,
-    /// Environment variables of the process, in addition to the variables of Thruway. Thruway hides the
-    /// values in error messages. This key requires `command`. Default: none.
+    /// Environment variables of the process. From Thruway, the process gets only the variables `HOME`,
+    /// `LANG`, `LC_ALL`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ` and `USER`, because other
+    /// variables can contain tokens for other servers. Thruway hides the values in error messages. This key
+    /// requires `command`. Default: none.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) environment: Option<Spanned<BTreeMap<Spanned<String>, String>>>,
     /// Working directory of the process. A relative path starts at the directory of the config. This key
