@@ -204,7 +204,7 @@ impl StartedCandidate {
             Self::Server(_, loads) if case.between == ComparisonKind::Bridges => bridged(&loads[0], cell),
             Self::Server(server, loads) => {
                 if let Some(generator) = cell.load_with {
-                    return generator.load(case, cell.duration, server, runner);
+                    return generator.load(case, cell.duration, server.address, server.id(), runner);
                 }
                 // Reads the memory before the connections open.
                 let before = usage(server.id()).filter(|_| case.holds_connections());
@@ -230,7 +230,8 @@ impl StartedCandidate {
             }
             Self::HandWritten(started) => started.load(case, cell.warm_up, cell.duration, runner),
             Self::Other(generator) => {
-                generator.load(case, cell.duration, cell.shared.context(NO_SERVER)?, runner)
+                let server = cell.shared.context(NO_SERVER)?;
+                generator.load(case, cell.duration, server.address, server.id(), runner)
             }
         }
     }

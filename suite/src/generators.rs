@@ -2,6 +2,7 @@
 //! generator, to check it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +16,6 @@ use crate::case::{Case, ComparisonKind, LoadCondition, Request, Security, Worklo
 use crate::figures::{Figures, Metric};
 use crate::process::{Runner, first_line, on_path};
 use crate::results::Tool;
-use crate::server::Server;
 
 /// A third-party load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -89,21 +89,22 @@ impl Generator {
         installed.map(tool).collect()
     }
 
-    /// Runs the load of a case on `server`.
+    /// Runs the load of a case on the server at `address` with the process id `server`.
     pub(crate) fn load(
         self,
         case: &Case,
         duration: Duration,
-        server: &Server,
+        address: SocketAddr,
+        server: u32,
         runner: Runner<'_>,
     ) -> anyhow::Result<Figures> {
         let directory = tempfile::tempdir()?;
-        let mut command = self.command(case, duration, &server.address.to_string(), directory.path())?;
-        let (clock, before) = (Clock::system(), usage(server.id()));
+        let mut command = self.command(case, duration, &address.to_string(), directory.path())?;
+        let (clock, before) = (Clock::system(), usage(server));
         let start = clock.now_exact();
         let ended = runner.end_of(&mut command, duration + WAIT_LIMIT)?;
         let seconds = clock.now_exact().saturating_sub(start).as_secs_f64();
-        let after = usage(server.id());
+        let after = usage(server);
         ensure!(ended.status.success(), "`{}` ended with {}", self.name(), ended.status);
         let printed = self.read(&ended.printed);
         let Printed { answered, failed, rate } = printed

@@ -45,3 +45,4 @@ pub use config::{
     Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, reference, schema,
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
+pub use mcp::child_command;

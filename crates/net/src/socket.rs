@@ -19,7 +19,6 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::sends::{Outbox, SendState};
-use crate::thread_state::ThreadState;
 
 /// A connected, non-blocking socket.
 #[derive(Debug)]
@@ -159,13 +158,10 @@ impl Socket {
         }
     }
 
-    /// Lets the kernel buffer more unsent bytes, if this is an accepted TCP socket and if the process has
-    /// capacity for another such socket.
-    pub(crate) fn raise_unsent_limit(self: &Arc<Self>) {
+    /// Returns `true` if this is an accepted TCP socket with the default limit of unsent bytes.
+    pub(crate) fn has_default_unsent_limit(&self) -> bool {
         let is_default = !self.is_unsent_limit_raised.load(Ordering::Relaxed);
-        if is_default && matches!(&self.kind, Kind::Accepted(socket) if socket.is_tcp) {
-            ThreadState::with(|thread| thread.raised_limits.borrow_mut().raise(self));
-        }
+        is_default && matches!(&self.kind, Kind::Accepted(socket) if socket.is_tcp)
     }
 
     pub(crate) fn set_unsent_limit_raised(&self, is_raised: bool) {

@@ -124,8 +124,8 @@ impl Stream {
 
     /// Implements [`Transport::poll_splice`] for sockets.
     fn poll_empty(&mut self, cx: &mut Context<'_>, pipe: &mut Pipe) -> Poll<io::Result<usize>> {
-        if pipe.len() > UNSENT_BYTES as usize {
-            self.0.raise_unsent_limit();
+        if pipe.len() > UNSENT_BYTES as usize && self.0.has_default_unsent_limit() {
+            ThreadState::with(|thread| thread.raised_limits.borrow_mut().raise(&self.0));
         }
         if !pipe.has_copied() {
             match ready!(self.poll_try_write(cx, |socket| pipe.splice_to(socket))) {

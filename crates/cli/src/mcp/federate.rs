@@ -1,6 +1,7 @@
 //! `thruway mcp federate`.
 
-use std::process::{Command, ExitCode};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -158,10 +159,7 @@ impl Address {
                 Ok(fields.fold(builder, |builder, (name, value)| builder.field(name, value)).http(url))
             }
             Self::Command(words) => {
-                let mut words = words.iter();
-                let mut command = Command::new(words.next().map_or("", String::as_str));
-                command.args(words);
-                builder.command(command)
+                builder.command(thruway_daemon::child_command(words, &BTreeMap::new(), None))
             }
         }
     }

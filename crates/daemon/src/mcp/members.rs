@@ -58,12 +58,17 @@ fn start(builder: McpClientBuilder, target: &McpTarget) -> Result<McpClient, Mcp
     let McpTarget::Command { words, environment, directory, .. } = target else {
         unreachable!("the caller passes a command")
     };
-    builder.command(command(words, environment, directory.as_deref()))
+    builder.command(child_command(words, environment, directory.as_deref()))
 }
 
-/// Returns the command that starts a child process. The process gets only harmless variables of Thruway,
-/// because the other variables can contain tokens for other servers.
-fn command(words: &[String], environment: &BTreeMap<String, String>, directory: Option<&Path>) -> Command {
+/// Returns the command that starts the child process of an MCP server: a program and its arguments. The
+/// process gets the variables in `environment`. From this process, it gets only harmless variables such as
+/// `PATH` and `HOME`, because the other variables can contain tokens for other servers.
+pub fn child_command(
+    words: &[String],
+    environment: &BTreeMap<String, String>,
+    directory: Option<&Path>,
+) -> Command {
     let mut words = words.iter();
     let mut command = Command::new(words.next().map_or("", String::as_str));
     let inherited = INHERITED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn child_process_gets_only_harmless_and_configured_variables() {
         let environment = BTreeMap::from([("TOKEN".to_owned(), "own".to_owned())]);
-        let command = command(&["server".to_owned()], &environment, None);
+        let command = child_command(&["server".to_owned()], &environment, None);
         // `env -i` is the form in which `Command` shows that it inherits no variables.
         assert!(format!("{command:?}").contains("env -i"), "{command:?}");
         for (name, _) in command.get_envs() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use thruway_gateway::UpstreamConfig;
+use thruway_gateway::{HostRewrite, UpstreamConfig};
 use thruway_mcp_sdk::{
     McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, NameStyle,
 };
@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpNames, McpServerConfig};
 use background::Background;
 pub(crate) use members::RunningUpstreams;
+pub use members::child_command;
 use members::member;
 
 /// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
@@ -35,6 +36,8 @@ struct EndpointConfig {
     endpoint: McpEndpointConfig,
     servers: Vec<McpServerConfig>,
     upstreams: Vec<UpstreamConfig>,
+    /// The keys `host` of the upstreams.
+    hosts: Vec<Option<HostRewrite>>,
 }
 
 /// An MCP endpoint, which does not run until [`McpEndpoints::start`].
@@ -130,7 +133,9 @@ impl EndpointConfig {
             endpoint.servers.iter().filter_map(|name| config.mcp.servers.get(name)).cloned().collect();
         let upstreams = servers.iter().filter_map(|server| config.upstreams.get(server.upstream()?));
         let upstreams = upstreams.cloned().collect();
-        Self { endpoint, servers, upstreams }
+        let hosts = servers.iter().filter_map(McpServerConfig::upstream);
+        let hosts = hosts.map(|name| config.forwards.get(name).map(|forward| forward.host.clone())).collect();
+        Self { endpoint, servers, upstreams, hosts }
     }
 }
 

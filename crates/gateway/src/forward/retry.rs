@@ -22,8 +22,8 @@ enum RetryDecision {
     OtherServer,
 }
 
-/// Sends a request, to the server of `slot` if a server was already selected. After a failure, sends the
-/// request again if that is safe.
+/// Sends a request. If a server was already selected, sends the request to the server of `slot`. After a
+/// failure, sends the request again if that is safe.
 pub(super) async fn send(forwarding: &mut Forwarding, slot: Option<ServerSlot>) -> Result<Response, Failure> {
     let slot = match slot {
         Some(slot) => slot,

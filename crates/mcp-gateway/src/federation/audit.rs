@@ -211,7 +211,9 @@ fn outcome_of(answer: &[u8]) -> AuditOutcome {
         Ok(Answer { result: Some(result), .. }) if is(result.result_type, "\"input_required\"") => {
             AuditOutcome::InputRequired
         }
-        _ => AuditOutcome::Ok,
+        Ok(Answer { error: None, .. }) => AuditOutcome::Ok,
+        // The member has sent an invalid response, for example a member that occurs twice.
+        Err(_) => AuditOutcome::Error(ErrorCode::INTERNAL_ERROR),
     }
 }
 

@@ -280,7 +280,7 @@ impl Catalog {
 
     fn log(&self, kind: ListKind, item: &WithheldItem) {
         let server = self.names.member_name(item.member);
-        let (own, list) = (&item.own, kind.result_member());
+        let (own, list) = (item.own.escape_debug(), kind.result_member());
         match &item.reason {
             // One line for all members with this name.
             Withheld::Clash(members) if members.first() == Some(&item.member) => {

@@ -197,7 +197,9 @@ impl MemberConnection {
             self.bridge.get_or_init(|| bridge);
             Ok(())
         };
-        timeout(ATTEMPT_MAX, connecting).await.unwrap_or(Err(McpClientError::TimedOut))
+        // The first start of a child process may download its program.
+        let attempt_max = if self.bridge.get().is_some() { ATTEMPT_MAX } else { FIRST_ATTEMPT_MAX };
+        timeout(attempt_max, connecting).await.unwrap_or(Err(McpClientError::TimedOut))
     }
 
     /// Waits until the member is lost. Returns the reason.
@@ -322,8 +324,11 @@ impl fmt::Debug for Link {
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum time for one attempt to connect, and for one check of the connection.
+/// Maximum time for one attempt to connect again, and for one check of the connection.
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
+
+/// Maximum time for one attempt to connect until the first attempt has succeeded.
+const FIRST_ATTEMPT_MAX: Duration = Duration::from_mins(5);
 
 /// Interval between two checks of the connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -278,6 +278,7 @@ async fn log_for(gateway: &GatewayCore, session: &Arc<Session>) {
             });
         }
     }
+    // After the timeout, dropping the set cancels the remaining requests. Otherwise, a client could start any
+    // number of them at a member that does not respond.
     let _ = timeout(gateway.list_wait, async { while asking.join_next().await.is_some() {} }).await;
-    asking.detach_all();
 }

@@ -124,9 +124,10 @@ impl Watched {
     /// then seen is the state of the connection at the start of the subscription.
     async fn subscribe(&self, connection: &mut watch::Receiver<ConnectionState>) -> Option<Accepted> {
         let member = &self.gateway.members[self.member];
+        // If the member connects during this subscription, the caller subscribes once more.
+        connection.mark_unchanged();
         let bridge =
             if self.uris.is_empty() { member.bridge().cloned() } else { member.connected().await.ok() };
-        connection.mark_unchanged();
         let filter =
             SubscriptionFilter { resource_subscriptions: self.uris.clone(), ..SubscriptionFilter::default() };
         match bridge?.subscribe(&self.subscriber, filter).await {

@@ -14,7 +14,8 @@ pub struct ToolFilter {
     /// Globs for the own names of the offered tools. In a glob, `*` matches any characters, also none.
     /// Default: empty, which offers all tools.
     pub allow: Vec<String>,
-    /// Globs for the own names of the hidden tools. A tool that matches `allow` and `deny` is hidden.
+    /// Globs for the own names of the hidden tools. A tool that matches `allow` and `deny` is hidden. The case
+    /// of ASCII letters does not matter here, because some servers ignore the case of names.
     /// Default: empty.
     pub deny: Vec<String>,
     /// New names of tools, by own name. `allow` and `deny` apply to the own name.
@@ -70,7 +71,7 @@ impl CompiledFilter {
     /// Returns `true` if clients must not see and call the tool `own`.
     pub fn hides(&self, own: &str) -> bool {
         let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| glob.matches(own));
-        !is_allowed || self.deny.iter().any(|glob| glob.matches(own))
+        !is_allowed || self.deny.iter().any(|glob| glob.matches_in_any_case(own))
     }
 
     /// Returns the name of the tool `own` after renaming. Returns `None` if another tool has received this

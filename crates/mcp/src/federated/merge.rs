@@ -21,8 +21,9 @@ pub struct MemberItems<'a> {
     pub member: usize,
     /// The items in the order of the member.
     pub items: &'a [ListItem],
-    /// `true` if the merged list contains the items. `false` if the member is missing, so that its items only
-    /// reserve their names: the names of other members must not depend on the availability of this member.
+    /// `true` if the merged list contains the items. `false` if the member is missing. The items then only
+    /// reserve their names. Otherwise, the names of other members' items would depend on the availability of
+    /// this member.
     pub is_listed: bool,
 }
 

@@ -19,6 +19,11 @@ impl Glob {
         matches_glob(&self.0, text)
     }
 
+    /// Returns `true` if the glob matches the whole `text`, without regard to the case of ASCII letters.
+    pub fn matches_in_any_case(&self, text: &str) -> bool {
+        matches_glob(&self.0.to_ascii_lowercase(), &text.to_ascii_lowercase())
+    }
+
     /// Returns the glob as text.
     pub fn as_str(&self) -> &str {
         &self.0

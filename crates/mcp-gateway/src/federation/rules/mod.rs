@@ -124,7 +124,7 @@ impl Access<'_> {
         matching.any(|(_, rule)| rule.globs(kind).iter().any(allows))
     }
 
-    /// Returns the identifier of all callers with the same permissions.
+    /// Returns an identifier that all callers with the same permissions share.
     pub(super) const fn class(&self) -> &RuleSet {
         &self.matching
     }
