@@ -328,7 +328,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
 
 /// Maximum time for one attempt to connect until the first attempt has succeeded.
-const FIRST_ATTEMPT_MAX: Duration = Duration::from_mins(5);
+const FIRST_ATTEMPT_MAX: Duration = Duration::from_mins(2);
 
 /// Interval between two checks of the connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -52,6 +52,7 @@ pub(super) async fn wait_for(gateway: &McpGateway, member: &str, state: MemberSt
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_mins(1), reached).await;
+    // The first attempt to connect can take two minutes.
+    let waited = tokio::time::timeout(Duration::from_mins(3), reached).await;
     waited.unwrap_or_else(|_| panic!("{member}: {:?}", gateway.members()));
 }
