@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
+use thruway_demo::mcp::{PATH, SSE_PATH};
 use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, McpEndpoint, VerifyToken};
 use thruway_net::tls::{
     CertificateError, CertificateFiles, ClientAuthentication, TlsAcceptor, TlsAcceptorConfig,
 };
-use thruway_server::{ListenAddr, Listener, RunningServer};
+use thruway_server::{ListenAddr, Listener, RunningServer, Server};
 
 use crate::args::McpAccessArgs;
 use crate::config::{Failure, parse_listeners};
@@ -107,13 +108,18 @@ impl Access {
         }
     }
 
-    /// Prints the addresses of `server`. With TLS, also starts a thread that reloads changed certificate
-    /// files.
-    pub(super) fn announce(&self, server: &RunningServer) {
-        print_addresses(server, if self.tls.is_some() { "https" } else { "http" });
+    /// Starts `server` with `listeners`, and prints its addresses. With TLS, also starts a thread that reloads
+    /// changed certificate files.
+    pub(super) fn start(&self, server: Server, listeners: Vec<Listener>) -> Result<RunningServer, Failure> {
+        let server = listeners.into_iter().fold(server, Server::listen_on).start()?;
+        print_addresses(&server, if self.tls.is_some() { "https" } else { "http" });
+        tracing::info!(
+            "the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`"
+        );
         if let Some(acceptor) = self.tls.clone() {
             thread::spawn(move || reload_certificates(&acceptor));
         }
+        Ok(server)
     }
 }
 

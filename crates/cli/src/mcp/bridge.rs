@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use thruway_demo::mcp::{PATH, SSE_PATH};
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::Implementation;
 use thruway_mcp_sdk::{
@@ -22,7 +21,7 @@ use tokio::time::timeout;
 use super::access::Access;
 use super::client::login::{self, Login};
 use super::connecting::{FirstAttempt, LateBridge};
-use super::serve::server_options;
+use super::serve::{exit_code, server_options};
 use crate::args::{McpAccessArgs, McpBridgeArgs};
 use crate::config::Failure;
 use crate::headers::parse_headers;
@@ -53,14 +52,19 @@ fn serve_stdio(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         let bridge = Bridge::connect(options(args), connector(target)).await.map_err(failure)?;
         let outcome = bridge.serve_standard_streams().await;
         bridge.close().await;
-        Ok(match outcome {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                tracing::warn!("the client stopped reading the standard output: {error}");
-                ExitCode::FAILURE
-            }
-        })
+        Ok(exit_code_of_client(outcome))
     })
+}
+
+/// Returns the exit code for the end of a client of the standard input and output.
+pub(super) fn exit_code_of_client(outcome: io::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::warn!("the client stopped reading the standard output: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Serves clients over HTTP. First opens and closes a connection to the server behind the bridge, to check
@@ -73,18 +77,13 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     let mut signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let runtime = Arc::new(runtime()?);
     let bridge = LateBridge::default();
-    let mut server = Server::new(bridge.mount(Router::new())).workers(args.workers.into());
-    for listener in listeners {
-        server = server.listen_on(listener);
-    }
+    let server = Server::new(bridge.mount(Router::new())).workers(args.workers.into());
     let protect = {
         let (access, hosts) = (access.clone(), args.allow_host.clone());
         move |endpoint| access.protect(hosts.iter().fold(endpoint, McpEndpoint::allow_host))
     };
     let connecting = connect_first(&runtime, &bridge, args, target, protect)?;
-    let server = server.start()?;
-    access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`");
+    let server = access.start(server, listeners)?;
     let abort = connecting.abort_handle();
     let attempts = {
         let runtime = runtime.clone();
@@ -103,8 +102,7 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
         let within = Timeouts::default().drain.saturating_sub(CLOSE_TIME);
         runtime.block_on(bridge.drain(within));
     }
-    let is_clean = server.join().iter().all(|load| load.connections == 0);
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(&server.join()))
 }
 
 /// Ends the process at the next signal.

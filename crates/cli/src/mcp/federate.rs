@@ -1,23 +1,22 @@
 //! `thruway mcp federate`.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use thruway_demo::mcp::{PATH, SSE_PATH, mount_endpoint};
+use thruway_demo::mcp::mount_endpoint;
 use thruway_mcp_sdk::{
     BridgeOptions, McpClient, McpClientBuilder, McpClientError, McpEndpoint, McpGateway, McpGatewayBuilder,
     McpGatewayError, McpGatewayOptions, McpServerOptions, Member, NameStyle,
 };
 use thruway_server::{Router, Server, ServerError, TerminationSignals, Timeouts, raise_descriptor_limit};
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use super::access::Access;
-use super::bridge::{CLOSE_TIME, exit_at_second_signal, refuse_access_options, runtime};
-use super::serve::server_options;
+use super::bridge::{CLOSE_TIME, exit_at_second_signal, exit_code_of_client, refuse_access_options, runtime};
+use super::serve::{exit_code, server_options};
 use crate::args::{McpFederateArgs, McpNames};
 use crate::config::Failure;
 use crate::headers::parse_headers;
@@ -37,13 +36,7 @@ fn serve_stdio(args: &McpFederateArgs, targets: Vec<Target>) -> Result<ExitCode,
         let gateway = gateway(args, targets)?;
         let outcome = gateway.serve_standard_streams().await;
         gateway.close().await;
-        Ok(match outcome {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                tracing::warn!("the client stopped reading the standard output: {error}");
-                ExitCode::FAILURE
-            }
-        })
+        Ok(exit_code_of_client(outcome))
     })
 }
 
@@ -52,54 +45,32 @@ fn serve_http(args: &McpFederateArgs, targets: Vec<Target>) -> Result<ExitCode, 
     let listeners = access.listeners(&args.listen)?;
     raise_descriptor_limit();
     let mut signals = TerminationSignals::take_over().map_err(ServerError::from)?;
-    let connecting = Connecting::start()?;
-    let gateway = connecting.build(args, targets)?;
+    let background = background_runtime()?;
+    let gateway = {
+        let _context = background.enter();
+        gateway(args, targets)?
+    };
     let endpoint = args.allow_host.iter().fold(gateway.endpoint(), McpEndpoint::allow_host);
     let router = mount_endpoint(Router::new(), access.protect(endpoint));
-    let mut server = Server::new(router).workers(args.workers.into());
-    for listener in listeners {
-        server = server.listen_on(listener);
-    }
-    let server = server.start()?;
-    access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`");
+    let server = Server::new(router).workers(args.workers.into());
+    let server = access.start(server, listeners)?;
     signals.wait();
     tracing::info!("draining");
     exit_at_second_signal(signals);
     server.drain();
     // This happens before the workers end, because the workers close their connections to the servers.
     let within = Timeouts::default().drain.saturating_sub(CLOSE_TIME);
-    connecting.drain(&gateway, within);
-    let is_clean = server.join().iter().all(|load| load.connections == 0);
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    background.block_on(gateway.drain(within));
+    Ok(exit_code(&server.join()))
 }
 
-/// A thread with the event loop in which the gateway connects to its servers.
-struct Connecting {
-    runtime: Arc<Runtime>,
-    /// Dropping the sender ends the thread.
-    _end: oneshot::Sender<()>,
-}
-
-impl Connecting {
-    fn start() -> Result<Self, Failure> {
-        let runtime = Arc::new(runtime()?);
-        let (end_sender, end) = oneshot::channel::<()>();
-        let loops = runtime.clone();
-        // The channel never carries a value: the wait ends when the sender is dropped.
-        thread::spawn(move || drop(loops.block_on(end)));
-        Ok(Self { runtime, _end: end_sender })
-    }
-
-    fn build(&self, args: &McpFederateArgs, targets: Vec<Target>) -> Result<McpGateway, Failure> {
-        let _context = self.runtime.enter();
-        gateway(args, targets)
-    }
-
-    /// Ends the connections to the servers of `gateway`. Its calls have the time `within` to end.
-    fn drain(&self, gateway: &McpGateway, within: Duration) {
-        self.runtime.handle().block_on(gateway.drain(within));
-    }
+/// Starts a thread with the event loop in which the gateway connects to its servers. The thread runs until the
+/// process ends.
+fn background_runtime() -> Result<Arc<Runtime>, Failure> {
+    let runtime = Arc::new(runtime()?);
+    let background = runtime.clone();
+    thread::spawn(move || background.block_on(pending::<()>()));
+    Ok(runtime)
 }
 
 fn gateway(args: &McpFederateArgs, targets: Vec<Target>) -> Result<McpGateway, Failure> {

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use thruway_demo::mcp::{self, PATH, SSE_PATH};
+use thruway_demo::mcp;
 use thruway_mcp_sdk::McpServerOptions;
-use thruway_server::{Router, Server, ServerError, TerminationSignals, raise_descriptor_limit};
+use thruway_server::{Router, Server, ServerError, TerminationSignals, WorkerLoad, raise_descriptor_limit};
 
 use super::access::Access;
 use crate::args::{McpServeArgs, McpServerLimits};
@@ -25,18 +25,15 @@ pub(crate) fn run(args: &McpServeArgs) -> Result<ExitCode, Failure> {
     let signals = TerminationSignals::take_over().map_err(ServerError::from)?;
     let endpoint = access.protect(mcp::endpoint(&args.allow_host, options));
     let mut server = Server::new(mcp::mount_endpoint(Router::new(), endpoint));
-    for listener in listeners {
-        server = server.listen_on(listener);
-    }
     if let Some(workers) = args.workers {
         server = server.workers(workers.into());
     }
-    let server = server.start()?;
-    access.announce(&server);
-    tracing::info!("the MCP endpoint is at `{PATH}`; clients with MCP revision 2024-11-05 use `{SSE_PATH}`");
-    let loads = server.run_until(signals);
-    let is_clean = loads.iter().all(|load| load.connections == 0);
-    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(&access.start(server, listeners)?.run_until(signals)))
+}
+
+/// Returns the exit code for the final loads of the workers. Connections that are still open have failed.
+pub(super) fn exit_code(loads: &[WorkerLoad]) -> ExitCode {
+    if loads.iter().all(|load| load.connections == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns server options with the limits in `limits` and with defaults for all other options.
