@@ -1,18 +1,18 @@
-//! The header fields that inform the upstream server about the client: `X-Forwarded-*` and `Forwarded` (RFC
-//! 7239).
+//! The header fields that inform the upstream server about the client and the gateway: `X-Forwarded-*`,
+//! `Forwarded` (RFC 7239) and `Via`.
 //!
 //! The gateway removes these headers from the requests of clients. If a trusted proxy sent the request, the
 //! gateway keeps the existing entries and appends the address of this proxy.
 
 use std::io::Write as _;
 
-use thruway_message::Authority;
+use thruway_message::{Authority, Version};
 use thruway_net::{ClientAddr, IpText};
 use thruway_server::{ProxyFields, Request};
 
 use super::config::{ForwardConfig, ForwardedFields};
 
-/// Writes the header fields about the client and its request. `host` is the host in the request.
+/// Writes the header fields about the client, its request and the gateway. `host` is the host in the request.
 pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], config: &ForwardConfig) {
     let fields = config.forwarded;
     if matches!(fields, ForwardedFields::XForwarded | ForwardedFields::Both) {
@@ -25,6 +25,18 @@ pub(super) fn write(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8], con
     if matches!(fields, ForwardedFields::Forwarded | ForwardedFields::Both) {
         write_forwarded(lines, request, host);
     }
+    if config.via {
+        write_via(lines, request.version());
+    }
+}
+
+/// Writes the header `Via` with the HTTP version of the client's request (RFC 9110 §7.6.3).
+fn write_via(lines: &mut Vec<u8>, received: Version) {
+    lines.extend_from_slice(match received {
+        Version::Http10 => b"Via: 1.0 thruway\r\n",
+        Version::Http2 => b"Via: 2.0 thruway\r\n",
+        _ => b"Via: 1.1 thruway\r\n",
+    });
 }
 
 fn write_x_forwarded(lines: &mut Vec<u8>, request: &Request<'_>, host: &[u8]) {

@@ -194,9 +194,6 @@ fn write_field_lines(
         write_upgrade(lines, request);
     }
     forwarded::write(lines, request, host, config);
-    if config.via {
-        write_via(lines, request.version());
-    }
     if is_rewritten {
         rewrite.write(lines, request, id);
     }
@@ -308,18 +305,7 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     request.field_lines().write_kept(lines, |line| line.name.is("upgrade"));
 }
 
-/// Writes the header `Via` with the HTTP version of the client's request (RFC 9110 §7.6.3).
-///
-/// In this header, the name of the gateway is [`PSEUDONYM`].
-fn write_via(lines: &mut Vec<u8>, received: Version) {
-    lines.extend_from_slice(match received {
-        Version::Http10 => b"Via: 1.0 thruway\r\n",
-        Version::Http2 => b"Via: 2.0 thruway\r\n",
-        _ => b"Via: 1.1 thruway\r\n",
-    });
-}
-
-/// The name of this gateway in the header `Via`. All Thruway gateways use the same name, so that the header
+/// The name of this gateway in the header `Via`, which `forwarded.rs` writes. All Thruway gateways use the same name, so that the header
 /// reveals no host names.
 const PSEUDONYM: &[u8] = b"thruway";
 

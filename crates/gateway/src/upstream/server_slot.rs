@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{ReadBuffers, Side};
+use thruway_client::{Connection, ReadBuffers, Side};
 use thruway_net::{Clock, ProxyHeader, Worker};
 use thruway_server::Response;
 
 use super::connections::limits::Permit;
-use super::connections::pool::Pools;
+use super::connections::pool::{PoolKey, Pools, take_idle};
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
 use super::health::monitor::HealthMonitor;
@@ -166,6 +166,17 @@ impl ServerSlot {
     #[inline]
     pub(crate) fn read_buffers(&self) -> &ReadBuffers {
         &self.pools.read_buffers
+    }
+
+    /// Returns the key of the connections that the request may use.
+    pub(crate) fn pool_key(&self) -> PoolKey<'_> {
+        PoolKey { upstream: self.upstream.id, server: self.server.number, proxied: self.proxied.as_deref() }
+    }
+
+    /// Takes an idle connection to the server from the pool, if there is one.
+    #[inline]
+    pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
+        take_idle(&self.pools, self.pool_key(), now)
     }
 
     /// Returns `true` if the request may open a connection.

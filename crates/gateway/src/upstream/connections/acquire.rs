@@ -9,7 +9,7 @@ use thruway_client::{Connection, Error, RequestToSend};
 use super::exchange::Exchange;
 use super::http2_sharing::{SharedConnection, SharedKey, Wanted, find, with_free_streams};
 use super::limits::Permit;
-use super::pool::{PoolKey, UpstreamPool, put_idle, take_idle};
+use super::pool::{UpstreamPool, put_idle};
 use crate::Failure;
 use crate::upstream::health::ejection::{Admission, milliseconds};
 use crate::upstream::server::{ChosenVersion, Server};
@@ -71,16 +71,6 @@ impl Acquired {
 }
 
 impl ServerSlot {
-    fn pool_key(&self) -> PoolKey<'_> {
-        PoolKey { upstream: self.upstream.id, server: self.server.number, proxied: self.proxied.as_deref() }
-    }
-
-    /// Takes an idle connection to the server from the pool, if there is one.
-    #[inline]
-    pub(crate) fn take_idle(&self, now: Duration) -> Option<Connection> {
-        take_idle(&self.pools, self.pool_key(), now)
-    }
-
     /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
     /// the meantime, closes the connection instead.
     pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
