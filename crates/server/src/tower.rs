@@ -107,6 +107,7 @@ fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
     let head = *request.head();
     let uri = to_uri(request)?;
     let mut to = http::Request::new(request.take_content());
+    *to.extensions_mut() = std::mem::take(request.extensions_mut());
     *to.method_mut() = http::Method::from_bytes(head.method.as_str().as_bytes()).ok()?;
     *to.uri_mut() = uri;
     *to.version_mut() = match head.version {

@@ -2,7 +2,9 @@
 //! In these headers, the gateway sends verified values to the upstream server.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use thruway_message::{FieldLine, FieldLineSpan, FieldLines, RequestHead, list};
 
 use crate::forward::read_alike;
@@ -12,8 +14,23 @@ use crate::forward::read_alike;
 pub(super) struct VerifiedFacts<'p> {
     /// The header fields that the policy owns, with their values.
     pub(super) fields: Vec<OwnedField<'p>>,
-    /// The name of the verified user, for the access log.
+    /// The name of the verified user. `None` if the user has no name, or if it is the claim `sub`.
     pub(super) user: Option<Cow<'p, str>>,
+    /// The claims of the verified token. Empty if the user has no token.
+    pub(super) claims: Map<String, Value>,
+}
+
+/// A client that a policy has verified. If [`Guarded::identified`](super::Guarded::identified) is set, the
+/// extensions of a request contain an `Arc<VerifiedClient>`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VerifiedClient {
+    /// Name of the policy.
+    pub policy: Arc<str>,
+    /// The name of the user: the user name of a password or of an API key, or the claim `sub` of a token.
+    /// `None` if a token has no such claim.
+    pub user: Option<String>,
+    /// The claims of the token. Empty if the policy verifies passwords or API keys.
+    pub claims: Map<String, Value>,
 }
 
 /// The name of a header field that a policy owns, and the value of the field. If the value is `None`, the
@@ -76,6 +93,11 @@ impl EditedFields {
 }
 
 impl VerifiedFacts<'_> {
+    /// Returns the name of the user.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref().or_else(|| self.claims.get("sub").and_then(Value::as_str))
+    }
+
     fn owns(&self, name: &[u8]) -> bool {
         let is_own = |own: &str| read_alike(name, own.as_bytes());
         self.fields.iter().any(|(own, _)| own.len() == name.len() && is_own(own))
@@ -97,7 +119,7 @@ mod tests {
     }
 
     fn user(name: Option<&'static str>) -> VerifiedFacts<'static> {
-        VerifiedFacts { fields: vec![("X-User", name.map(Cow::Borrowed))], user: None }
+        VerifiedFacts { fields: vec![("X-User", name.map(Cow::Borrowed))], ..VerifiedFacts::default() }
     }
 
     #[test]
@@ -106,8 +128,10 @@ mod tests {
         assert_eq!(edited(&lines, &user(Some("eve"))).unwrap(), ["Host: a", "X-Users: b", "X-User: eve"]);
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
         assert_eq!(edited(&[("Host", "a")], &user(None)), None);
-        let with_underscore =
-            VerifiedFacts { fields: vec![("X_User", Some(Cow::Borrowed("eve")))], user: None };
+        let with_underscore = VerifiedFacts {
+            fields: vec![("X_User", Some(Cow::Borrowed("eve")))],
+            ..VerifiedFacts::default()
+        };
         assert_eq!(
             edited(&[("X-User", "root"), ("x_user", "root")], &with_underscore).unwrap(),
             ["X_User: eve"]

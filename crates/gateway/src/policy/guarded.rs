@@ -7,7 +7,7 @@ use thruway_message::Method;
 use thruway_server::{Answer, Handler, Refused, Request, Response};
 
 use super::Policy;
-use super::fields::{EditedFields, VerifiedFacts};
+use super::fields::{EditedFields, VerifiedClient, VerifiedFacts};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
@@ -20,6 +20,7 @@ pub struct Guarded {
     handler: Arc<dyn Handler>,
     refusals: Arc<RefusalCount>,
     is_recorded: bool,
+    is_identified: bool,
 }
 
 /// Number of requests that a policy has refused on a route.
@@ -41,7 +42,14 @@ impl RefusalCount {
 impl Guarded {
     /// Returns a handler that applies `policy` before `handler`. `route` is the name of the route.
     pub fn new(policy: Arc<Policy>, route: impl Into<Arc<str>>, handler: Arc<dyn Handler>) -> Self {
-        Self { policy, route: route.into(), handler, refusals: Arc::default(), is_recorded: false }
+        Self {
+            policy,
+            route: route.into(),
+            handler,
+            refusals: Arc::default(),
+            is_recorded: false,
+            is_identified: false,
+        }
     }
 
     /// Sets the counter of refused requests.
@@ -57,12 +65,26 @@ impl Guarded {
         Self { is_recorded, ..self }
     }
 
+    /// Sets whether the [extensions](Request::extensions) of requests contain the client that the policy has
+    /// verified, as an `Arc<VerifiedClient>`. If several policies verify the client, the handler gets the
+    /// result of the last policy. Default `false`, because the value takes memory and time.
+    #[must_use]
+    pub fn identified(self, is_identified: bool) -> Self {
+        Self { is_identified, ..self }
+    }
+
     /// Passes the request to the handler, with the headers of the policy. Attaches the name of the user to
     /// the response, for the access log.
-    fn identify<'a>(&'a self, request: &mut Request<'a>, facts: VerifiedFacts<'_>) -> Answer {
+    fn identify<'a>(&'a self, request: &mut Request<'a>, mut facts: VerifiedFacts<'_>) -> Answer {
+        let user = facts.user().filter(|_| self.is_recorded).map(str::to_owned);
+        if self.is_identified {
+            let user = facts.user().map(str::to_owned);
+            let claims = std::mem::take(&mut facts.claims);
+            let client = VerifiedClient { policy: self.policy.name.clone(), user, claims };
+            request.extensions_mut().insert(Arc::new(client));
+        }
         let answer = self.pass_on(request, &facts);
-        let Some(user) = facts.user.filter(|_| self.is_recorded) else { return answer };
-        let user = user.into_owned();
+        let Some(user) = user else { return answer };
         answer.map(|mut response| {
             response.set_user(user);
             response

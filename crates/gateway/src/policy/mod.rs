@@ -47,6 +47,7 @@ pub use client_certificate::{
 };
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
+pub use fields::VerifiedClient;
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Map;
+
 use super::basic_auth::state::Verification;
 use super::concurrency::state::Permit;
 use super::fields::VerifiedFacts;
@@ -38,6 +40,6 @@ impl<'p> Verdict<'p> {
 impl<'p> VerifiedFacts<'p> {
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         let fields = field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect();
-        Self { fields, user: Some(Cow::Borrowed(user)) }
+        Self { fields, user: Some(Cow::Borrowed(user)), claims: Map::new() }
     }
 }

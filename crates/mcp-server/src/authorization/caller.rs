@@ -19,8 +19,9 @@ pub enum Caller {
     /// A client of an endpoint that requires no tokens. Contains the client's address, if the address is
     /// known.
     Anonymous(Option<IpAddr>),
-    /// A caller with a token that the endpoint has verified.
-    Identified(Arc<Identity>, Authorization),
+    /// A caller whose identity was verified. Contains the access rules of the endpoint, if the endpoint has
+    /// verified the caller's token. Otherwise, a handler in front of the endpoint has verified the caller.
+    Identified(Arc<Identity>, Option<Authorization>),
 }
 
 impl Caller {
@@ -31,7 +32,7 @@ impl Caller {
         }
     }
 
-    /// Returns the unique name of the caller, if the caller has a token.
+    /// Returns the unique name of the caller, if the identity of the caller was verified.
     pub fn principal(&self) -> Option<String> {
         self.identity().map(|identity| identity.principal())
     }
@@ -60,11 +61,13 @@ impl Caller {
     }
 
     /// Sets the status of `response` to 403, because the caller lacks at least one of `scopes`. Adds a
-    /// `WWW-Authenticate` challenge if the caller has a token.
+    /// `WWW-Authenticate` challenge if the endpoint has verified the caller's token.
     pub(crate) fn forbid(&self, response: WholeResponse, scopes: &[String]) -> WholeResponse {
         match self {
-            Self::Local | Self::Anonymous(_) => response.with_status(StatusCode::FORBIDDEN),
-            Self::Identified(_, authorization) => {
+            Self::Local | Self::Anonymous(_) | Self::Identified(_, None) => {
+                response.with_status(StatusCode::FORBIDDEN)
+            }
+            Self::Identified(_, Some(authorization)) => {
                 authorization.insufficient(scopes).onto(response.with_status(StatusCode::FORBIDDEN))
             }
         }

@@ -107,7 +107,11 @@ impl Handler for StreamEndpoint {
 impl StreamEndpoint {
     fn open(&self, request: &Request<'_>) -> Result<Response, WholeResponse> {
         let shared = &self.0.shared;
-        let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
+        let caller = shared.endpoint.admit(
+            request.field_lines(),
+            request.client().ip(),
+            request.extensions().get(),
+        )?;
         if request.method() != Method::Get {
             return Err(method_not_allowed("GET", "method not allowed: open a stream with GET"));
         }
@@ -182,7 +186,11 @@ impl MessageEndpoint {
     /// Returns the caller of a message, and the sender for the stream to which the message belongs.
     fn accept(&self, request: &Request<'_>) -> Result<(Caller, Sender), WholeResponse> {
         let shared = &self.0.shared;
-        let caller = shared.endpoint.admit(request.field_lines(), request.client().ip())?;
+        let caller = shared.endpoint.admit(
+            request.field_lines(),
+            request.client().ip(),
+            request.extensions().get(),
+        )?;
         if request.method() != Method::Post {
             return Err(method_not_allowed("POST", "method not allowed: send messages with POST"));
         }

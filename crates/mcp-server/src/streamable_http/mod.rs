@@ -17,7 +17,7 @@ use std::sync::Arc;
 use thruway_message::{FieldLines, Method};
 use thruway_server::{Handler, Request, StatusCode};
 
-use crate::authorization::{Authorization, Caller, Challenge};
+use crate::authorization::{Authorization, Caller, Challenge, Identity};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, Incoming, method_not_allowed};
@@ -33,6 +33,10 @@ pub(crate) use post::{is_json, unsupported_media_type};
 /// By default, the endpoint rejects requests if `Host` or `Origin` names a host other than this machine. Such
 /// a request may come from an attacker's web page in a user's browser (DNS rebinding). If the server has
 /// public names, allow them with [`allow_host`](Self::allow_host).
+///
+/// The endpoint can verify tokens itself: see [`authorize`](Self::authorize). Without this setting, a handler in
+/// front of the endpoint can verify the caller. Such a handler attaches an `Arc<Identity>` to the
+/// [extensions](Request::extensions) of the request.
 ///
 /// ```
 /// use thruway_mcp_server::McpServer;
@@ -89,7 +93,8 @@ impl McpEndpoint {
 
 impl Handler for McpEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
-        let caller = match self.endpoint.admit(request.field_lines(), request.client().ip()) {
+        let verified = request.extensions().get();
+        let caller = match self.endpoint.admit(request.field_lines(), request.client().ip(), verified) {
             Ok(caller) => caller,
             Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
         };
@@ -127,7 +132,7 @@ impl McpEndpoint {
     }
 
     /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
-    /// address of the client.
+    /// address of the client. `verified` is the identity that a handler in front of the endpoint has verified.
     ///
     /// # Errors
     /// Returns the response that rejects the request, if the request is not allowed.
@@ -135,16 +140,22 @@ impl McpEndpoint {
         &self,
         fields: FieldLines<'_>,
         address: Option<IpAddr>,
+        verified: Option<&Arc<Identity>>,
     ) -> Result<Caller, WholeResponse> {
-        self.endpoint.admit(fields, address)
+        self.endpoint.admit(fields, address, verified)
     }
 }
 
 impl Endpoint {
     /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
-    /// address of the client. Call this method first, so that the server stores nothing for a rejected
-    /// request.
-    fn admit(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, WholeResponse> {
+    /// address of the client. `verified` is the identity that a handler in front of the endpoint has verified.
+    /// Call this method first, so that the server stores nothing for a rejected request.
+    fn admit(
+        &self,
+        fields: FieldLines<'_>,
+        address: Option<IpAddr>,
+        verified: Option<&Arc<Identity>>,
+    ) -> Result<Caller, WholeResponse> {
         if !self.guard.allows(fields) {
             return Err(json_error(
                 StatusCode::FORBIDDEN,
@@ -152,16 +163,13 @@ impl Endpoint {
                  server can allow it",
             ));
         }
-        self.identify(fields, address).map_err(Challenge::into_response)
-    }
-
-    fn identify(&self, fields: FieldLines<'_>, address: Option<IpAddr>) -> Result<Caller, Challenge> {
-        match &self.authorization {
-            None => Ok(Caller::Anonymous(address)),
-            Some(authorization) => {
-                let identity = authorization.identify(fields)?;
-                Ok(Caller::Identified(identity, authorization.clone()))
+        match (&self.authorization, verified) {
+            (Some(authorization), _) => {
+                let identity = authorization.identify(fields).map_err(Challenge::into_response)?;
+                Ok(Caller::Identified(identity, Some(authorization.clone())))
             }
+            (None, Some(identity)) => Ok(Caller::Identified(identity.clone(), None)),
+            (None, None) => Ok(Caller::Anonymous(address)),
         }
     }
 }

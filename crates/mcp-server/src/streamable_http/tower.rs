@@ -113,7 +113,8 @@ where
         || json_error(StatusCode::BAD_REQUEST, "cannot read the method or the headers of the request");
     let method = Method::from_token(parts.method.as_str().as_bytes()).map_err(|_| unreadable())?;
     let fields = Fields::of(&parts).ok_or_else(unreadable)?;
-    let caller = endpoint.admit(fields.as_lines(), parts.extensions.get().and_then(ClientAddr::ip))?;
+    let address = parts.extensions.get().and_then(ClientAddr::ip);
+    let caller = endpoint.admit(fields.as_lines(), address, parts.extensions.get())?;
     let server = &endpoint.server;
     let content = collect(body, server.core.options.message_bytes_max).await?;
     let incoming = Incoming { server, method, fields: fields.as_lines(), caller };

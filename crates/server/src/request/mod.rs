@@ -5,10 +5,11 @@ mod extract;
 mod parameters;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::rc::Rc;
+use std::{fmt, mem};
 
 use bytes::Bytes;
+use http::Extensions;
 use thruway_http1::RequestFacts;
 use thruway_message::{
     AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
@@ -56,6 +57,7 @@ pub struct Request<'a> {
     mount_prefix: usize,
     /// The trusted proxies, if the request came from one of them.
     proxies: Option<&'a TrustedProxies>,
+    extensions: Extensions,
 }
 
 /// A request that owns its data, for handlers that respond later or read the body as it arrives.
@@ -81,6 +83,7 @@ pub struct OwnedRequest {
     wants_tunnel: bool,
     mount_prefix: usize,
     proxies: Option<TrustedProxies>,
+    extensions: Extensions,
 }
 
 #[derive(Debug)]
@@ -91,7 +94,7 @@ enum Incoming<'a> {
 
 impl<'a> Request<'a> {
     #[inline]
-    pub(crate) const fn new(
+    pub(crate) fn new(
         head: &'a RequestHead<'a>,
         facts: &RequestFacts,
         content: &'a [u8],
@@ -107,6 +110,7 @@ impl<'a> Request<'a> {
             wants_tunnel: facts.wants_tunnel,
             mount_prefix: 0,
             proxies: None,
+            extensions: Extensions::new(),
         }
     }
 
@@ -280,6 +284,18 @@ impl<'a> Request<'a> {
         self.proxies.map(|proxies| proxies.origin(self.connection.client, self.head.field_lines))
     }
 
+    /// Returns the values that outer handlers have attached to the request, such as the user that an
+    /// authentication layer has verified. There is at most one value of each type.
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Returns the attached values, so that an inner handler can get another value. Clients cannot attach
+    /// values.
+    pub const fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
     /// Returns `true` if the client requests an upgrade or a tunnel. A handler can accept it with
     /// [`Response::upgrade`](crate::Response::upgrade) or [`Response::tunnel`](crate::Response::tunnel).
     pub const fn wants_tunnel(&self) -> bool {
@@ -320,7 +336,7 @@ impl<'a> Request<'a> {
 
     /// Takes the body, including the part that has not arrived yet. The request then has an empty body.
     pub fn take_content(&mut self) -> RequestContent {
-        match std::mem::replace(&mut self.content, Incoming::Whole(&[])) {
+        match mem::replace(&mut self.content, Incoming::Whole(&[])) {
             Incoming::Whole(content) => RequestContent::whole(Bytes::copy_from_slice(content)),
             Incoming::Arriving(content) => content,
         }
@@ -336,7 +352,7 @@ impl<'a> Request<'a> {
     where
         'a: 's,
     {
-        let content = std::mem::replace(&mut self.content, Incoming::Whole(&[]));
+        let content = mem::replace(&mut self.content, Incoming::Whole(&[]));
         let whole = match content {
             Incoming::Whole(content) => Some(content),
             Incoming::Arriving(_) => None,
@@ -350,8 +366,10 @@ impl<'a> Request<'a> {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies,
+            extensions: mem::take(&mut self.extensions),
         };
         let answer = answer(&mut request);
+        self.extensions = request.extensions;
         match (whole, request.content) {
             (Some(content), _) => self.content = Incoming::Whole(content),
             (None, Incoming::Arriving(content)) => self.content = Incoming::Arriving(content),
@@ -373,6 +391,7 @@ impl<'a> Request<'a> {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.cloned(),
+            extensions: mem::take(&mut self.extensions),
         }
     }
 }
@@ -390,6 +409,7 @@ impl OwnedRequest {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.as_ref(),
+            extensions: self.extensions.clone(),
         }
     }
 
@@ -458,7 +478,7 @@ impl OwnedRequest {
 
     /// Takes the body. The request then has an empty body.
     pub fn take_content(&mut self) -> RequestContent {
-        std::mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
+        mem::replace(&mut self.content, RequestContent::whole(Bytes::new()))
     }
 
     /// Returns the properties of the connection.
@@ -476,6 +496,11 @@ impl OwnedRequest {
     pub fn client(&self) -> ClientAddr {
         let client = self.connection.client;
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)
+    }
+
+    /// Returns the values that outer handlers have attached to the request.
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
     /// Returns `true` if the client requests an upgrade or a tunnel. A handler can accept it with

@@ -20,14 +20,9 @@ pub(super) fn facts<'p>(
     time_of_day: SystemTime,
 ) -> Result<VerifiedFacts<'p>, JwtError> {
     let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut claims = rules.verify_from(token, keys, since_epoch, certificate)?;
+    let claims = rules.verify_from(token, keys, since_epoch, certificate)?;
     let fields = fields_of_claims(&claims, fields).ok_or(JwtError::Invalid)?;
-    // The claims are no longer needed, so the subject is moved, not copied.
-    let user = match claims.remove("sub") {
-        Some(Value::String(subject)) => Some(Cow::Owned(subject)),
-        _ => None,
-    };
-    Ok(VerifiedFacts { fields, user })
+    Ok(VerifiedFacts { fields, user: None, claims })
 }
 
 fn fields_of_claims<'p>(
