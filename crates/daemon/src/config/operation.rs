@@ -88,15 +88,22 @@ pub(in crate::config) fn resolve_access_log(
         RawFormat::Json => AccessLogFormat::Json,
     };
     let (target, span) = match raw.path {
-        Some(path) if path.get_ref() != Path::new("-") => {
-            (AccessLogTarget::File(resolver.relative_to_config(path.get_ref())), path.span())
-        }
-        _ => (AccessLogTarget::Stdout, 0..0),
+        Some(path) => (log_target(resolver, path.get_ref()), path.span()),
+        None => (AccessLogTarget::Stdout, 0..0),
     };
     // Masks the API key parameters of all policies, because a client may send its key to any route.
     let keys = policies.values().flatten().filter_map(PolicyConfig::key_parameter);
     let masked_parameters = keys.map(str::to_owned).collect();
     AccessLogConfig { lines: AccessLogLines { format, masked_parameters }, target, span }
+}
+
+/// Returns the target of a log: a file, or the standard output for the path `-`.
+pub(in crate::config) fn log_target(resolver: &Resolver<'_>, path: &Path) -> AccessLogTarget {
+    if path == Path::new("-") {
+        AccessLogTarget::Stdout
+    } else {
+        AccessLogTarget::File(resolver.relative_to_config(path))
+    }
 }
 
 const OWN_ADDRESS_HINT: &str = "choose another address for the admin listener";

@@ -10,7 +10,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_gateway::{
     Conditions, Expected, ForwardTimeouts, HostMatch, InvalidPattern, InvalidRedirect, PathMatch,
-    PathPattern, Redirect, RouteMatch, normalized_path,
+    PathPattern, PolicyConfig, Redirect, RouteMatch, normalized_path,
 };
 use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
@@ -220,7 +220,11 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         None => compression.cloned(),
         Some(own) => resolve_compression(resolver, own),
     };
+    let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
     let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
+    if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
+        check_claims(resolver, known, &policies, endpoint, &span);
+    }
     Some(Route {
         matching: RouteMatch { host, path: path?, conditions },
         policies,
@@ -229,6 +233,31 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         action: action?,
         span,
     })
+}
+
+/// Refuses a route to an MCP endpoint if the policies of the route do not verify the claims that the rules of
+/// the endpoint require.
+fn check_claims(
+    resolver: &mut Resolver<'_>,
+    known: Known<'_>,
+    policies: &[String],
+    endpoint: &str,
+    span: &Span,
+) {
+    let configs = || policies.iter().filter_map(|name| known.policies.get(name)?.as_ref());
+    let has_tokens = configs().any(|config| matches!(config, PolicyConfig::Jwt(_)));
+    let has_users =
+        configs().any(|config| matches!(config, PolicyConfig::ApiKeys(_) | PolicyConfig::BasicAuth(_)));
+    let is_known = |claim: &str| has_tokens || (has_users && claim == "sub");
+    if let Some(claim) = known.mcp.endpoints.get(endpoint).and_then(|config| config.claim_without(is_known)) {
+        let message = format!(
+            "the rules of the MCP endpoint `{endpoint}` require the claim `{}`, but no policy of this route \
+             verifies it",
+            claim.escape_debug()
+        );
+        let failure = resolver.source.failure(span.clone(), message);
+        resolver.failures.push(failure.with_hint("add a policy of the kind `jwt` to the route"));
+    }
 }
 
 /// Refuses a rewrite of a request header that a policy of the same route sets. Otherwise, the rewrite would

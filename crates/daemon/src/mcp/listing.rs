@@ -8,7 +8,7 @@ use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus};
 use tokio::time::timeout;
 use tracing::subscriber::NoSubscriber;
 
-use super::gateway;
+use super::gateway_builder;
 use super::members::RunningUpstreams;
 use crate::config::{Config, Failure};
 
@@ -31,7 +31,7 @@ pub(crate) fn list_tools(
     let _silent = tracing::subscriber::set_default(NoSubscriber::default());
     runtime.block_on(async {
         for name in config.mcp.endpoints.keys() {
-            match gateway(config, name, upstreams, Some(TOOLS_MAX)) {
+            match gateway_builder(config, name, upstreams, Some(TOOLS_MAX)).build() {
                 Ok(gateway) => {
                     push_tools(&mut text, name, &gateway).await;
                     warnings.extend(missing_members(config, &gateway));

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use thruway_gateway::{HostRewrite, UpstreamConfig};
+use serde_json::Value;
+use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
 use thruway_mcp_sdk::{
-    McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, NameStyle,
+    AuditLog, Identity, McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions, NameStyle,
 };
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
-use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpNames, McpServerConfig};
+use crate::config::{Config, Failure};
 use background::Background;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
@@ -42,7 +43,10 @@ struct EndpointConfig {
 
 /// An MCP endpoint, which does not run until [`McpEndpoints::start`].
 #[derive(Default)]
-struct Endpoint(OnceLock<McpGateway>);
+struct Endpoint {
+    gateway: OnceLock<McpGateway>,
+    audit: Option<AuditLog>,
+}
 
 /// Serves an MCP endpoint at a route.
 struct RouteEndpoint {
@@ -53,16 +57,22 @@ struct RouteEndpoint {
 }
 
 impl McpEndpoints {
-    /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
-    pub(crate) fn of(config: &Config, before: &Self) -> Self {
+    /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`. Opens the audit
+    /// logs of the other endpoints.
+    ///
+    /// # Errors
+    /// An audit log cannot be opened.
+    pub(crate) fn of(config: &Config, before: &Self) -> Result<Self, Failure> {
         let endpoint = |name: &String| {
             let settings = EndpointConfig::of(config, name);
-            let kept = before.endpoints.get(name).filter(|(other, _)| *other == settings);
-            let endpoint = kept.map(|(_, kept)| kept.clone()).unwrap_or_default();
-            (name.clone(), (settings, endpoint))
+            let endpoint = match before.endpoints.get(name) {
+                Some((other, kept)) if *other == settings => kept.clone(),
+                _ => Arc::new(Endpoint { gateway: OnceLock::new(), audit: audit_log(config, name)? }),
+            };
+            Ok((name.clone(), (settings, endpoint)))
         };
-        let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
-        Self { endpoints, background: before.background.clone() }
+        let endpoints = config.mcp.endpoints.keys().map(endpoint).collect::<Result<_, Failure>>()?;
+        Ok(Self { endpoints, background: before.background.clone() })
     }
 
     /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
@@ -75,7 +85,7 @@ impl McpEndpoints {
     /// Starts the new endpoints: they connect to their servers in the background.
     pub(crate) fn start(&mut self, config: &Config, upstreams: &RunningUpstreams) {
         for (name, (_, endpoint)) in &self.endpoints {
-            if endpoint.0.get().is_some() {
+            if endpoint.gateway.get().is_some() {
                 continue;
             }
             let background =
@@ -86,8 +96,12 @@ impl McpEndpoints {
                         return;
                     }
                 };
-            match background.enter(|| gateway(config, name, upstreams, None)) {
-                Ok(gateway) => drop(endpoint.0.set(gateway)),
+            let build = || {
+                let builder = gateway_builder(config, name, upstreams, None);
+                endpoint.audit.iter().cloned().fold(builder, McpGatewayBuilder::audit).build()
+            };
+            match background.enter(build) {
+                Ok(gateway) => drop(endpoint.gateway.set(gateway)),
                 Err(error) => tracing::error!("cannot start the MCP endpoint `{name}`: {error}"),
             }
         }
@@ -96,7 +110,7 @@ impl McpEndpoints {
     /// Returns each running endpoint with its name.
     pub(crate) fn gateways(&self) -> Vec<(String, McpGateway)> {
         let gateway = |(name, (_, endpoint)): (&String, &(_, Arc<Endpoint>))| {
-            Some((name.clone(), endpoint.0.get()?.clone()))
+            Some((name.clone(), endpoint.gateway.get()?.clone()))
         };
         self.endpoints.iter().filter_map(gateway).collect()
     }
@@ -106,7 +120,7 @@ impl McpEndpoints {
         let is_kept =
             |endpoint: &Arc<Endpoint>| after.endpoints.values().any(|(_, kept)| Arc::ptr_eq(kept, endpoint));
         for (_, endpoint) in self.endpoints.values().filter(|(_, endpoint)| !is_kept(endpoint)) {
-            if let (Some(gateway), Some(background)) = (endpoint.0.get().cloned(), &self.background) {
+            if let (Some(gateway), Some(background)) = (endpoint.gateway.get().cloned(), &self.background) {
                 background.spawn(async move { gateway.drain(within).await });
             }
         }
@@ -123,6 +137,9 @@ impl McpEndpoints {
             }
             drains.join_all().await;
         });
+        for audit in self.endpoints.values().filter_map(|(_, endpoint)| endpoint.audit.as_ref()) {
+            audit.finish();
+        }
     }
 }
 
@@ -139,17 +156,25 @@ impl EndpointConfig {
     }
 }
 
-/// Builds the endpoint with this name. The endpoint connects to its servers in the background. `list_wait`
-/// replaces the key `list_wait` of the endpoint.
+/// Opens the audit log of the endpoint with this name.
+fn audit_log(config: &Config, name: &str) -> Result<Option<AuditLog>, Failure> {
+    let Some(target) = &config.mcp.endpoints[name].audit else { return Ok(None) };
+    let log =
+        target.open().and_then(|target| AuditLog::start(target.named(format!("audit log of `{name}`"))));
+    log.map(Some).map_err(|error| {
+        config.failure_at_mcp_endpoint(name, format_args!("cannot open the audit log: {error}"))
+    })
+}
+
+/// Returns a builder for the endpoint with this name. `list_wait` replaces the key `list_wait` of the endpoint.
 ///
-/// # Errors
-/// The library rejects the settings. This cannot happen, because the check of the config has the same rules.
-fn gateway(
+/// The library accepts the settings, because the check of the config has the same rules.
+fn gateway_builder(
     config: &Config,
     name: &str,
     upstreams: &RunningUpstreams,
     list_wait: Option<Duration>,
-) -> Result<McpGateway, McpGatewayError> {
+) -> McpGatewayBuilder {
     let endpoint = &config.mcp.endpoints[name];
     let default = McpGatewayOptions::default();
     let options = McpGatewayOptions {
@@ -163,17 +188,38 @@ fn gateway(
         ..default
     };
     let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);
+    let builder = builder.rules(endpoint.rules.clone());
     let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
     let members = servers.map(|(name, server)| member(config, name, server, upstreams));
-    members.fold(builder, McpGatewayBuilder::member).build()
+    members.fold(builder, McpGatewayBuilder::member)
+}
+
+/// Returns the identity of a client that a policy of the route has verified. Two clients are the same caller
+/// only if their issuers and their names are equal. The issuer is the claim `iss` of the token, or else the
+/// name of the policy.
+fn identity_of(client: &VerifiedClient) -> Identity {
+    let mut claims = client.claims.clone();
+    let issuer = match claims.get("iss") {
+        Some(Value::String(issuer)) => issuer.clone(),
+        _ => format!("policy {}", client.policy),
+    };
+    let subject = client.user.clone().unwrap_or_default();
+    if claims.is_empty() {
+        claims.insert("sub".to_owned(), Value::String(subject.clone()));
+    }
+    Identity::new(issuer, subject, claims)
 }
 
 impl Handler for RouteEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let Some(gateway) = self.endpoint.0.get() else {
+        let Some(gateway) = self.endpoint.gateway.get() else {
             let text = "the MCP endpoint is not running\n";
             return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
         };
+        if let Some(client) = request.extensions().get::<Arc<VerifiedClient>>() {
+            let identity = Arc::new(identity_of(client));
+            request.extensions_mut().insert(identity);
+        }
         let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
         self.served.get_or_init(serve).handle(request)
     }

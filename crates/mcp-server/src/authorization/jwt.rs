@@ -117,12 +117,12 @@ impl VerifyToken for JwtVerifier {
 /// because the server needs both to identify the caller.
 fn identity(claims: JsonObject) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some(Identity { issuer: text("iss")?, subject: text("sub")?, scopes: scopes(&claims), claims })
+    Some(Identity::new(text("iss")?, text("sub")?, claims))
 }
 
 /// Returns the scopes of a token. The claim `scope` contains the scopes, separated by spaces (RFC 9068
 /// §2.2.3). Some issuers use an array instead of a text, or the claim `scp` instead of `scope`.
-fn scopes(claims: &JsonObject) -> Vec<String> {
+pub(super) fn scopes(claims: &JsonObject) -> Vec<String> {
     match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
         Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -68,7 +68,7 @@ pub trait VerifyToken: Send + Sync + 'static {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
 }
 
-/// A caller with a verified token.
+/// A caller whose identity was verified, for example by a token.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Identity {
     /// The issuer of the token.
@@ -82,6 +82,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Returns the identity of a caller with these claims. The scopes are those of the claim `scope` or `scp`.
+    pub fn new(issuer: impl Into<String>, subject: impl Into<String>, claims: JsonObject) -> Self {
+        Self { issuer: issuer.into(), subject: subject.into(), scopes: jwt::scopes(&claims), claims }
+    }
+
     /// Returns `true` if the caller has `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes.iter().any(|given| given == scope)

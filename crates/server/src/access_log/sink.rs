@@ -1,5 +1,6 @@
 //! Targets of access logs.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -28,9 +29,13 @@ impl AccessLogTarget {
     }
 }
 
-/// An open target of an access log.
+/// An open target of an access log, or of another log.
 #[derive(Debug)]
-pub struct OpenTarget(Sink);
+pub struct OpenTarget {
+    sink: Sink,
+    /// The name of the log in messages.
+    log: Cow<'static, str>,
+}
 
 #[derive(Debug)]
 enum Sink {
@@ -40,16 +45,23 @@ enum Sink {
 
 impl OpenTarget {
     pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
-        Ok(Self(match target {
+        let sink = match target {
             AccessLogTarget::File(path) => Sink::File { path: path.clone(), file: append_to(path)? },
             AccessLogTarget::Stdout => Sink::Stdout,
-        }))
+        };
+        Ok(Self { sink, log: Cow::Borrowed("access log") })
+    }
+
+    /// Sets the name of the log in messages. Default: `access log`.
+    #[must_use]
+    pub fn named(self, log: impl Into<Cow<'static, str>>) -> Self {
+        Self { log: log.into(), ..self }
     }
 
     /// Creates a new file if the current file was moved away.
     fn follow_path(&mut self) {
-        if let Sink::File { path, file } = &mut self.0 {
-            reopen_if_moved(path, file);
+        if let Sink::File { path, file } = &mut self.sink {
+            reopen_if_moved(path, file, &self.log);
         }
     }
 }
@@ -57,7 +69,7 @@ impl OpenTarget {
 impl LogTarget for OpenTarget {
     fn reopen(&mut self) {
         self.follow_path();
-        tracing::info!("access log reopened");
+        tracing::info!("{} reopened", self.log);
     }
 
     /// Writes `bytes`. If the write fails, the bytes are lost, and the error is logged.
@@ -66,17 +78,17 @@ impl LogTarget for OpenTarget {
             return;
         }
         self.follow_path();
-        let outcome = match &mut self.0 {
+        let outcome = match &mut self.sink {
             Sink::File { file, .. } => file.write_all(bytes),
             Sink::Stdout => io::stdout().lock().write_all(bytes),
         };
         if let Err(error) = outcome {
-            log_failure(&error, "cannot write the access log");
+            log_failure(&error, &format!("cannot write the {}", self.log));
         }
     }
 
     fn report_dropped(&mut self, lines: u64) {
-        tracing::warn!(lines, "the access log is too slow: lines were dropped");
+        tracing::warn!(lines, "the {} is too slow: lines were dropped", self.log);
     }
 }
 
@@ -88,8 +100,8 @@ fn append_to(path: &Path) -> io::Result<File> {
 /// because log lines contain addresses, user names and query strings.
 const MODE: u32 = 0o640;
 
-/// Creates a new file at `path` if `path` no longer refers to the open file.
-fn reopen_if_moved(path: &Path, file: &mut File) {
+/// Creates a new file at `path` if `path` no longer refers to the open file. `log` is the name of the log.
+fn reopen_if_moved(path: &Path, file: &mut File, log: &str) {
     let is_same = match (std::fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
         _ => false,
@@ -102,13 +114,13 @@ fn reopen_if_moved(path: &Path, file: &mut File) {
         Err(error) => {
             log_failure(
                 &error,
-                &format!("cannot reopen the access log `{}`, keeping the old file", path.display()),
+                &format!("cannot reopen the {log} `{}`, keeping the old file", path.display()),
             );
         }
     }
 }
 
-/// Logs a failure of the access log, with a limited rate, because under load a write could fail many times
+/// Logs a failure of a log, with a limited rate, because under load a write could fail many times
 /// per second.
 #[cold]
 fn log_failure(error: &io::Error, action: &str) {

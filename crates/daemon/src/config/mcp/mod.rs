@@ -19,10 +19,9 @@ use crate::config::values::{Span, Spanned};
 
 /// MCP servers, and endpoints that offer the tools of several MCP servers.
 ///
-/// The first version of this section lacks some features. Endpoints do not have rules for single callers, an
-/// audit log, a tool search and metadata for protected resources. For authorization, use the policies of the
-/// route. Servers get fixed credentials only: Thruway does not exchange the token of a caller for a token of
-/// the server. Thruway does not change the URIs of resources.
+/// The first version of this section lacks some features. Endpoints do not have a tool search and metadata for
+/// protected resources. Servers get fixed credentials only: Thruway does not exchange the token of a caller for
+/// a token of the server. Thruway does not change the URIs of resources.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMcp {

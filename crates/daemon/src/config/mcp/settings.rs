@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use thruway_mcp_sdk::Rule;
+use thruway_server::AccessLogTarget;
 
 use crate::config::values::Span;
 
@@ -83,6 +85,10 @@ pub(crate) struct McpEndpointConfig {
     pub(crate) list_wait: Option<Duration>,
     /// Maximum time for which clients may cache lists. `None` means the default.
     pub(crate) list_ttl_max: Option<Duration>,
+    /// The access rules. If there are none, all callers can use everything.
+    pub(crate) rules: Vec<Rule>,
+    /// The target of the audit log, if the endpoint has one.
+    pub(crate) audit: Option<AccessLogTarget>,
 }
 
 /// Names of tools and prompts at an endpoint.
@@ -115,6 +121,14 @@ impl McpSettings {
     }
 }
 
+impl McpEndpointConfig {
+    /// Returns the first claim on which a rule depends and that `is_known` does not contain.
+    pub(in crate::config) fn claim_without(&self, is_known: impl Fn(&str) -> bool) -> Option<&str> {
+        let mut claims = self.rules.iter().flat_map(|rule| rule.claims.keys());
+        claims.find(|claim| !is_known(claim)).map(String::as_str)
+    }
+}
+
 impl McpServerConfig {
     /// Returns the name of the upstream, if the server is behind an upstream.
     pub(crate) fn upstream(&self) -> Option<&str> {
@@ -143,6 +157,14 @@ impl fmt::Display for McpEndpointConfig {
             McpNames::Plain => "plain",
             McpNames::Prefixed => "prefixed",
         };
-        write!(f, "servers {}; {names} names", self.servers.join(", "))
+        write!(f, "servers {}; {names} names", self.servers.join(", "))?;
+        if !self.rules.is_empty() {
+            write!(f, "; {} access rules", self.rules.len())?;
+        }
+        match &self.audit {
+            None => Ok(()),
+            Some(AccessLogTarget::File(path)) => write!(f, "; audit log {}", path.display()),
+            Some(AccessLogTarget::Stdout) => f.write_str("; audit log on the standard output"),
+        }
     }
 }

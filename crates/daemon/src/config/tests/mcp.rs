@@ -144,9 +144,46 @@ fn mistakes_in_mcp_endpoints_are_errors_with_a_hint() {
         ),
         ("servers = [\"a\"]\nlist_wait = \"0s\"", "the value must be from 1ms to 24h"),
         ("servers = [\"a\"]\nsearch = {}", "unknown key `search`"),
+        ("servers = [\"a\"]\nrules = [{}]", "the rule permits nothing"),
+        ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "invalid glob ``: expected 1 to 256 bytes"),
+        ("servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]", "has no values"),
+        ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a text or a list of texts"),
+        ("servers = [\"a\"]\nrules = [{ tool = [\"*\"] }]", "unknown key `tool`"),
     ] {
         let failure = endpoint_errors(keys);
         assert!(failure.contains(message) && failure.contains("serve.toml:"), "{keys}\n{failure}");
+    }
+}
+
+#[test]
+fn route_needs_a_policy_that_verifies_the_claims_of_the_rules() {
+    let digest = "0".repeat(64);
+    let policies = format!(
+        "[policies.keys.api_keys]\nbearer = true\nkeys.ada = \"sha256:{digest}\"\n\
+         [policies.tokens.jwt]\nsecret = \"a secret of at least thirty-two bytes\"\n"
+    );
+    for (claims, policy, is_valid) in [
+        ("{}", "", true),
+        ("{ sub = \"ada\" }", "", false),
+        ("{ sub = \"ada\" }", "keys", true),
+        ("{ sub = \"ada\", groups = \"eng\" }", "keys", false),
+        ("{ sub = \"ada\", groups = [\"eng\"] }", "tokens", true),
+    ] {
+        let rule = format!("[[mcp.endpoints.dev.rules]]\nclaims = {claims}\ntools = [\"*\"]\n");
+        let names = if policy.is_empty() { String::new() } else { format!("policies = [\"{policy}\"]\n") };
+        let config = config(&format!("{SERVER}{ENDPOINT}{rule}{policies}{ROUTE}{names}"));
+        match config {
+            Ok(config) => {
+                assert!(is_valid, "{claims} {policy}");
+                assert!(config.to_string().contains("1 access rules"), "{config}");
+            }
+            Err(failure) => {
+                assert!(
+                    !is_valid && failure.contains("but no policy of this route verifies it"),
+                    "{failure}"
+                );
+            }
+        }
     }
 }
 

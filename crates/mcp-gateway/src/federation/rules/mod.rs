@@ -31,12 +31,13 @@ use thruway_mcp_server::backend::Caller;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rule {
     /// Conditions on the claims of the caller's token: the name of a claim, and its accepted values. Every
-    /// listed claim must be a string with an accepted value, or an array that contains such a string.
-    /// Default: empty, so that the rule matches every caller. That includes callers without a token and
+    /// listed claim must be a string with an accepted value, or an array that contains such a string. The
+    /// claims `scope` and `scp` can also be a text with several scopes, separated by spaces. Default: empty, so that the rule matches every caller. That includes callers without a token and
     /// callers over stdio.
     ///
     /// The gateway knows claims only if its endpoint verifies tokens (see
-    /// [`McpEndpoint::authorize`](thruway_mcp_server::McpEndpoint::authorize)).
+    /// [`McpEndpoint::authorize`](thruway_mcp_server::McpEndpoint::authorize)), or if a handler in front of the
+    /// endpoint has verified the caller (see [`McpEndpoint`](thruway_mcp_server::McpEndpoint)).
     pub claims: BTreeMap<String, Vec<String>>,
     /// Globs for the names of tools.
     pub tools: Vec<String>,
@@ -46,6 +47,16 @@ pub struct Rule {
     pub resources: Vec<String>,
     /// Globs for the names of prompts.
     pub prompts: Vec<String>,
+}
+
+impl Rule {
+    /// Checks the rule.
+    ///
+    /// # Errors
+    /// The rule is invalid, or permits nothing.
+    pub fn check(&self) -> Result<(), InvalidRule> {
+        CompiledRule::compile(self).map(drop)
+    }
 }
 
 /// The error for an invalid [`Rule`].
@@ -162,6 +173,9 @@ impl CompiledRule {
             let value = claims.and_then(|claims| claims.get(name));
             let is_accepted = |text: &str| accepted.iter().any(|accepted| accepted == text);
             match value {
+                Some(serde_json::Value::String(text)) if matches!(name.as_str(), "scope" | "scp") => {
+                    text.split_ascii_whitespace().any(is_accepted)
+                }
                 Some(serde_json::Value::String(text)) => is_accepted(text),
                 Some(serde_json::Value::Array(values)) => {
                     values.iter().filter_map(serde_json::Value::as_str).any(is_accepted)
