@@ -10,7 +10,8 @@ pub use thruway_mcp_client::{
 pub use thruway_mcp_gateway::{
     AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, InvalidFilter, InvalidGlob,
     InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder, McpGatewayError,
-    McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, Rule, ToolFilter, WithheldItem,
+    McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter,
+    WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

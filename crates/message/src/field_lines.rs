@@ -149,6 +149,36 @@ impl fmt::Debug for FieldLines<'_> {
     }
 }
 
+/// A header section that a handler builds, to pass a request on with other headers.
+#[derive(Clone, Default, Debug)]
+pub struct FieldSection {
+    bytes: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
+}
+
+impl FieldSection {
+    /// Returns an empty section with memory for lines of `bytes` bytes.
+    pub fn with_capacity(bytes: usize, lines: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), spans: Vec::with_capacity(lines) }
+    }
+
+    /// Appends a line. The name and the value are valid, because they were checked.
+    #[expect(clippy::cast_possible_truncation, reason = "a header section has less than 1 MiB")]
+    pub fn append(&mut self, line: FieldLine<'_>) {
+        let name_start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(line.name.as_bytes());
+        let name_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(line.value.as_bytes());
+        let value_end = self.bytes.len() as u32;
+        self.spans.push(FieldLineSpan { name_start, name_end, value_start: name_end, value_end });
+    }
+
+    /// Returns the lines.
+    pub fn lines(&self) -> FieldLines<'_> {
+        FieldLines::from_parsed(&self.bytes, &self.spans)
+    }
+}
+
 /// A buffer of valid field lines to send. Each line is in wire format: name, colon, one space, value and
 /// CRLF.
 ///

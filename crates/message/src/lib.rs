@@ -37,7 +37,7 @@ mod head;
 
 pub use authority::{Authority, InvalidAuthority};
 pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
-pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter};
+pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter, FieldSection};
 pub use head::{OwnedRequestHead, OwnedResponseHead, RequestHead, ResponseHead, Version};
 pub use method::{InvalidMethod, Method};
 pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};

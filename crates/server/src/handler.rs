@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thruway_message::RequestHead;
 
-use crate::request::{CONTENT_BYTES_MAX, OwnedRequest, Rejection, Request};
+use crate::request::{CONTENT_BYTES_MAX, Incoming, OwnedRequest, Rejection, Request};
 use crate::response::{IntoResponse, Response};
 
 /// Handles requests. This is the only extension point of the server: routers, layers and adapters are
@@ -240,6 +240,17 @@ impl Request<'_> {
     /// `Content-Length`.
     pub fn forward_with_head(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
         self.with_head(head, |request| handler.handle(request))
+    }
+
+    /// Lets `handler` answer the request with another head and the whole body `content`. The headers in `head`
+    /// must not frame the body. `handler` need not live longer than this call.
+    pub fn forward_with_content(
+        &mut self,
+        head: &RequestHead<'_>,
+        content: &[u8],
+        handler: &dyn Handler,
+    ) -> Answer {
+        handler.handle(&mut self.with_parts(head, Incoming::Whole(content)))
     }
 }
 

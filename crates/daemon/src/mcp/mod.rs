@@ -3,6 +3,7 @@
 mod background;
 pub(crate) mod listing;
 mod members;
+mod relay;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use background::Background;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
+use relay::{Relays, relays};
 
 /// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
 /// config has not changed.
@@ -44,7 +46,8 @@ struct EndpointConfig {
 /// An MCP endpoint, which does not run until [`McpEndpoints::start`].
 #[derive(Default)]
 struct Endpoint {
-    gateway: OnceLock<McpGateway>,
+    /// The gateway, and the relays of its members.
+    gateway: OnceLock<(McpGateway, Relays)>,
     audit: Option<AuditLog>,
 }
 
@@ -101,7 +104,7 @@ impl McpEndpoints {
                 endpoint.audit.iter().cloned().fold(builder, McpGatewayBuilder::audit).build()
             };
             match background.enter(build) {
-                Ok(gateway) => drop(endpoint.gateway.set(gateway)),
+                Ok(gateway) => drop(endpoint.gateway.set((gateway, relays(config, name, upstreams)))),
                 Err(error) => tracing::error!("cannot start the MCP endpoint `{name}`: {error}"),
             }
         }
@@ -110,7 +113,7 @@ impl McpEndpoints {
     /// Returns each running endpoint with its name.
     pub(crate) fn gateways(&self) -> Vec<(String, McpGateway)> {
         let gateway = |(name, (_, endpoint)): (&String, &(_, Arc<Endpoint>))| {
-            Some((name.clone(), endpoint.gateway.get()?.clone()))
+            Some((name.clone(), endpoint.gateway.get()?.0.clone()))
         };
         self.endpoints.iter().filter_map(gateway).collect()
     }
@@ -120,7 +123,8 @@ impl McpEndpoints {
         let is_kept =
             |endpoint: &Arc<Endpoint>| after.endpoints.values().any(|(_, kept)| Arc::ptr_eq(kept, endpoint));
         for (_, endpoint) in self.endpoints.values().filter(|(_, endpoint)| !is_kept(endpoint)) {
-            if let (Some(gateway), Some(background)) = (endpoint.gateway.get().cloned(), &self.background) {
+            if let (Some((gateway, _)), Some(background)) = (endpoint.gateway.get(), &self.background) {
+                let gateway = gateway.clone();
                 background.spawn(async move { gateway.drain(within).await });
             }
         }
@@ -212,7 +216,7 @@ fn identity_of(client: &VerifiedClient) -> Identity {
 
 impl Handler for RouteEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let Some(gateway) = self.endpoint.gateway.get() else {
+        let Some((gateway, relays)) = self.endpoint.gateway.get() else {
             let text = "the MCP endpoint is not running\n";
             return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
         };
@@ -221,6 +225,18 @@ impl Handler for RouteEndpoint {
             request.extensions_mut().insert(identity);
         }
         let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
-        self.served.get_or_init(serve).handle(request)
+        let served = self.served.get_or_init(serve);
+        if !request.has_whole_content() || request.field("Mcp-Name").is_none() {
+            return served.handle(request);
+        }
+        let caller = match served.caller_of(request) {
+            Ok(caller) => caller,
+            Err(refusal) => return Answer::Now(refusal),
+        };
+        let call = gateway.relayed_call(request.field_lines(), request.content(), &caller);
+        match call.and_then(|call| Some((relays.get(call.member())?, call))) {
+            Some((relay, call)) => relay.relay(request, call),
+            None => served.handle(request),
+        }
     }
 }

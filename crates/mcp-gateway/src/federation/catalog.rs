@@ -148,17 +148,30 @@ impl Catalog {
     /// name. Returns `None` for unknown, hidden and withheld names. Needs no list if names are prefixed or if
     /// there is only one member.
     pub(super) async fn owner_of_name(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
+        if let Some(owner) = self.owner_at_once(kind, public) {
+            return Some(owner);
+        }
+        if self.has_exact_names() {
+            return None;
+        }
+        self.fetch(kind).await;
+        self.known(kind).find(public).map(owner_of)
+    }
+
+    /// Returns the member that owns the tool or prompt, and the member's own name for it. Returns `None` if
+    /// the owner is unknown without another request to the members.
+    pub(super) fn owner_at_once(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
         let mut candidates = self.names.candidates(kind, public);
-        if self.names.style() == NameStyle::Prefixed || self.members.len() == 1 {
+        if self.has_exact_names() {
             return candidates.next().map(|(member, own)| (member, own.to_owned()));
         }
         let is_known = candidates.all(|(member, _)| self.members[member].lists.last(kind).is_some());
-        let owner = |entry: &MergedEntry| (entry.member, entry.own.to_string());
-        if is_known && let Some(entry) = self.known(kind).find(public) {
-            return Some(owner(entry));
-        }
-        self.fetch(kind).await;
-        self.known(kind).find(public).map(owner)
+        if is_known { self.known(kind).find(public).map(owner_of) } else { None }
+    }
+
+    /// Returns `true` if a name determines its member, also without the lists.
+    fn has_exact_names(&self) -> bool {
+        self.names.style() == NameStyle::Prefixed || self.members.len() == 1
     }
 
     /// Returns the member that owns the resource. Searches the lists of resources, then the resource
@@ -334,6 +347,10 @@ impl CachedMerge {
     fn is_of(&self, inputs: &[Input]) -> bool {
         self.inputs.iter().zip(inputs).all(|(one, other)| one.is_same(other))
     }
+}
+
+fn owner_of(entry: &MergedEntry) -> (usize, String) {
+    (entry.member, entry.own.to_string())
 }
 
 /// Returns the withheld items of all members.

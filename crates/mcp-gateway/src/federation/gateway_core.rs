@@ -101,6 +101,11 @@ impl GatewayCore {
         AuditedCall::begin(self.audit.as_ref()?, request)
     }
 
+    /// Returns `true` if calls need audit events.
+    pub(super) const fn is_audited(&self) -> bool {
+        self.audit.is_some()
+    }
+
     /// Returns the permissions of a caller. Returns `None` if all callers may use everything.
     pub(super) fn access_of(&self, caller: &Caller) -> Option<Access<'_>> {
         self.rules.as_ref().map(|rules| rules.access_of(caller))

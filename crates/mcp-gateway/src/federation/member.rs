@@ -144,13 +144,26 @@ impl MemberConnection {
         match (settled, self.bridge.get()) {
             (Some(ConnectionState::Connected), Some(bridge)) => Ok(bridge.clone()),
             (Some(ConnectionState::Failed { error, retry_at }), _) => {
-                Err(self.unavailable(&error, retry_at.saturating_duration_since(Instant::now())))
+                Err(self.unavailable(&&*error, retry_at.saturating_duration_since(Instant::now())))
             }
-            _ => Err(self.unavailable("the gateway is still connecting to the server", PAUSE_MAX)),
+            _ => Err(self.unavailable(&"the gateway is still connecting to the server", PAUSE_MAX)),
         }
     }
 
-    fn unavailable(&self, reason: &str, retry_after: Duration) -> Error {
+    /// Returns the revision of the member if the gateway is connected to it.
+    pub(super) fn connected_revision(&self) -> Option<Revision> {
+        let is_connected = matches!(*self.state.borrow(), ConnectionState::Connected);
+        self.revision().filter(|_| is_connected)
+    }
+
+    /// Returns the error for a call that has failed outside of the MCP client. Makes the gateway check the
+    /// connection.
+    pub(super) fn relay_failed(&self, reason: &dyn fmt::Display) -> Error {
+        self.link.unreachable.notify_one();
+        self.unavailable(reason, PAUSE_MAX)
+    }
+
+    fn unavailable(&self, reason: &dyn fmt::Display, retry_after: Duration) -> Error {
         let name = self.name.as_str();
         let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
         member_error(name, &format_args!("the server is unavailable: {reason}"))

@@ -24,6 +24,7 @@ mod member;
 
 // requests
 mod gateway_core;
+mod relay;
 mod request;
 mod route;
 mod subscriptions;
@@ -57,6 +58,7 @@ use gateway_core::GatewayCore;
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
+pub use relay::RelayedCall;
 pub use rules::{InvalidRule, Rule};
 pub use status::{MemberState, MemberStatus, WithheldItem};
 pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};

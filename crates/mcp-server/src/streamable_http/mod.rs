@@ -127,6 +127,15 @@ impl Handler for McpEndpoint {
 }
 
 impl McpEndpoint {
+    /// Returns the caller of a request, for handlers that answer some requests without the endpoint.
+    ///
+    /// # Errors
+    /// Returns the response that rejects the request, if the endpoint does not allow the request.
+    pub fn caller_of(&self, request: &Request<'_>) -> Result<Caller, thruway_server::Response> {
+        let verified = request.extensions().get();
+        Ok(self.endpoint.admit(request.field_lines(), request.client().ip(), verified)?)
+    }
+
     pub(crate) fn server(&self) -> &McpServer {
         &self.endpoint.server
     }

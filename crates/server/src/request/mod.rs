@@ -87,7 +87,7 @@ pub struct OwnedRequest {
 }
 
 #[derive(Debug)]
-enum Incoming<'a> {
+pub(crate) enum Incoming<'a> {
     Whole(&'a [u8]),
     Arriving(RequestContent),
 }
@@ -357,17 +357,7 @@ impl<'a> Request<'a> {
             Incoming::Whole(content) => Some(content),
             Incoming::Arriving(_) => None,
         };
-        let mut request = Request {
-            head,
-            parameters: self.parameters.clone(),
-            content,
-            connection: self.connection,
-            worker: self.worker,
-            wants_tunnel: self.wants_tunnel,
-            mount_prefix: self.mount_prefix,
-            proxies: self.proxies,
-            extensions: mem::take(&mut self.extensions),
-        };
+        let mut request = self.with_parts(head, content);
         let answer = answer(&mut request);
         self.extensions = request.extensions;
         match (whole, request.content) {
@@ -377,6 +367,25 @@ impl<'a> Request<'a> {
             (None, Incoming::Whole(_)) => {}
         }
         answer
+    }
+
+    /// Returns a request with this head and this body, and with all other properties of this request. Takes
+    /// the extensions.
+    pub(crate) fn with_parts<'s>(&mut self, head: &'s RequestHead<'s>, content: Incoming<'s>) -> Request<'s>
+    where
+        'a: 's,
+    {
+        Request {
+            head,
+            parameters: self.parameters.clone(),
+            content,
+            connection: self.connection,
+            worker: self.worker,
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+            proxies: self.proxies,
+            extensions: mem::take(&mut self.extensions),
+        }
     }
 
     /// Returns a request that owns its data. Copies the borrowed data and takes the body, so this request

@@ -1,0 +1,137 @@
+//! Relays tool calls to the upstreams of MCP servers, without the MCP client of the endpoint.
+
+use std::collections::BTreeMap;
+
+use thruway_gateway::Forward;
+use thruway_mcp_sdk::RelayedCall;
+use thruway_message::{
+    FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
+    RequestTarget, StatusCode, Version,
+};
+use thruway_server::{Answer, FieldLinesBuf, Request, Response};
+
+use super::members::RunningUpstreams;
+use crate::config::Config;
+use crate::config::mcp::settings::McpTarget;
+
+/// The relays of the MCP servers with an upstream, by the names of the servers.
+pub(super) type Relays = BTreeMap<String, Relay>;
+
+/// Sends tool calls to the MCP server behind an upstream.
+pub(super) struct Relay {
+    forward: Forward,
+    /// The path of the MCP endpoint at the upstream.
+    path: String,
+    /// The headers in the config of the MCP server.
+    headers: FieldLinesBuf,
+}
+
+/// Returns the relays for the servers of the endpoint with this name. The config was checked, so the upstreams
+/// exist.
+pub(super) fn relays(config: &Config, endpoint: &str, upstreams: &RunningUpstreams) -> Relays {
+    let servers = config.mcp.endpoints[endpoint].servers.iter();
+    let relay = |name: &String| {
+        let McpTarget::Upstream { upstream, path, headers } = &config.mcp.servers.get(name)?.target else {
+            return None;
+        };
+        let forward = config.forwards.get(upstream).cloned().unwrap_or_default();
+        let mut lines = FieldLinesBuf::new();
+        for (name, value) in headers {
+            // The check of the config has validated the headers.
+            let _ = lines.append(name, value);
+        }
+        let forward =
+            Forward::with_config(upstreams[upstream].clone(), forward).timed(config.admin.is_some());
+        Some((name.clone(), Relay { forward, path: path.clone(), headers: lines }))
+    };
+    servers.filter_map(relay).collect()
+}
+
+impl Relay {
+    /// Sends `call` instead of the body of `request`.
+    pub(super) fn relay(&self, request: &mut Request<'_>, call: RelayedCall) -> Answer {
+        let fields = self.fields(request.field_lines(), call.name());
+        let head = RequestHead {
+            method: Method::Post,
+            target: RequestTarget::Origin(OriginForm::new(&self.path)),
+            version: Version::Http11,
+            field_lines: fields.lines(),
+        };
+        let answer = request.forward_with_content(&head, call.content(), &self.forward);
+        answer.map(move |response| match unusable(&response) {
+            None => without_secrets(response),
+            Some((status, reason)) => Response::ok(JSON, call.failure(&reason)).with_status(status),
+        })
+    }
+
+    /// Returns the headers for the server. Takes only headers of MCP and of tracing from the client, so that no
+    /// credentials of the client reach the server.
+    fn fields(&self, of_client: FieldLines<'_>, tool: &str) -> FieldSection {
+        let bytes = of_client.bytes().len() + self.headers.bytes().len();
+        let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 4);
+        for line in of_client.iter().filter(|line| is_relayed(line)) {
+            fields.append(line);
+        }
+        let name = (FieldName::new(b"Mcp-Name"), FieldValue::new(tool.as_bytes()));
+        // The library has checked the name.
+        if let (Ok(name), Ok(value)) = name {
+            fields.append(FieldLine { name, value });
+        }
+        for line in &self.headers {
+            fields.append(line);
+        }
+        fields
+    }
+}
+
+/// Returns `true` if the server gets this header of the client.
+fn is_relayed(line: &FieldLine<'_>) -> bool {
+    let name = line.name.as_bytes();
+    let is_param =
+        name.get(..PARAM_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PARAM_PREFIX));
+    is_param || RELAYED.iter().any(|relayed| line.name.is(relayed))
+}
+
+/// Returns the status and the reason for the client if the response of the server is no JSON-RPC response. A
+/// challenge of the server is no challenge for the client, because the endpoint has its own credentials.
+fn unusable(response: &Response) -> Option<(StatusCode, String)> {
+    let status = response.status();
+    let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
+    let is_type = |expected: &[u8]| {
+        media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
+    };
+    let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let is_message =
+        is_type(b"application/json") || (status == StatusCode::OK && is_type(b"text/event-stream"));
+    if is_message && !is_refused {
+        return None;
+    }
+    let status_of_client = match status {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => status,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    Some((status_of_client, format!("HTTP status {}", status.as_u16())))
+}
+
+/// Removes headers that concern only the endpoint and its server.
+fn without_secrets(mut response: Response) -> Response {
+    for name in ["Set-Cookie", "WWW-Authenticate", "Mcp-Session-Id"] {
+        response.remove_field(name);
+    }
+    response
+}
+
+const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+
+/// The headers of a client that its server gets. The names of further headers begin with [`PARAM_PREFIX`].
+const RELAYED: [&str; 7] = [
+    "Accept",
+    "Content-Type",
+    "Mcp-Method",
+    "MCP-Protocol-Version",
+    "traceparent",
+    "tracestate",
+    "User-Agent",
+];
+
+const PARAM_PREFIX: &[u8] = b"Mcp-Param-";
