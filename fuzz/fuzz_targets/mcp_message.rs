@@ -5,7 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use thruway_mcp::federated::ScannedCall;
 use thruway_mcp::json_rpc::{
     Message, Notification, Request, Response, parse, split_batch, write_error, write_notification,
     write_request, write_result,
@@ -23,7 +25,21 @@ fuzz_target!(|bytes: &[u8]| {
         check(message.get().as_bytes());
     }
     check(bytes);
+    check_scanned_call(bytes);
 });
+
+/// The gateway replaces the name in a scanned call. Another parser must find exactly this change.
+fn check_scanned_call(bytes: &[u8]) {
+    let Some(call) = ScannedCall::scan(bytes) else { return };
+    let mut expected: Value = serde_json::from_slice(bytes).expect("a scanned call is JSON");
+    assert_eq!(
+        (&expected["params"]["name"], &expected["method"]),
+        (&call.name().into(), &"tools/call".into())
+    );
+    expected["params"]["name"] = "other".into();
+    let replaced = call.with_name("other").expect("the name needs no escape sequence");
+    assert_eq!(serde_json::from_slice::<Value>(&replaced).expect("the message is still JSON"), expected);
+}
 
 fn check(bytes: &[u8]) {
     let mut output = Vec::new();

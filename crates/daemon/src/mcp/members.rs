@@ -87,17 +87,21 @@ const INHERITED: [&str; 10] =
 /// Returns the URL of an MCP endpoint at the servers of `upstream`. The host of the URL is the host in the
 /// requests, and the name in the certificates of the servers.
 fn url(upstream: &Upstream, host: Option<&HostRewrite>, path: &str) -> String {
+    let scheme = if upstream.config().tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{}{path}", host_of_requests(upstream, host))
+}
+
+/// Returns the host in the requests to the servers of `upstream`.
+pub(super) fn host_of_requests(upstream: &Upstream, host: Option<&HostRewrite>) -> String {
     let config = upstream.config();
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
     let server_name = config.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
-    let host = match (host, server_name) {
+    match (host, server_name) {
         (_, Some(name)) => name.to_string(),
         (Some(HostRewrite::Fixed(host)), None) => host.clone(),
         (_, None) => {
             config.servers.first().map_or_else(|| "localhost".to_owned(), |server| host_of(&server.address))
         }
-    };
-    format!("{scheme}://{host}{path}")
+    }
 }
 
 /// Returns the host and port of a server. For a Unix socket, returns `localhost`.

@@ -10,7 +10,7 @@ use thruway_message::{
 };
 use thruway_server::{Answer, FieldLinesBuf, Request, Response};
 
-use super::members::RunningUpstreams;
+use super::members::{RunningUpstreams, host_of_requests};
 use crate::config::Config;
 use crate::config::mcp::settings::McpTarget;
 
@@ -22,7 +22,7 @@ pub(super) struct Relay {
     forward: Forward,
     /// The path of the MCP endpoint at the upstream.
     path: String,
-    /// The headers in the config of the MCP server.
+    /// The header `Host`, and the headers in the config of the MCP server.
     headers: FieldLinesBuf,
 }
 
@@ -30,18 +30,20 @@ pub(super) struct Relay {
 /// exist.
 pub(super) fn relays(config: &Config, endpoint: &str, upstreams: &RunningUpstreams) -> Relays {
     let servers = config.mcp.endpoints[endpoint].servers.iter();
+    let is_timed = config.admin.is_some();
     let relay = |name: &String| {
         let McpTarget::Upstream { upstream, path, headers } = &config.mcp.servers.get(name)?.target else {
             return None;
         };
-        let forward = config.forwards.get(upstream).cloned().unwrap_or_default();
+        let (upstream, config) = (upstreams[upstream].clone(), config.forwards.get(upstream));
+        let host = host_of_requests(&upstream, config.map(|forward| &forward.host));
+        let host = [("Host".to_owned(), host)];
         let mut lines = FieldLinesBuf::new();
-        for (name, value) in headers {
+        for (name, value) in host.iter().chain(headers) {
             // The check of the config has validated the headers.
             let _ = lines.append(name, value);
         }
-        let forward =
-            Forward::with_config(upstreams[upstream].clone(), forward).timed(config.admin.is_some());
+        let forward = Forward::with_config(upstream, config.cloned().unwrap_or_default()).timed(is_timed);
         Some((name.clone(), Relay { forward, path: path.clone(), headers: lines }))
     };
     servers.filter_map(relay).collect()

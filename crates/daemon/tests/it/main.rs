@@ -4,5 +4,6 @@ mod client;
 mod configs_from_code;
 mod examples;
 mod files_with_mistakes;
+mod mcp_relay;
 mod reload;
 mod service;

@@ -1,0 +1,220 @@
+//! Tests of the fast path of MCP endpoints: tool calls that the endpoint relays to an upstream.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use thruway_daemon::Daemon;
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{HandlerError, McpEndpoint, McpServer};
+use thruway_server::{Answer, Handler, Request, RunningServer, Server};
+
+use crate::client::{address_of, connect, end};
+
+/// An MCP server over HTTP that records the headers of its requests.
+struct Recorder {
+    endpoint: McpEndpoint,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Handler for Recorder {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
+        self.heads.lock().unwrap().push(format!("{}\n{}", request.path(), lines.collect::<String>()));
+        self.endpoint.handle(request)
+    }
+}
+
+/// A daemon with an endpoint, and the MCP server behind the endpoint.
+struct Scene {
+    daemon: Daemon,
+    server: RunningServer,
+    heads: Arc<Mutex<Vec<String>>>,
+    /// Contains the config and the audit log.
+    directory: tempfile::TempDir,
+}
+
+/// The parts of a request that tests change.
+struct Post<'a> {
+    /// The value of `Mcp-Name`.
+    name: &'a str,
+    params: Value,
+    /// `false` sends the body after the head, in a separate write.
+    is_whole: bool,
+}
+
+impl Scene {
+    fn start(rest: &str) -> Self {
+        let mcp = McpServer::new("tools", "1.0")
+            .tool(Tool::new("hello"), || "hello")
+            .tool(Tool::new("large"), || "x".repeat(300_000))
+            .tool(Tool::new("fail"), || Err::<&str, _>(HandlerError::failed("no file")))
+            .tool(Tool::new("secret"), || "hidden");
+        let heads = Arc::<Mutex<Vec<_>>>::default();
+        let recorder = Recorder { endpoint: mcp.endpoint(), heads: heads.clone() };
+        let server = Server::new(recorder).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let config = format!(
+            "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
+             [upstreams.web]\nservers = [\"{}\"]\n\
+             [mcp.servers.web]\nupstream = \"web\"\npath = \"/tools\"\nheaders = {{ X-Key = \"of the gateway\" }}\n\
+             tools = {{ deny = [\"secret\"] }}\n\
+             [[routes]]\npath = \"/dev\"\nmcp = \"dev\"\n\
+             [mcp.endpoints.dev]\nservers = [\"web\"]\nlist_wait = \"1m\"\n{rest}",
+            server.addresses()[0]
+        );
+        let file = directory.path().join("thruway.toml");
+        std::fs::write(&file, config).unwrap();
+        let daemon = Daemon::from_file(&file).unwrap();
+        let scene = Self { daemon, server, heads, directory };
+        // The first call uses the slow path, and waits for the connection to the server.
+        scene.call("web__fail", &slow("web__fail"));
+        scene
+    }
+
+    /// Returns the status and the JSON-RPC response.
+    fn post(&self, post: &Post<'_>) -> (String, Value) {
+        let content =
+            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": post.params}).to_string();
+        let mut stream = connect(&address_of(&self.daemon));
+        let head = format!(
+            "POST /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
+             Authorization: Bearer sesame\r\nCookie: sesame=1\r\nX-Other: sesame\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: {}\r\nContent-Length: {}\r\n\r\n",
+            post.name,
+            content.len()
+        );
+        if post.is_whole {
+            stream.write_all(format!("{head}{content}").as_bytes()).unwrap();
+        } else {
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(content.as_bytes()).unwrap();
+        }
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(!head.to_ascii_lowercase().contains("set-cookie"), "{head}");
+        (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+    }
+
+    fn call(&self, name: &str, params: &Value) -> (String, Value) {
+        self.post(&Post { name, params: params.clone(), is_whole: true })
+    }
+
+    /// Returns the headers that the server got with calls on the fast path. Only these calls have the
+    /// `User-Agent` of the client.
+    fn relayed(&self) -> Vec<String> {
+        let heads = self.heads.lock().unwrap();
+        heads.iter().filter(|head| head.contains("client-7")).cloned().collect()
+    }
+
+    fn end(self) {
+        end(self.daemon);
+        drop(self.directory);
+        self.server.drain();
+        self.server.join();
+    }
+}
+
+/// Returns the parameters of a call that the endpoint relays.
+fn fast(name: &str) -> Value {
+    json!({"name": name, "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }})
+}
+
+/// Returns the parameters of a call that the endpoint parses, because the client accepts questions.
+fn slow(name: &str) -> Value {
+    let mut params = fast(name);
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+    params
+}
+
+#[test]
+fn relayed_call_gets_the_same_response_as_a_parsed_call() {
+    let scene = Scene::start("");
+    for name in ["web__hello", "web__large", "web__fail", "web__secret", "web__missing", "hello"] {
+        let relayed = scene.relayed().len();
+        let parsed = scene.call(name, &slow(name));
+        assert_eq!(scene.relayed().len(), relayed, "{name}");
+        assert_eq!(scene.call(name, &fast(name)), parsed, "{name}");
+        let is_relayed = !matches!(name, "web__secret" | "hello");
+        assert_eq!(scene.relayed().len(), relayed + usize::from(is_relayed), "{name}");
+    }
+    scene.end();
+}
+
+#[test]
+fn relayed_call_has_the_headers_of_the_config_and_no_credentials_of_the_client() {
+    let scene = Scene::start("");
+    let (status, response) = scene.call("web__hello", &fast("web__hello"));
+    assert_eq!((status.as_str(), &response["id"]), ("200", &json!(7)));
+    assert_eq!(response["result"]["content"][0]["text"], "hello");
+    let [head] = &scene.relayed()[..] else { panic!("the call was not relayed") };
+    let head = head.to_ascii_lowercase();
+    for line in ["/tools\n", "mcp-name: hello\n", "x-key: of the gateway\n", "mcp-method: tools/call\n"] {
+        assert!(head.contains(line), "{line}\n{head}");
+    }
+    assert!(!head.contains("sesame"), "{head}");
+    scene.end();
+}
+
+#[test]
+fn headers_that_contradict_the_body_are_refused() {
+    let scene = Scene::start("");
+    let (status, response) = scene.call("web__large", &fast("web__hello"));
+    assert_eq!((status.as_str(), &response["error"]["code"]), ("400", &json!(-32020)));
+    let mut other_revision = fast("web__hello");
+    other_revision["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-01-01");
+    let (status, response) = scene.call("web__hello", &other_revision);
+    assert_eq!(status, "400", "{response}");
+    assert_eq!(scene.relayed(), [""; 0]);
+    scene.end();
+}
+
+#[test]
+fn body_that_arrives_later_or_is_long_is_not_relayed() {
+    let scene = Scene::start("");
+    let later = Post { name: "web__hello", params: fast("web__hello"), is_whole: false };
+    assert_eq!(scene.post(&later).1["result"]["content"][0]["text"], "hello");
+    let mut long = fast("web__hello");
+    long["arguments"] = json!({"text": "x".repeat(20_000)});
+    let (_, response) = scene.call("web__hello", &long);
+    assert_eq!(response["id"], 7, "{response}");
+    scene.end();
+}
+
+#[test]
+fn rules_and_audit_logs_apply_to_relayed_calls() {
+    let rule = "[[mcp.endpoints.dev.rules]]\ntools = [\"web__large\", \"web__f*\"]\n";
+    let scene = Scene::start(rule);
+    let (_, refused) = scene.call("web__hello", &fast("web__hello"));
+    assert_eq!(refused["error"]["message"], "Unknown tool: web__hello");
+    let (_, allowed) = scene.call("web__fail", &fast("web__fail"));
+    assert_eq!(allowed["result"]["isError"], true, "{allowed}");
+    assert_eq!(scene.relayed().len(), 1);
+    scene.end();
+    let scene = Scene::start("audit = \"audit.log\"\n");
+    scene.call("web__hello", &fast("web__hello"));
+    assert_eq!(scene.relayed(), [""; 0], "an audit log needs parsed calls");
+    scene.end();
+}
+
+#[test]
+fn relayed_call_of_a_missing_server_names_the_server() {
+    let scene = Scene::start("");
+    let Scene { daemon, server, heads, directory } = scene;
+    server.drain();
+    server.join();
+    // Takes the place of the ended server in the scene.
+    let server = Server::new(|_: &Request| "").workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let scene = Scene { daemon, server, heads, directory };
+    let (status, response) = scene.call("web__hello", &fast("web__hello"));
+    assert!(["502", "503"].contains(&status.as_str()), "{status} {response}");
+    assert_eq!((&response["error"]["code"], &response["id"]), (&json!(-32603), &json!(7)));
+    assert_eq!(response["error"]["data"]["server"], "web");
+    assert!(response["error"]["data"]["retryAfterMs"].is_u64(), "{response}");
+    scene.end();
+}
