@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_mcp::federated::{
-    CompiledFilter, EndpointNames, InvalidFilter, InvalidMemberName, MemberName, NameStyle, ToolFilter,
+    CompiledFilter, EndpointNames, InvalidFilter, InvalidMemberName, ListKind, MemberName, NameStyle,
+    ToolFilter,
 };
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
 use super::audit::AuditSink;
 use super::rules::{AccessRules, InvalidRule, Rule};
+use super::search::ToolSearch;
+use super::search_tools;
 use crate::bridge::{BridgeOptions, Connect};
 
 /// Options of an [`McpGateway`](crate::McpGateway).
@@ -31,6 +34,9 @@ pub struct McpGatewayOptions {
     /// Maximum time that clients may cache a list. Default: 5 minutes. The members can only shorten this
     /// time.
     pub list_ttl_max: Duration,
+    /// Options for tool search, for endpoints with many tools. Default: `None`, so clients get the list of all
+    /// tools.
+    pub search: Option<ToolSearch>,
     /// Maximum number of items in a page of a list. Default: 100.
     pub page_items: usize,
     /// Options of the connections to each member, and of the MCP server that clients connect to.
@@ -44,6 +50,7 @@ impl Default for McpGatewayOptions {
             prefer: Vec::new(),
             list_wait: Duration::from_secs(2),
             list_ttl_max: Duration::from_mins(5),
+            search: None,
             page_items: 100,
             bridge: BridgeOptions::default(),
         }
@@ -190,7 +197,14 @@ impl McpGatewayBuilder {
             index.ok_or_else(|| McpGatewayError::UnknownPreferred(name.clone()))
         };
         let preferred: Vec<_> = self.options.prefer.iter().map(index_of).collect::<Result<_, _>>()?;
-        Ok(EndpointNames::new(self.options.names, members, &preferred))
+        let names = EndpointNames::new(self.options.names, members, &preferred);
+        let Some(search) = &self.options.search else { return Ok(names) };
+        let names = names.with_reserved_tools(search_tools::NAMES);
+        let is_unknown = |name: &&String| names.candidates(ListKind::Tools, name).next().is_none();
+        match search.pinned.iter().find(is_unknown) {
+            Some(name) => Err(McpGatewayError::UnknownPinned(name.clone())),
+            None => Ok(names),
+        }
     }
 }
 
@@ -213,6 +227,8 @@ pub enum McpGatewayError {
     },
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
+    /// The tool search pins a tool with this name, but no member can have such a tool.
+    UnknownPinned(String),
     /// An access rule is invalid.
     InvalidRule {
         /// The number of the rule, counted from 1.
@@ -234,6 +250,10 @@ impl fmt::Display for McpGatewayError {
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }
+            Self::UnknownPinned(name) => write!(
+                f,
+                "the tool search pins `{name}`, but no server can have a tool with this public name"
+            ),
             Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
         }
     }

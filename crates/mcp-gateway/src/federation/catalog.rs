@@ -141,7 +141,14 @@ impl Catalog {
                 cache.cache_scope = CacheScope::Private;
             }
         }
-        Ok(Listing { merged, missing, cache, era: revision.era(), page_entries: self.options.page_entries })
+        Ok(Listing {
+            merged,
+            own_tools: None,
+            missing,
+            cache,
+            era: revision.era(),
+            page_entries: self.options.page_entries,
+        })
     }
 
     /// Returns the member that owns the tool or prompt with the public name `public`, and the member's own
@@ -319,6 +326,11 @@ impl Catalog {
             Withheld::Duplicate => {
                 tracing::warn!(%server, "withholding a second `{own}` of {list}: the name is in use");
             }
+            Withheld::Reserved => tracing::warn!(
+                %server,
+                "withholding `{own}` of {list}: the tool search of the endpoint uses this name; rename the \
+                 tool or use prefixed names"
+            ),
             Withheld::TooMany => tracing::warn!(
                 %server,
                 "withholding the rest of {list}: the list has more than 10,000 items, 64 pages or 32 MiB, \

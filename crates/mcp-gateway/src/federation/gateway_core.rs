@@ -14,9 +14,11 @@ use tokio::task::AbortHandle;
 
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
-use super::catalog::{Catalog, CatalogMember, CatalogOptions};
+use super::catalog::{Catalog, CatalogMember, CatalogOptions, MissingMember};
+use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
 use super::rules::{Access, AccessRules};
+use super::search::SearchState;
 use crate::bridge::{BridgeOptions, Connector, Near};
 
 /// The state of a gateway.
@@ -28,6 +30,8 @@ pub(super) struct GatewayCore {
     pub(super) dropped: Arc<DroppedMessages>,
     /// The access rules. `None` if all callers may use everything.
     rules: Option<AccessRules>,
+    /// The tool search, if requested.
+    pub(super) search: Option<SearchState>,
     /// Receives the audit events, if requested.
     audit: Option<Arc<dyn AuditSink>>,
     /// Number of sessions since the start.
@@ -76,6 +80,7 @@ impl GatewayCore {
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
         let connecting = connecting.collect();
         let list_wait = options.list_wait;
+        let search = options.search.map(SearchState::new);
         let sessions = AtomicU64::new(0);
         Arc::new(Self {
             names,
@@ -83,6 +88,7 @@ impl GatewayCore {
             catalog,
             dropped,
             rules,
+            search,
             audit,
             sessions,
             list_wait,
@@ -111,6 +117,23 @@ impl GatewayCore {
         self.rules.as_ref().map(|rules| rules.access_of(caller))
     }
 
+    /// Returns the list that a client gets.
+    ///
+    /// # Errors
+    /// A required member is missing.
+    pub(super) async fn list(
+        &self,
+        kind: ListKind,
+        revision: Revision,
+        access: Option<&Access<'_>>,
+    ) -> Result<Listing, MissingMember> {
+        let all = self.catalog.list(kind, revision, access).await?;
+        match self.search.as_ref().filter(|_| kind == ListKind::Tools) {
+            Some(search) => Ok(search.shorten(all, revision, access)),
+            None => Ok(all),
+        }
+    }
+
     /// Sets the MCP server that notifies clients of changes.
     pub(super) fn announce_to(&self, server: &McpServer) {
         self.near.get_or_init(|| Arc::downgrade(server.core()));
@@ -127,6 +150,9 @@ impl GatewayCore {
         let mut all = ServerCapabilities::default();
         for member in &self.members {
             add(&mut all, member.capabilities(revision));
+        }
+        if self.search.is_some() {
+            all.tools = Some(ListCapability { list_changed: Some(true) });
         }
         all
     }

@@ -14,6 +14,8 @@ use thruway_mcp::schema::{CacheHint, MetaObject};
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) merged: Arc<MergedList>,
+    /// Tools of the endpoint itself as JSON text, separated by commas. They come first on the first page.
+    pub(super) own_tools: Option<Arc<str>>,
     /// The members that are missing in the list.
     pub(super) missing: Vec<MemberName>,
     /// Time and scope for which clients may cache the list.
@@ -43,7 +45,8 @@ impl Listing {
         let page = self.merged.page(cursor, self.page_entries.max(1));
         let page = page.map_err(|error| Error::invalid_params(error.to_string()))?;
         let mut members = Vec::with_capacity(page.items.len() + ENVELOPE_BYTES);
-        page.append_members(&mut members);
+        let own_tools = self.own_tools.as_deref().filter(|_| cursor.is_none());
+        page.append_members(&mut members, own_tools.unwrap_or_default());
         match self.era {
             Era::Modern if self.missing.is_empty() => {
                 results.write_members(output, Some(self.cache), &members)

@@ -30,6 +30,11 @@ mod route;
 mod subscriptions;
 mod tasks;
 
+// tool search
+mod search;
+mod search_tools;
+mod call_tool;
+
 // reports
 mod status;
 mod audit;
@@ -60,6 +65,7 @@ pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use relay::RelayedCall;
 pub use rules::{InvalidRule, Rule};
+pub use search::ToolSearch;
 pub use status::{MemberState, MemberStatus, WithheldItem};
 pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
 
@@ -118,7 +124,7 @@ impl McpGateway {
     }
 
     /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the
-    /// access rules.
+    /// access rules. With tool search, also returns the tools that the list for clients lacks.
     ///
     /// # Errors
     /// A required member is missing.
@@ -200,11 +206,11 @@ impl Backend for GatewayBackend {
     }
 
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
-        request::handle_legacy(&self.0, request, output)
+        call_tool::handle_legacy(&self.0, request, output)
     }
 
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
-        Some(request::handle_modern(&self.0, request, output))
+        Some(call_tool::handle_modern(&self.0, request, output))
     }
 
     fn listen(&self, request: &ModernRequest<'_>, wanted: WantedNotifications) -> Result<Listening, Error> {

@@ -20,6 +20,8 @@ use tokio::time::timeout;
 use super::audit::{AuditedCall, AuditedRequest, CallProgress};
 use super::gateway_core::GatewayCore;
 use super::route::{Refusal, Routed};
+use super::search::{OwnToolCall, SearchState};
+use super::search_tools;
 use super::tasks::TaskListRequest;
 use crate::bridge::{
     BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level,
@@ -164,7 +166,10 @@ impl OwnedRequest {
             match ListKind::of_method(&self.method) {
                 Some(kind) => self.list(&gateway, kind).await,
                 None if *self.method == *methods::TASKS_LIST => self.list_tasks(&gateway).await,
-                None => self.forward(&gateway).await,
+                None => match self.own_tool(&gateway) {
+                    Some(search) => self.use_own_tool(&gateway, search).await,
+                    None => self.forward(&gateway).await,
+                },
             }
         });
         match (reply, audited) {
@@ -178,7 +183,7 @@ impl OwnedRequest {
     /// Answers with a page of the merged list.
     async fn list(self, gateway: &GatewayCore, kind: ListKind) -> (Vec<u8>, Reply) {
         let access = gateway.access_of(&self.caller);
-        let listing = match gateway.catalog.list(kind, self.revision, access.as_ref()).await {
+        let listing = match gateway.list(kind, self.revision, access.as_ref()).await {
             Ok(listing) => listing,
             Err(error) => return self.refused(&error.into()),
         };
@@ -186,6 +191,29 @@ impl OwnedRequest {
         write_result(&mut output, &Id::from(&self.id), |output| {
             let params = Params::parse(self.params.as_deref())?;
             listing.write_page(output, self.core.results(), params.cursor.as_deref())
+        });
+        (output, Reply::Now(Status::Ok))
+    }
+
+    /// Returns the tool search if the request calls one of its tools.
+    fn own_tool<'g>(&self, gateway: &'g GatewayCore) -> Option<&'g SearchState> {
+        let search = gateway.search.as_ref().filter(|_| *self.method == *methods::TOOLS_CALL)?;
+        let name = Params::parse(self.params.as_deref()).ok()?.name?;
+        search_tools::NAMES.contains(&&*name).then_some(search)
+    }
+
+    /// Answers a call of `find_tool`, or of `call_tool` with invalid arguments.
+    async fn use_own_tool(self, gateway: &GatewayCore, search: &SearchState) -> (Vec<u8>, Reply) {
+        let access = gateway.access_of(&self.caller);
+        let all = match gateway.catalog.list(ListKind::Tools, self.revision, access.as_ref()).await {
+            Ok(all) => all,
+            Err(error) => return self.refused(&error.into()),
+        };
+        let mut output = Vec::new();
+        write_result(&mut output, &Id::from(&self.id), |output| {
+            let params = Params::parse(self.params.as_deref())?;
+            let call = OwnToolCall { params: &params, revision: self.revision, access: access.as_ref() };
+            call.write_result(output, self.core.results(), search, &all)
         });
         (output, Reply::Now(Status::Ok))
     }

@@ -103,6 +103,7 @@ fn reason(names: &EndpointNames, withheld: &Withheld) -> String {
             format!("several servers have this name: {}", members.join(", "))
         }
         Withheld::OtherMember(member) => format!("the server `{}` comes first", name_of(*member)),
+        Withheld::Reserved => "the tool search of the endpoint uses this name".into(),
         Withheld::TooMany => "the server's list is too long".into(),
     }
 }

@@ -96,6 +96,12 @@ impl MergedList {
         self.entries.get(index)
     }
 
+    /// Returns the JSON text of an item of this list. The text is empty for an item that only reserves its
+    /// name.
+    pub fn json_of(&self, entry: &MergedEntry) -> &str {
+        &self.text[entry.range.clone()]
+    }
+
     /// Returns all items, including those that only reserve their names.
     pub fn all(&self) -> &[MergedEntry] {
         &self.entries
@@ -155,11 +161,16 @@ impl MergedEntry {
 }
 
 impl Page<'_> {
-    /// Appends the page as members of a result, such as `"tools":[…],"nextCursor":"…"`.
-    pub fn append_members(&self, output: &mut Vec<u8>) {
+    /// Appends the page as members of a result, such as `"tools":[…],"nextCursor":"…"`. The items `first`
+    /// come before the items of the page: JSON text with commas between the items, or an empty text.
+    pub fn append_members(&self, output: &mut Vec<u8>, first: &str) {
         output.push(b'"');
         output.extend_from_slice(self.kind.result_member().as_bytes());
         output.extend_from_slice(b"\":[");
+        output.extend_from_slice(first.as_bytes());
+        if !first.is_empty() && !self.items.is_empty() {
+            output.push(b',');
+        }
         output.extend_from_slice(self.items.as_bytes());
         output.push(b']');
         if let Some(next) = &self.next {
@@ -415,7 +426,7 @@ mod tests {
         let list =
             merge(&endpoint(NameStyle::Plain, &[]), ListKind::ResourceTemplates, &[(&["a", "b"], true)]);
         let mut output = Vec::new();
-        list.page(None, 1).unwrap().append_members(&mut output);
+        list.page(None, 1).unwrap().append_members(&mut output, "");
         let cursor = Cursor { kind: ListKind::ResourceTemplates, last: "a".into() }.encode();
         let expected = format!(r#""resourceTemplates":[{{"uriTemplate":"a"}}],"nextCursor":"{cursor}""#);
         assert_eq!(String::from_utf8(output).unwrap(), expected);

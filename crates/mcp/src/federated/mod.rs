@@ -9,6 +9,7 @@ mod names;
 mod items;
 mod cursor;
 mod merge;
+mod search;
 mod splice;
 
 pub use cursor::{Cursor, InvalidCursor};
@@ -17,4 +18,5 @@ pub use items::{ItemInvalid, ListItem, ListKind};
 pub use merge::{MemberItems, MergedEntry, MergedList, Page, WithheldItem};
 pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withheld};
 pub use patterns::{Glob, InvalidGlob, matches_template};
+pub use search::{SearchIndex, SearchText};
 pub use splice::ScannedCall;

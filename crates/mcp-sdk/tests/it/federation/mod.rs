@@ -10,4 +10,5 @@ mod outages;
 mod changes;
 mod tasks;
 mod rules;
+mod search;
 mod audit;

@@ -48,6 +48,8 @@ pub enum Withheld {
     /// Another member comes first in the operator's order and has the same plain name, or the same URI.
     /// Contains the index of that member.
     OtherMember(usize),
+    /// The endpoint itself has a tool with this name.
+    Reserved,
     /// The member's list has more items than the endpoint accepts.
     TooMany,
 }
@@ -57,6 +59,8 @@ pub enum Withheld {
 pub struct EndpointNames {
     style: NameStyle,
     members: Box<[Member]>,
+    /// The public names of the endpoint's own tools.
+    reserved: &'static [&'static str],
 }
 
 #[derive(Debug)]
@@ -97,7 +101,15 @@ impl EndpointNames {
             filter,
             preference: preferred.iter().position(|preferred| *preferred == index),
         });
-        Self { style, members: members.collect() }
+        Self { style, members: members.collect(), reserved: &[] }
+    }
+
+    /// Reserves names for tools of the endpoint itself. The endpoint withholds tools of members with such a
+    /// public name.
+    #[must_use]
+    pub const fn with_reserved_tools(mut self, reserved: &'static [&'static str]) -> Self {
+        self.reserved = reserved;
+        self
     }
 
     /// Returns the form of the public names.
@@ -154,6 +166,9 @@ impl EndpointNames {
             NameStyle::Prefixed => Cow::Owned(format!("{}{SEPARATOR}{new}", name.as_str())),
             NameStyle::Plain => Cow::Borrowed(new),
         };
+        if kind == ListKind::Tools && self.reserved.contains(&&*public) {
+            return Err(Withheld::Reserved);
+        }
         if public.chars().nth(NAME_CHARS_MAX).is_some() { Err(Withheld::TooLong) } else { Ok(public) }
     }
 

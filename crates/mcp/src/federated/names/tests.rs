@@ -1,5 +1,6 @@
 //! Tests of public names.
 
+use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString as _;
 use alloc::vec;
@@ -204,5 +205,19 @@ fn callable_name_is_the_listed_name() {
                 assert_eq!(names.public(member, TOOLS, own).unwrap(), public);
             }
         }
+    }
+}
+
+#[test]
+fn reserved_public_name_belongs_to_no_member() {
+    let rename = BTreeMap::from([("find".to_owned(), "find_tool".to_owned())]);
+    let filter = ToolFilter { rename, ..ToolFilter::default() }.compile().unwrap();
+    for (style, is_reserved) in [(NameStyle::Plain, true), (NameStyle::Prefixed, false)] {
+        let member = (MemberName::try_from("a").unwrap(), filter.clone());
+        let names = EndpointNames::new(style, [member], &[]).with_reserved_tools(&["find_tool"]);
+        let expected = if is_reserved { Err(Withheld::Reserved) } else { Ok("a__find_tool".into()) };
+        assert_eq!(names.public(0, TOOLS, "find"), expected);
+        assert_eq!(names.candidates(TOOLS, "find_tool").count(), 0);
+        assert!(names.public(0, ListKind::Prompts, "find_tool").is_ok());
     }
 }
