@@ -287,6 +287,12 @@ impl Config {
         self.failure_at(&span, message)
     }
 
+    /// Returns a warning about an MCP endpoint.
+    pub(crate) fn warning_at_mcp_endpoint(&self, name: &str, message: impl fmt::Display) -> Failure {
+        let span = self.places.mcp.endpoints.get(name).cloned().unwrap_or_default();
+        self.warning_at(&span, message)
+    }
+
     /// Returns a warning about an MCP server.
     pub(crate) fn warning_at_mcp_server(&self, name: &str, message: impl fmt::Display) -> Failure {
         let span = self.places.mcp.servers.get(name).cloned().unwrap_or_default();

@@ -33,7 +33,7 @@ pub(crate) fn list_tools(
         for name in config.mcp.endpoints.keys() {
             match gateway_builder(config, name, upstreams, Some(TOOLS_MAX)).build() {
                 Ok(gateway) => {
-                    push_tools(&mut text, name, &gateway).await;
+                    warnings.extend(push_tools(&mut text, config, name, &gateway).await);
                     warnings.extend(missing_members(config, &gateway));
                     warnings.extend(withheld_items(config, name, &gateway));
                     let _ = timeout(CLOSE_MAX, gateway.close()).await;
@@ -47,14 +47,23 @@ pub(crate) fn list_tools(
     Ok((text, warnings))
 }
 
-async fn push_tools(text: &mut String, name: &str, gateway: &McpGateway) {
+/// Appends the tools of an endpoint to `text`. Returns a warning for each pinned tool that is missing.
+async fn push_tools(text: &mut String, config: &Config, name: &str, gateway: &McpGateway) -> Vec<Failure> {
     // If a required server is missing, the list is empty, and a warning names the server.
     let tools = gateway.tools().await.unwrap_or_default();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "MCP endpoint {name}: {} tools", tools.len());
-    for (tool, server) in tools {
-        let _ = writeln!(text, "  {} ({server})", tool.escape_debug());
+    let pinned = config.mcp.endpoints[name].search.as_ref().map_or(&[][..], |search| &search.pinned);
+    for (tool, server) in &tools {
+        let mark = if pinned.contains(tool) { ", pinned" } else { "" };
+        let _ = writeln!(text, "  {} ({server}{mark})", tool.escape_debug());
     }
+    let is_missing = |pinned: &&String| tools.iter().all(|(tool, _)| tool != *pinned);
+    let warning = |pinned: &String| {
+        let message = format!("the tool search pins `{}`, but there is no such tool", pinned.escape_debug());
+        config.warning_at_mcp_endpoint(name, message)
+    };
+    pinned.iter().filter(is_missing).map(warning).collect()
 }
 
 /// Returns a warning for each server whose tools the text lacks. A server without tools has an empty list.

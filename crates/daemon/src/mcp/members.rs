@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use thruway_client::{Client, ClientConfig, Resolve, Resolving, UpstreamAddr};
 use thruway_gateway::{HostRewrite, ServerAddr, ServerState, Upstream};
-use thruway_mcp_sdk::{McpClient, McpClientBuilder, McpClientError, Member, ToolFilter};
+use thruway_mcp_sdk::{McpClient, McpClientBuilder, McpClientError, Member};
 
 use crate::config::Config;
-use crate::config::mcp::settings::{McpServerConfig, McpTarget, McpToolRules};
+use crate::config::mcp::settings::{McpServerConfig, McpTarget};
 
 /// Upstreams by their names.
 pub(crate) type RunningUpstreams = BTreeMap<String, Arc<Upstream>>;
@@ -45,12 +45,7 @@ pub(super) fn member(
             }
         }
     };
-    member.tools(filter(&server.tools)).required(server.is_required)
-}
-
-fn filter(rules: &McpToolRules) -> ToolFilter {
-    let McpToolRules { allow, deny, rename } = rules.clone();
-    ToolFilter { allow: allow.unwrap_or_default(), deny, rename }
+    member.tools(server.tools.filter()).required(server.is_required)
 }
 
 /// Starts the child process of a member.

@@ -11,12 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
-use thruway_mcp_sdk::{
-    AuditLog, Identity, McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions, NameStyle,
-};
+use thruway_mcp_sdk::{AuditLog, Identity, McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
-use crate::config::mcp::settings::{McpEndpointConfig, McpNames, McpServerConfig};
+use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
 use crate::config::{Config, Failure};
 use background::Background;
 pub(crate) use members::RunningUpstreams;
@@ -182,13 +180,11 @@ fn gateway_builder(
     let endpoint = &config.mcp.endpoints[name];
     let default = McpGatewayOptions::default();
     let options = McpGatewayOptions {
-        names: match endpoint.names {
-            McpNames::Plain => NameStyle::Plain,
-            McpNames::Prefixed => NameStyle::Prefixed,
-        },
+        names: endpoint.names.style(),
         prefer: endpoint.prefer.clone(),
         list_wait: list_wait.or(endpoint.list_wait).unwrap_or(default.list_wait),
         list_ttl_max: endpoint.list_ttl_max.unwrap_or(default.list_ttl_max),
+        search: endpoint.search.as_ref().map(McpSearch::options),
         ..default
     };
     let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);

@@ -11,6 +11,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_mcp_sdk::Rule;
 
+use crate::config::mcp::search::{RawMcpSearch, resolve_search};
 use crate::config::mcp::servers::ResolvedServers;
 use crate::config::mcp::settings::{McpEndpointConfig, McpEndpoints, McpNames};
 use crate::config::operation::log_target;
@@ -48,6 +49,11 @@ pub(in crate::config) struct RawMcpEndpoint {
     /// at the directory of the config. If log rotation moves the file away, Thruway creates a new file.
     /// Default: no audit log.
     pub(in crate::config) audit: Option<PathBuf>,
+    /// Tool search, for endpoints with many tools. With `true` or a table, clients get only the tools
+    /// `find_tool` and `call_tool` and the pinned tools. Models find the other tools with `find_tool`, and call
+    /// them with `call_tool`. Clients can also call the other tools directly. Default: false.
+    #[serde(default)]
+    pub(in crate::config) search: RawMcpSearch,
 }
 
 /// An access rule of an MCP endpoint: callers, and the items that they can use. In the patterns, `*` matches any
@@ -92,7 +98,7 @@ fn resolve_endpoint(
     raw: RawMcpEndpoint,
     known: &ResolvedServers,
 ) -> McpEndpointConfig {
-    let RawMcpEndpoint { servers, names, prefer, list_wait, list_ttl_max, rules, audit } = raw;
+    let RawMcpEndpoint { servers, names, prefer, list_wait, list_ttl_max, rules, audit, search } = raw;
     resolver.refuse_empty(&servers, "an MCP endpoint needs at least one server", SERVERS_HINT);
     let servers = servers.into_inner();
     check_servers(resolver, &servers, known);
@@ -100,14 +106,17 @@ fn resolve_endpoint(
     let period = |resolver: &mut Resolver<'_>, raw: Option<Spanned<Period>>, range| {
         raw.map(|period| resolver.or(Some(period), Period(Duration::ZERO), range).0)
     };
+    let servers = names_of(servers);
+    let search = resolve_search(resolver, search, &servers, names, known);
     McpEndpointConfig {
-        servers: names_of(servers),
+        servers,
         names,
         prefer: names_of(prefer),
         list_wait: period(resolver, list_wait, SOME_PERIOD),
         list_ttl_max: period(resolver, list_ttl_max, ANY_PERIOD),
         rules: rules.into_iter().map(|rule| resolve_rule(resolver, rule)).collect(),
         audit: audit.map(|path| log_target(resolver, &path)),
+        search,
     }
 }
 

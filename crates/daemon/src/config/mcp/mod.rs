@@ -2,6 +2,7 @@
 
 mod endpoints;
 pub(in crate::config) mod route_keys;
+mod search;
 mod servers;
 pub(crate) mod settings;
 
@@ -19,9 +20,9 @@ use crate::config::values::{Span, Spanned};
 
 /// MCP servers, and endpoints that offer the tools of several MCP servers.
 ///
-/// The first version of this section lacks some features. Endpoints do not have a tool search and metadata for
-/// protected resources. Servers get fixed credentials only: Thruway does not exchange the token of a caller for
-/// a token of the server. Thruway does not change the URIs of resources.
+/// The first version of this section lacks some features. Endpoints do not have metadata for protected resources.
+/// Servers get fixed credentials only: Thruway does not exchange the token of a caller for a token of the
+/// server. Thruway does not change the URIs of resources.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMcp {

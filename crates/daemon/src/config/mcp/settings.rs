@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_mcp_sdk::Rule;
+use thruway_mcp_sdk::{NameStyle, Rule, ToolFilter, ToolSearch};
 use thruway_server::AccessLogTarget;
 
 use crate::config::values::Span;
@@ -89,6 +89,17 @@ pub(crate) struct McpEndpointConfig {
     pub(crate) rules: Vec<Rule>,
     /// The target of the audit log, if the endpoint has one.
     pub(crate) audit: Option<AccessLogTarget>,
+    /// `None` if clients get the list of all tools.
+    pub(crate) search: Option<McpSearch>,
+}
+
+/// The tool search of an endpoint.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct McpSearch {
+    /// Names of the tools that stay in the list.
+    pub(crate) pinned: Vec<String>,
+    /// Maximum number of tools that a search returns.
+    pub(crate) results_max: usize,
 }
 
 /// Names of tools and prompts at an endpoint.
@@ -129,6 +140,30 @@ impl McpEndpointConfig {
     }
 }
 
+impl McpNames {
+    pub(crate) const fn style(self) -> NameStyle {
+        match self {
+            Self::Plain => NameStyle::Plain,
+            Self::Prefixed => NameStyle::Prefixed,
+        }
+    }
+}
+
+impl McpToolRules {
+    /// Returns the selection of the tools for the library.
+    pub(crate) fn filter(&self) -> ToolFilter {
+        let Self { allow, deny, rename } = self.clone();
+        ToolFilter { allow: allow.unwrap_or_default(), deny, rename }
+    }
+}
+
+impl McpSearch {
+    /// Returns the options for the library.
+    pub(crate) fn options(&self) -> ToolSearch {
+        ToolSearch { pinned: self.pinned.clone(), results_max: self.results_max }
+    }
+}
+
 impl McpServerConfig {
     /// Returns the name of the upstream, if the server is behind an upstream.
     pub(crate) fn upstream(&self) -> Option<&str> {
@@ -160,6 +195,11 @@ impl fmt::Display for McpEndpointConfig {
         write!(f, "servers {}; {names} names", self.servers.join(", "))?;
         if !self.rules.is_empty() {
             write!(f, "; {} access rules", self.rules.len())?;
+        }
+        match &self.search {
+            Some(search) if search.pinned.is_empty() => f.write_str("; tool search")?,
+            Some(search) => write!(f, "; tool search, pinned {}", search.pinned.join(", "))?,
+            None => {}
         }
         match &self.audit {
             None => Ok(()),

@@ -143,12 +143,14 @@ fn mistakes_in_mcp_endpoints_are_errors_with_a_hint() {
             "the endpoint has no MCP server `github`",
         ),
         ("servers = [\"a\"]\nlist_wait = \"0s\"", "the value must be from 1ms to 24h"),
-        ("servers = [\"a\"]\nsearch = {}", "unknown key `search`"),
         ("servers = [\"a\"]\nrules = [{}]", "the rule permits nothing"),
         ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "invalid glob ``: expected 1 to 256 bytes"),
         ("servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]", "has no values"),
         ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a text or a list of texts"),
         ("servers = [\"a\"]\nrules = [{ tool = [\"*\"] }]", "unknown key `tool`"),
+        ("servers = [\"a\"]\nsearch = { pins = [] }", "unknown key `pins`"),
+        ("servers = [\"a\"]\nsearch = 5", "`true`, `false` or a table"),
+        ("servers = [\"a\"]\nsearch = { results_max = 0 }", "the value must be from 1 to 100"),
     ] {
         let failure = endpoint_errors(keys);
         assert!(failure.contains(message) && failure.contains("serve.toml:"), "{keys}\n{failure}");
@@ -245,4 +247,44 @@ fn mcp_server_that_leads_back_to_its_endpoint_is_an_error() {
     let demo = "[[routes]]\npath_exact = \"/dev/demo\"\ndemo = \"mcp\"\n";
     assert_eq!(loops("/dev/demo", &format!("{ROUTE}{demo}")), "");
     assert_eq!(loops("/other", ROUTE), "");
+}
+
+#[test]
+fn tool_search_is_read_with_defaults() {
+    let search = |keys: &str| {
+        let text = format!("{SERVER}[mcp.endpoints.dev]\nservers = [\"a\"]\n{keys}\n{ROUTE}");
+        config(&text).unwrap_or_else(|failure| panic!("{failure}")).mcp.endpoints["dev"].search.clone()
+    };
+    assert!(search("").is_none() && search("search = false").is_none());
+    for keys in ["search = true", "search = {}"] {
+        let search = search(keys).unwrap();
+        assert_eq!((search.pinned.len(), search.results_max), (0, 5));
+    }
+    let search = search("search = { pinned = [\"a__b\"], results_max = 10 }").unwrap();
+    assert_eq!((&search.pinned[..], search.results_max), (&["a__b".to_owned()][..], 10));
+}
+
+#[test]
+fn pinned_name_that_no_tool_can_have_is_an_error() {
+    let rules =
+        "[mcp.servers.a]\ncommand = [\"run\"]\ntools = { deny = [\"secret\"], rename = { x = \"y\" } }\n";
+    let failure = |names: &str, pinned: &str| {
+        let endpoint = format!("[mcp.endpoints.dev]\nservers = [\"a\"]\nnames = \"{names}\"\n");
+        config(&format!("{rules}{endpoint}search = {{ pinned = [\"{pinned}\"] }}\n{ROUTE}")).err()
+    };
+    for (names, pinned, hint) in [
+        ("prefixed", "b", "SERVER__TOOL"),
+        ("prefixed", "b__b", "SERVER__TOOL"),
+        ("prefixed", "a__secret", "SERVER__TOOL"),
+        ("prefixed", "a__x", "SERVER__TOOL"),
+        ("plain", "find_tool", "the new name of a tool"),
+        ("plain", "secret", "the new name of a tool"),
+    ] {
+        let failure = failure(names, pinned).unwrap_or_else(|| panic!("{pinned}"));
+        let message = format!("no tool of the endpoint can have the name `{pinned}`");
+        assert!(failure.contains(&message) && failure.contains(hint), "{failure}");
+    }
+    for (names, pinned) in [("prefixed", "a__y"), ("prefixed", "a__find_tool"), ("plain", "y")] {
+        assert_eq!(failure(names, pinned), None);
+    }
 }
