@@ -5,15 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
+use thruway_mcp_client::forwarding::Answer;
 use thruway_mcp_client::{EraChoice, McpClient, McpClientError};
-use thruway_mcp_server::backend::{DroppedMessages, Session};
+use thruway_mcp_server::backend::{Change, DroppedMessages, Session};
 use tokio::time::timeout;
 
 use super::era_server::{EraServer, LegacyEraServer};
 use super::suspended::{CallsInFlight, Suspended};
-use super::upstreams::{Connector, MemberLink, task_prefix};
+use super::upstreams::{Connector, MemberLink, public_change, task_prefix};
 
 /// The state of a bridge.
 pub(crate) struct BridgeCore {
@@ -66,6 +68,31 @@ impl BridgeCore {
     pub(super) fn note_outcome<T>(&self, outcome: &Result<T, McpClientError>) {
         if let (Some(member), Err(error)) = (&self.member, outcome) {
             member.note_failure(error);
+        }
+    }
+
+    /// Returns the change of a resource as clients get it. `own` is the URI that the server uses.
+    pub(super) fn change_of(&self, own: &str) -> Change {
+        public_change(self.member.as_deref(), Change::Resource(own.into()))
+    }
+
+    /// Replaces the server's own URIs in a result or error by the URIs that clients use.
+    pub(super) fn with_public_uris(
+        &self,
+        method: &str,
+        outcome: Result<Answer, McpClientError>,
+    ) -> Result<Answer, McpClientError> {
+        let Some(uris) = self.member.as_deref().and_then(MemberLink::uris) else { return outcome };
+        match outcome {
+            Ok(answer) => Ok(uris.rewrite_result(method, &answer).unwrap_or(answer)),
+            Err(McpClientError::Server(mut error)) => {
+                let uri = error.data.as_mut().and_then(|data| data.get_mut("uri"));
+                if let Some(Value::String(uri)) = uri {
+                    *uri = uris.public(uri);
+                }
+                Err(McpClientError::Server(error))
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -14,7 +14,7 @@ use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Sender, empty_object, reporting};
 use thruway_mcp_server::backend::{
-    Change, Exchange, Holder, InterimMessage, LegacyRequest, Reply, ServerCore, Session, Status,
+    Exchange, Holder, InterimMessage, LegacyRequest, Reply, ServerCore, Session, Status,
 };
 use tokio::sync::mpsc;
 
@@ -283,7 +283,7 @@ impl Forwarding {
                 "cannot subscribe without a session",
             ))),
             (Some(session), false) => {
-                session.subscription.remove(&Change::Resource(uri.as_str().into()));
+                session.subscription.remove(&self.bridge.change_of(&uri));
                 if let Some(own) = self.bridge.session_of(session) {
                     own.state.watches().remove(&uri);
                 }
@@ -295,7 +295,7 @@ impl Forwarding {
     }
 
     async fn subscribe(&self, session: &Arc<Session>, uri: String) -> Result<(), McpClientError> {
-        let change = Change::Resource(uri.as_str().into());
+        let change = self.bridge.change_of(&uri);
         if !session.subscription.add(change.clone()) {
             let error = Error::invalid_params("too many subscriptions in one session");
             return Err(McpClientError::Server(error));
@@ -334,6 +334,7 @@ impl Forwarding {
     pub(super) fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: self.revision, server: self.era_server.revision };
         self.bridge.note_outcome(&outcome);
+        let outcome = self.bridge.with_public_uris(method, outcome);
         let mut output = Vec::new();
         let id = Id::from(&self.id);
         let status = answer::write(

@@ -268,6 +268,7 @@ impl Forwarding {
     fn write(&self, method: &str, outcome: Result<Answer, McpClientError>) -> (Vec<u8>, Status) {
         let revisions = AnswerRevisions { client: Revision::LATEST, server: self.bridge.era_server.revision };
         self.bridge.note_outcome(&outcome);
+        let outcome = self.bridge.with_public_uris(method, outcome);
         let length = outcome.as_ref().map_or(0, |answer| answer.get().len());
         let mut output = Vec::with_capacity(length + ENVELOPE_BYTES);
         let id = Id::from(&self.id);

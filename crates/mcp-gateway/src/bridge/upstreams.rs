@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use thruway_mcp::federated::UriRewriter;
 use thruway_mcp::schema::{ClientCapabilities, Implementation};
 use thruway_mcp_client::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
@@ -41,6 +42,17 @@ pub(crate) trait MemberLink: fmt::Debug + Send + Sync {
 
     /// Called after a request to the member has failed.
     fn note_failure(&self, error: &McpClientError);
+
+    /// Returns the mapping of the member's URIs. Returns `None` if clients use the member's own URIs.
+    fn uris(&self) -> Option<&UriRewriter>;
+}
+
+/// Returns the change that clients get for a change of `member`: the URI of a resource is public.
+pub(super) fn public_change(member: Option<&dyn MemberLink>, change: Change) -> Change {
+    match (member.and_then(MemberLink::uris), &change) {
+        (Some(uris), Change::Resource(own)) => Change::Resource(uris.public(own).into()),
+        _ => change,
+    }
 }
 
 /// Returns the prefix of the task ids for tasks of `member`. Empty for a bridge.
@@ -281,7 +293,7 @@ impl Upstreams {
                 if let Some(member) = &member {
                     member.note_change(&change);
                 }
-                session.subscription.note(change);
+                session.subscription.note(public_change(member.as_deref(), change));
             }
         }
     }
@@ -407,7 +419,7 @@ impl Upstreams {
                 member.note_change(&change);
             }
             if let Some(core) = near.get().and_then(Weak::upgrade) {
-                core.announce(&change);
+                core.announce(&public_change(member.as_deref(), change));
             }
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thruway_mcp::federated::{
     CompiledFilter, EndpointNames, InvalidFilter, InvalidMemberName, ListKind, MemberName, NameStyle,
-    ToolFilter,
+    ToolFilter, UriRewriter,
 };
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
@@ -63,6 +63,7 @@ pub struct Member {
     pub(super) connect: Connect,
     pub(super) tools: ToolFilter,
     pub(super) is_required: bool,
+    pub(super) rewrites_uris: bool,
     pub(super) servers_max: Option<usize>,
 }
 
@@ -78,6 +79,7 @@ impl Member {
             connect: Arc::new(connect),
             tools: ToolFilter::default(),
             is_required: false,
+            rewrites_uris: false,
             servers_max: None,
         }
     }
@@ -94,6 +96,19 @@ impl Member {
     #[must_use]
     pub const fn required(mut self, is_required: bool) -> Self {
         self.is_required = is_required;
+        self
+    }
+
+    /// `true` if clients use other URIs than the member: `MEMBER+URI`, such as `files+file:///a`. Then the URIs of
+    /// different members never clash, and each URI names its member. The gateway changes URIs in lists, requests
+    /// and notifications, and also in resource links and embedded resources. It does not change URIs in texts,
+    /// in structured content and in the arguments of tools. The name of the member must begin with a letter.
+    /// Default: `false`.
+    ///
+    /// A client cannot load a changed `https` URI itself. It must read the resource through the gateway.
+    #[must_use]
+    pub const fn rewrite_uris(mut self, rewrites_uris: bool) -> Self {
+        self.rewrites_uris = rewrites_uris;
         self
     }
 
@@ -197,7 +212,12 @@ impl McpGatewayBuilder {
             index.ok_or_else(|| McpGatewayError::UnknownPreferred(name.clone()))
         };
         let preferred: Vec<_> = self.options.prefer.iter().map(index_of).collect::<Result<_, _>>()?;
-        let names = EndpointNames::new(self.options.names, members, &preferred);
+        let mut names = EndpointNames::new(self.options.names, members, &preferred);
+        for (index, member) in self.members.iter().enumerate().filter(|(_, member)| member.rewrites_uris) {
+            let uris = UriRewriter::new(&member.name);
+            let uris = uris.ok_or_else(|| McpGatewayError::InvalidUriPrefix(member.name.clone()))?;
+            names.rewrite_uris(index, uris);
+        }
         let Some(search) = &self.options.search else { return Ok(names) };
         let names = names.with_reserved_tools(search_tools::NAMES);
         let is_unknown = |name: &&String| names.candidates(ListKind::Tools, name).next().is_none();
@@ -225,6 +245,8 @@ pub enum McpGatewayError {
         /// The reason.
         error: InvalidFilter,
     },
+    /// The member with this name rewrites URIs, but the name does not begin with a letter.
+    InvalidUriPrefix(String),
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
     /// The tool search pins a tool with this name, but no member can have such a tool.
@@ -247,6 +269,11 @@ impl fmt::Display for McpGatewayError {
             Self::InvalidTools { member, error } => {
                 write!(f, "invalid tools of the MCP server `{member}`: {error}")
             }
+            Self::InvalidUriPrefix(name) => write!(
+                f,
+                "the MCP server `{name}` cannot rewrite URIs: its name must begin with a letter, because it \
+                 becomes a part of the URI scheme"
+            ),
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }

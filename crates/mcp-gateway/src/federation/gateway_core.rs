@@ -58,7 +58,7 @@ impl GatewayCore {
             .enumerate()
             .map(|(slot, member)| {
                 let name = names.member_name(slot).clone();
-                let link = Link::new(name.clone(), slot);
+                let link = Link::new(name.clone(), slot, names.uris_of(slot).cloned());
                 let connector = connector(member, slot, &options.bridge, &near, &dropped, &link);
                 MemberConnection::new(name, connector, link, options.list_wait)
             })

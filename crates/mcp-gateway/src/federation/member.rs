@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp::Revision;
-use thruway_mcp::federated::{ListKind, MemberName};
+use thruway_mcp::federated::{ListKind, MemberName, UriRewriter};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_client::McpClientError;
@@ -52,14 +52,15 @@ pub(super) enum ConnectionState {
 pub(super) struct Link {
     name: MemberName,
     slot: usize,
+    uris: Option<UriRewriter>,
     catalog: OnceLock<Weak<Catalog>>,
     /// Notified when the member was unreachable for a request.
     unreachable: Notify,
 }
 
 impl Link {
-    pub(super) fn new(name: MemberName, slot: usize) -> Arc<Self> {
-        Arc::new(Self { name, slot, catalog: OnceLock::new(), unreachable: Notify::new() })
+    pub(super) fn new(name: MemberName, slot: usize, uris: Option<UriRewriter>) -> Arc<Self> {
+        Arc::new(Self { name, slot, uris, catalog: OnceLock::new(), unreachable: Notify::new() })
     }
 
     fn catalog(&self) -> Option<Arc<Catalog>> {
@@ -87,6 +88,10 @@ impl MemberLink for Link {
         if is_unreachable(error) {
             self.unreachable.notify_one();
         }
+    }
+
+    fn uris(&self) -> Option<&UriRewriter> {
+        self.uris.as_ref()
     }
 }
 

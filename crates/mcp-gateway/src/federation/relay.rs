@@ -54,6 +54,10 @@ impl McpGateway {
             return None;
         }
         let (member, name) = self.core.catalog.owner_at_once(ListKind::Tools, call.name())?;
+        if self.core.names.uris_of(member).is_some() {
+            // The result may contain URIs that the gateway must rewrite.
+            return None;
+        }
         let member = &self.core.members[member];
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;

@@ -93,7 +93,7 @@ impl GatewayCore {
                     return Err(unknown_resource(request, uri));
                 }
                 let owner = self.owner_of_uri(uri).await;
-                owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
+                self.selected_by_uri(request, owner, uri, &["uri"])
             }
             methods::COMPLETION_COMPLETE => self.select_by_reference(request).await,
             methods::TASKS_GET | methods::TASKS_UPDATE | methods::TASKS_CANCEL | methods::TASKS_RESULT => {
@@ -167,20 +167,40 @@ impl GatewayCore {
                     Some(owner) => Some(owner),
                     None => self.owner_of_uri(uri).await,
                 };
-                owner.map(|member| (member, None)).ok_or_else(|| unknown_resource(request, uri))
+                self.selected_by_uri(request, owner, uri, &["ref", "uri"])
             }
         }
     }
 
+    /// Replaces the public URI at `path` in the parameters with the own URI of the member `owner`.
+    fn selected_by_uri(
+        &self,
+        request: &Routed<'_>,
+        owner: Option<usize>,
+        uri: &str,
+        path: &[&str],
+    ) -> Result<Selected, Error> {
+        let unknown = || unknown_resource(request, uri);
+        let member = owner.ok_or_else(unknown)?;
+        let Some(uris) = self.names.uris_of(member) else { return Ok((member, None)) };
+        let own = uris.own(uri).ok_or_else(unknown)?;
+        let params = request.params.and_then(|raw| replaced(raw, path, own)).ok_or_else(unknown)?;
+        Ok((member, Some(params)))
+    }
+
     /// Returns the member that owns a resource. A resource that is in no list belongs to the only member with
-    /// resources, if there is exactly one.
+    /// resources, if there is exactly one. The prefix of a rewritten URI names its member.
     pub(super) async fn owner_of_uri(&self, uri: &str) -> Option<usize> {
+        if let Some(owner) = self.names.owner_by_prefix(uri) {
+            return Some(owner);
+        }
         if let Some(owner) = self.catalog.owner_of_uri(uri).await {
             return Some(owner);
         }
         let has_resources = |index: &usize| {
             let member = &self.members[*index];
-            member.revision().is_none_or(|revision| member.capabilities(revision).resources.is_some())
+            self.names.uris_of(*index).is_none()
+                && member.revision().is_none_or(|revision| member.capabilities(revision).resources.is_some())
         };
         let mut candidates = (0..self.members.len()).filter(has_resources);
         candidates.next().filter(|_| candidates.next().is_none())

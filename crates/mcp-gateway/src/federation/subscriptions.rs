@@ -129,14 +129,29 @@ impl Watched {
         let bridge =
             if self.uris.is_empty() { member.bridge().cloned() } else { member.connected().await.ok() };
         let filter =
-            SubscriptionFilter { resource_subscriptions: self.uris.clone(), ..SubscriptionFilter::default() };
+            SubscriptionFilter { resource_subscriptions: self.own_uris(), ..SubscriptionFilter::default() };
         match bridge?.subscribe(&self.subscriber, filter).await {
-            Ok(accepted) => Some(accepted),
+            Ok(accepted) => {
+                let refused_uris = accepted.refused_uris.iter().map(|own| self.public_uri(own)).collect();
+                Some(Accepted { refused_uris, ..accepted })
+            }
             Err(error) => {
                 tracing::debug!(server = %member.name, "cannot subscribe: {error}");
                 Some(Accepted { refused_uris: self.uris.clone(), ..Accepted::default() })
             }
         }
+    }
+
+    /// Returns the URIs that the member uses.
+    fn own_uris(&self) -> Vec<String> {
+        match self.gateway.names.uris_of(self.member) {
+            Some(uris) => self.uris.iter().filter_map(|uri| uris.own(uri)).map(str::to_owned).collect(),
+            None => self.uris.clone(),
+        }
+    }
+
+    fn public_uri(&self, own: &str) -> String {
+        self.gateway.names.uris_of(self.member).map_or_else(|| own.to_owned(), |uris| uris.public(own))
     }
 }
 

@@ -203,7 +203,7 @@ impl<'a> Claims<'a> {
         let key = if self.kind.has_names() {
             self.names.public(member, self.kind, item.key())
         } else {
-            Ok(Cow::Borrowed(item.key()))
+            self.names.public_uri(member, item.key())
         };
         match key {
             Err(reason) => self.withhold(claim, reason),
@@ -231,7 +231,7 @@ impl<'a> Claims<'a> {
             }
             let start = text.len();
             if is_listed {
-                item.append_with_key(&mut text, &key);
+                self.with_public_uris(member, item).append_with_key(&mut text, &key);
             }
             entries.push(MergedEntry {
                 key: key.into(),
@@ -241,6 +241,14 @@ impl<'a> Claims<'a> {
             });
         }
         MergedList { kind: self.kind, entries, text, withheld: self.withheld }
+    }
+
+    /// Returns the item with public URIs in its metadata. Only tools have such URIs.
+    fn with_public_uris(&self, member: usize, item: &'a ListItem) -> Cow<'a, ListItem> {
+        let uris = self.names.uris_of(member).filter(|_| self.kind == ListKind::Tools);
+        let rewritten = uris.and_then(|uris| uris.rewrite_tool(item.json()));
+        let rewritten = rewritten.and_then(|json| ListItem::parse(self.kind, &json).ok());
+        rewritten.map_or(Cow::Borrowed(item), Cow::Owned)
     }
 
     /// Returns the claim that gets the name or URI, if any, and withholds the items of the other claims.

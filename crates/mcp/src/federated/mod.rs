@@ -1,11 +1,12 @@
 //! Several MCP servers (the *members*) behind one endpoint: the names of their tools, and their merged lists.
 //!
 //! A member's name for a tool or a prompt is its *own name*. Clients of the endpoint use the *public name*.
-//! Clients use resource URIs unchanged.
+//! Clients use resource URIs unchanged, unless the operator has requested public URIs for the member.
 
 mod patterns;
 mod filter;
 mod names;
+mod uris;
 mod items;
 mod cursor;
 mod merge;
@@ -20,3 +21,4 @@ pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withhel
 pub use patterns::{Glob, InvalidGlob, matches_template};
 pub use search::{SearchIndex, SearchText};
 pub use splice::ScannedCall;
+pub use uris::UriRewriter;

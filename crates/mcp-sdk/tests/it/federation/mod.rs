@@ -11,4 +11,5 @@ mod changes;
 mod tasks;
 mod rules;
 mod search;
+mod uris;
 mod audit;

@@ -54,8 +54,8 @@ async fn find(client: &McpClient, query: &str) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn call(name: &str, arguments: Value) -> Value {
-    json!({"name": "call_tool", "arguments": {"name": name, "arguments": arguments}})
+fn call(name: &str) -> Value {
+    json!({"name": "call_tool", "arguments": {"name": name, "arguments": {}}})
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn invalid_arguments_give_a_result_that_the_model_can_read() {
             ("call_tool", json!({}), "missing field `name`"),
             ("call_tool", json!({"name": "issues__list", "args": {}}), "unknown field `args`"),
             ("call_tool", json!({"name": "find_tool"}), "missing field `query`"),
-            ("call_tool", call("issues__list", json!({})), "call_tool cannot call itself"),
+            ("call_tool", call("issues__list"), "call_tool cannot call itself"),
         ] {
             let result = client.call_tool(tool, arguments).await.unwrap();
             assert_eq!(result.is_error, Some(true), "{result:?}");
@@ -172,16 +172,16 @@ async fn request_state_is_valid_for_both_forms_of_a_call() {
     let send = async |params: Value| {
         near.send(&Message::modern_with("tools/call", params, &capabilities)).await.message()
     };
-    let asked = send(call("far__ask", json!({}))).await;
+    let asked = send(call("far__ask")).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let answers = json!({"name": {"action": "accept", "content": {"name": "Ada"}}});
-    for mut params in [call("far__ask", json!({})), json!({"name": "far__ask", "arguments": {}})] {
+    for mut params in [call("far__ask"), json!({"name": "far__ask", "arguments": {}})] {
         params["requestState"] = asked["result"]["requestState"].clone();
         params["inputResponses"] = answers.clone();
         let done = send(params).await;
         assert_eq!(done["result"]["content"][0]["text"], "Ada", "{done}");
     }
-    let mut other = call("far__ask_twice", json!({}));
+    let mut other = call("far__ask_twice");
     other["requestState"] = asked["result"]["requestState"].clone();
     assert_eq!(send(other).await["error"]["code"], -32602);
 }
@@ -227,7 +227,7 @@ async fn hidden_tools_are_neither_found_nor_callable() {
             let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
             assert_eq!(names, found, "{token}");
             for tool in ["issues__create", "issues__close_issue", "issues__unknown"] {
-                let answer = caller.request("tools/call", call(tool, json!({}))).await;
+                let answer = caller.request("tools/call", call(tool)).await;
                 let direct = caller.request("tools/call", json!({"name": tool, "arguments": {}})).await;
                 assert_eq!(answer, direct, "{token}");
                 let is_callable = answer["error"].is_null();
@@ -249,7 +249,7 @@ async fn both_forms_of_a_call_have_the_same_audit_event() {
     let gateway = builder.member(in_memory("issues", &issues())).build().unwrap();
     let site = guarded(&gateway);
     for caller in TestCaller::in_both_eras(&site, Some("ada:eng")).await {
-        caller.request("tools/call", call("issues__list", json!({}))).await;
+        caller.request("tools/call", call("issues__list")).await;
         caller.request("tools/call", json!({"name": "issues__list", "arguments": {}})).await;
         let mut events = std::mem::take(&mut *events.lock().unwrap());
         assert_eq!(events.len(), 2, "{events:?}");

@@ -9,6 +9,7 @@ use core::fmt;
 
 use super::filter::{CompiledFilter, NAME_CHARS_MAX};
 use super::items::ListKind;
+use super::uris::UriRewriter;
 
 /// The name of a member: 1 to 24 lowercase ASCII letters, digits and hyphens.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -69,6 +70,8 @@ struct Member {
     filter: CompiledFilter,
     /// The position of the member in the operator's order of preference.
     preference: Option<usize>,
+    /// `None` if clients use the member's own URIs.
+    uris: Option<UriRewriter>,
 }
 
 impl MemberName {
@@ -100,6 +103,7 @@ impl EndpointNames {
             name,
             filter,
             preference: preferred.iter().position(|preferred| *preferred == index),
+            uris: None,
         });
         Self { style, members: members.collect(), reserved: &[] }
     }
@@ -110,6 +114,14 @@ impl EndpointNames {
     pub const fn with_reserved_tools(mut self, reserved: &'static [&'static str]) -> Self {
         self.reserved = reserved;
         self
+    }
+
+    /// Sets the mapping of the URIs of a member.
+    ///
+    /// # Panics
+    /// Panics if there is no member with this index.
+    pub fn rewrite_uris(&mut self, member: usize, uris: UriRewriter) {
+        self.members[member].uris = Some(uris);
     }
 
     /// Returns the form of the public names.
@@ -170,6 +182,35 @@ impl EndpointNames {
             return Err(Withheld::Reserved);
         }
         if public.chars().nth(NAME_CHARS_MAX).is_some() { Err(Withheld::TooLong) } else { Ok(public) }
+    }
+
+    /// Returns the mapping of the URIs of a member. Returns `None` if clients use the member's own URIs.
+    ///
+    /// # Panics
+    /// Panics if there is no member with this index.
+    pub fn uris_of(&self, member: usize) -> Option<&UriRewriter> {
+        self.members[member].uris.as_ref()
+    }
+
+    /// Returns the public form of the URI or URI template `own` of a member.
+    ///
+    /// # Errors
+    /// The public URIs of another member begin with the same text.
+    ///
+    /// # Panics
+    /// Panics if there is no member with this index.
+    pub fn public_uri<'a>(&self, member: usize, own: &'a str) -> Result<Cow<'a, str>, Withheld> {
+        match (self.uris_of(member), self.owner_by_prefix(own)) {
+            (Some(uris), _) => Ok(Cow::Owned(uris.public(own))),
+            (None, Some(other)) => Err(Withheld::OtherMember(other)),
+            (None, None) => Ok(Cow::Borrowed(own)),
+        }
+    }
+
+    /// Returns the member whose rewritten URIs begin like `public`, if any.
+    pub fn owner_by_prefix(&self, public: &str) -> Option<usize> {
+        let is_owner = |member: &Member| member.uris.as_ref().is_some_and(|uris| uris.own(public).is_some());
+        self.members.iter().position(is_owner)
     }
 
     /// Returns the members that may own the tool or prompt with the public name `public`, in configuration

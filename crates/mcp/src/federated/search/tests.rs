@@ -97,13 +97,13 @@ fn score(tools: &[(&'static str, &'static str)], tool: usize, query: &str) -> f6
         all.extend(words(description));
         all
     };
-    let length = |tool| all_words(tool).len() as f64;
-    let mean = (0..tools.len()).map(length).sum::<f64>() / tools.len() as f64;
+    let length = |tool| float(all_words(tool).len());
+    let mean = (0..tools.len()).map(length).sum::<f64>() / float(tools.len());
     let terms: BTreeSet<_> = words(query).into_iter().collect();
     let terms = terms.iter().map(|term| {
-        let documents = (0..tools.len()).filter(|tool| all_words(*tool).contains(term)).count() as f64;
-        let frequency = all_words(tool).iter().filter(|word| *word == term).count() as f64;
-        let idf = (1.0 + (tools.len() as f64 - documents + 0.5) / (documents + 0.5)).ln();
+        let documents = float((0..tools.len()).filter(|tool| all_words(*tool).contains(term)).count());
+        let frequency = float(all_words(tool).iter().filter(|word| *word == term).count());
+        let idf = (1.0 + (float(tools.len()) - documents + 0.5) / (documents + 0.5)).ln();
         let norm = 1.2 * (1.0 - 0.75 + 0.75 * length(tool) / mean);
         idf * frequency * (1.2 + 1.0) / (frequency + norm)
     });
@@ -125,7 +125,7 @@ fn order_equals_the_order_of_the_scores_in_the_definition() {
     const QUERIES: [&str; 7] = ["a", "a b", "c d", "e f a", "of", "f f b", "x a"];
     let mut state = 0x9e37_79b9_7f4a_7c15;
     for _ in 0..300 {
-        let tools: Vec<_> = (0..1 + next(&mut state) % 12)
+        let tools: Vec<_> = (0..=next(&mut state) % 12)
             .map(|_| (NAMES[next(&mut state) % 6], DESCRIPTIONS[next(&mut state) % 6]))
             .collect();
         let query = QUERIES[next(&mut state) % QUERIES.len()];
