@@ -45,7 +45,7 @@ pub(super) fn member(
             }
         }
     };
-    member.tools(server.tools.filter()).required(server.is_required)
+    member.tools(server.tools.filter()).required(server.is_required).rewrite_uris(server.rewrites_uris)
 }
 
 /// Starts the child process of a member.

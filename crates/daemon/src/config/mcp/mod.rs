@@ -22,7 +22,7 @@ use crate::config::values::{Span, Spanned};
 ///
 /// The first version of this section lacks some features. Endpoints do not have metadata for protected resources.
 /// Servers get fixed credentials only: Thruway does not exchange the token of a caller for a token of the
-/// server. Thruway does not change the URIs of resources.
+/// server.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMcp {

@@ -52,6 +52,11 @@ pub(in crate::config) struct RawMcpServer {
     /// resources and prompts of this server. Default: false.
     #[serde(default)]
     pub(in crate::config) required: bool,
+    /// `true` changes the URIs of the server's resources to `SERVER+URI`, such as `files+file:///a`. Use it if
+    /// several servers have resources with the same URIs. The name of the server must begin with a letter.
+    /// Clients cannot load changed `https` URIs themselves. Default: false.
+    #[serde(default)]
+    pub(in crate::config) rewrite_uris: Option<Spanned<bool>>,
 }
 
 /// The tools of an MCP server that endpoints offer. A hidden tool cannot be called. The patterns apply to the
@@ -85,6 +90,14 @@ pub(in crate::config) fn resolve_servers(
             let message = format!("`{}` cannot be the name of an MCP server", name.get_ref().escape_debug());
             resolver.refuse_with(&name, message, NAME_HINT);
         }
+        let rewrite_uris = raw.get_ref().rewrite_uris.as_ref().filter(|key| *key.get_ref());
+        if let Some(key) =
+            rewrite_uris.filter(|_| !name.get_ref().starts_with(|c: char| c.is_ascii_lowercase()))
+        {
+            let message =
+                format!("the name `{}` does not begin with a letter", name.get_ref().escape_debug());
+            resolver.refuse_with(key, message, URI_HINT);
+        }
         (name.into_inner(), resolve_server(resolver, raw, upstreams))
     };
     raw.into_iter().map(server).collect()
@@ -106,8 +119,9 @@ fn resolve_server(
     let mut raw = raw.into_inner();
     let tools = resolve_tools(resolver, std::mem::take(&mut raw.tools));
     let is_required = raw.required;
+    let rewrites_uris = raw.rewrite_uris.as_ref().is_some_and(|key| *key.get_ref());
     let target = resolve_target(resolver, raw, &span, upstreams)?;
-    Some(McpServerConfig { target, tools, is_required })
+    Some(McpServerConfig { target, tools, is_required, rewrites_uris })
 }
 
 fn resolve_target(
@@ -285,6 +299,7 @@ const fn is_name_byte(byte: char) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, '_' | '-' | '.' | '/')
 }
 
+const URI_HINT: &str = "rename the server: with `rewrite_uris`, its name becomes a part of the URI scheme";
 const TARGETS: &str = "an MCP server needs exactly one of `upstream` and `command`";
 const TARGET_HINT: &str =
     "add `command = [\"PROGRAM\"]` for a child process, or `upstream = \"NAME\"` for a server over HTTP";

@@ -39,6 +39,8 @@ pub(crate) struct McpServerConfig {
     pub(crate) tools: McpToolRules,
     /// `true` if lists fail while this server is missing.
     pub(crate) is_required: bool,
+    /// `true` if clients use the URIs `SERVER+URI`.
+    pub(crate) rewrites_uris: bool,
 }
 
 /// The way in which the gateway reaches an MCP server.

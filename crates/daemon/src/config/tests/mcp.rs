@@ -92,6 +92,7 @@ fn mistakes_in_mcp_servers_are_errors_with_a_hint() {
         ("upstream = \"web\"\ndirectory = \"a\"", "this key requires `command`"),
         ("upstream = \"web\"\nprocesses_max = 2", "this key requires `command`"),
         ("command = [\"a\"]\npath = \"/a\"", "this key requires `upstream`"),
+        ("command = [\"a\"]\nrewrite_uris = \"yes\"", "rewrite_uris"),
         ("command = [\"a\"]\nprocesses_max = 0", "the value must be from 1 to 10000"),
         ("command = [\"a\"]\nenvironment = { \"A=B\" = \"x\" }", "needs a name without `=`"),
         ("command = [\"a\"]\ntools.allow = []", "`allow` hides all tools"),
@@ -286,5 +287,26 @@ fn pinned_name_that_no_tool_can_have_is_an_error() {
     }
     for (names, pinned) in [("prefixed", "a__y"), ("prefixed", "a__find_tool"), ("plain", "y")] {
         assert_eq!(failure(names, pinned), None);
+    }
+}
+
+#[test]
+fn server_with_rewritten_uris_needs_a_name_that_begins_with_a_letter() {
+    let config_of = |name: &str, value: bool| {
+        let server = format!("[mcp.servers.{name}]\ncommand = [\"run\"]\nrewrite_uris = {value}\n");
+        config(&format!("{server}[mcp.endpoints.dev]\nservers = [\"{name}\"]\n{ROUTE}"))
+    };
+    for (name, value, is_valid) in
+        [("a1", true, true), ("1a", false, true), ("1a", true, false), ("-a", true, false)]
+    {
+        match config_of(name, value) {
+            Ok(config) => {
+                assert!(is_valid, "{name}");
+                assert_eq!(config.mcp.servers[name].rewrites_uris, value);
+            }
+            Err(failure) => {
+                assert!(!is_valid && failure.contains("hint: rename the server"), "{failure}");
+            }
+        }
     }
 }
