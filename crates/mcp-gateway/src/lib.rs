@@ -12,8 +12,8 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, InvalidFilter, InvalidGlob, InvalidMemberName,
-    InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberState,
-    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, ToolSearch, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, InvalidFilter, InvalidGlob, InvalidMemberName,
+    InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls,
+    MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, ToolSearch, WithheldItem,
 };
 pub use jwks::JwksVerifier;

@@ -8,10 +8,10 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, InvalidFilter, InvalidGlob,
-    InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder, McpGatewayError,
-    McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter,
-    ToolSearch, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, InvalidFilter,
+    InvalidGlob, InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder,
+    McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,
+    RelayedCall, Rule, ToolFilter, ToolSearch, WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

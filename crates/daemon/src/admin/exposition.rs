@@ -1,6 +1,7 @@
 //! Writes metrics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::{Display, Write as _};
+use std::time::Duration;
 
 /// Text of one scrape.
 #[derive(Default)]
@@ -55,6 +56,24 @@ impl MetricFamily<'_> {
         }
         let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
+}
+
+/// Writes the samples of a histogram. The last bucket has no upper bound.
+pub(super) fn write_histogram(
+    family: &mut MetricFamily<'_>,
+    labels: &[(&str, &str)],
+    bounds: &[Duration],
+    buckets: &[u64],
+    total: Duration,
+) {
+    let mut sum = 0;
+    let bounds = bounds.iter().map(|bound| bound.as_secs_f64().to_string());
+    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
+        sum += count;
+        family.part("_bucket", &[labels, &[("le", &*bound)]].concat(), sum);
+    }
+    family.part("_sum", labels, total.as_secs_f64());
+    family.part("_count", labels, sum);
 }
 
 fn push_escaped(text: &mut String, value: &str) {

@@ -1,9 +1,9 @@
 //! The state of MCP endpoints in `/status` and `/metrics`.
 
 use serde::Serialize;
-use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus, Revision};
+use thruway_mcp_sdk::{CallCounts, McpGateway, MemberCalls, MemberState, MemberStatus, Revision};
 
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, Kind, write_histogram};
 use crate::running_state::RunningConfig;
 
 /// An MCP endpoint and its servers.
@@ -36,6 +36,27 @@ struct McpServerJson {
     /// Absent if the endpoint offers everything that the server has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<WithheldJson>,
+    calls: CallsJson,
+    /// Absent until a client has called a tool of the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCallsJson>,
+}
+
+/// The calls of a server or tool.
+#[derive(Serialize)]
+struct CallsJson {
+    total: u64,
+    errors: u64,
+    /// The mean duration in milliseconds. Absent if there were no calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ToolCallsJson {
+    tool: String,
+    #[serde(flatten)]
+    calls: CallsJson,
 }
 
 /// A tool, resource or prompt that the endpoint does not offer.
@@ -69,8 +90,31 @@ impl From<MemberStatus> for McpServerJson {
             resource_templates: status.templates,
             prompts: status.prompts,
             withheld: withheld.collect(),
+            calls: status.calls.all.into(),
+            tool_calls: tools_of(&status.calls).map(ToolCallsJson::from).collect(),
         }
     }
+}
+
+impl From<CallCounts> for CallsJson {
+    fn from(counts: CallCounts) -> Self {
+        let calls = u32::try_from(counts.calls).unwrap_or(u32::MAX);
+        let mean = counts.duration.checked_div(calls).map(|mean| mean.as_secs_f64() * 1000.0);
+        Self { total: counts.calls, errors: counts.errors, mean_ms: mean }
+    }
+}
+
+impl From<(&str, CallCounts)> for ToolCallsJson {
+    fn from((tool, counts): (&str, CallCounts)) -> Self {
+        Self { tool: tool.to_owned(), calls: counts.into() }
+    }
+}
+
+/// Returns the calls of each called tool of a server. The last element contains the calls of tools without
+/// their own counters, if any.
+fn tools_of(calls: &MemberCalls) -> impl Iterator<Item = (&str, CallCounts)> {
+    let others = Some((OTHER_TOOLS, calls.other_tools)).filter(|(_, counts)| counts.calls > 0);
+    calls.tools.iter().map(|(tool, counts)| (tool.as_str(), *counts)).chain(others)
 }
 
 /// Writes the metrics of all MCP endpoints.
@@ -107,6 +151,44 @@ pub(super) fn write_mcp(exposition: &mut Exposition, running: &RunningConfig) {
     });
     let help = "Number of items of the MCP server that the endpoint does not offer.";
     write("thruway_mcp_server_withheld_items", help, &|member| vec![(None, member.withheld.len())]);
+    write_calls(exposition, &servers);
+    write_tool_calls(exposition, &servers);
+}
+
+fn write_calls(exposition: &mut Exposition, servers: &[(&String, MemberStatus)]) {
+    let help = "Duration of calls of the MCP server: called tools, requested prompts and read resources.";
+    let mut family = exposition.family("thruway_mcp_call_duration_seconds", Kind::Histogram, help);
+    for (endpoint, member) in servers {
+        let calls = &member.calls;
+        let labels = [("endpoint", endpoint.as_str()), ("server", &member.name)];
+        write_histogram(&mut family, &labels, &MemberCalls::BOUNDS, &calls.buckets, calls.all.duration);
+    }
+    let help = "Calls of the MCP server that ended with an error.";
+    let mut family = exposition.family("thruway_mcp_call_errors_total", Kind::Counter, help);
+    for (endpoint, member) in servers {
+        let labels = [("endpoint", endpoint.as_str()), ("server", &member.name)];
+        family.sample(&labels, member.calls.all.errors);
+    }
+}
+
+fn write_tool_calls(exposition: &mut Exposition, servers: &[(&String, MemberStatus)]) {
+    let mut write = |name, help, value: &dyn Fn(CallCounts) -> f64| {
+        let mut family = exposition.family(name, Kind::Counter, help);
+        for (endpoint, member) in servers {
+            for (tool, counts) in tools_of(&member.calls) {
+                let labels = [("endpoint", endpoint.as_str()), ("server", &member.name), ("tool", tool)];
+                family.sample(&labels, value(counts));
+            }
+        }
+    };
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus uses floating-point numbers")]
+    let float = |count: u64| count as f64;
+    let help = "Calls of the tool.";
+    write("thruway_mcp_tool_calls_total", help, &|counts| float(counts.calls));
+    let help = "Calls of the tool that ended with an error.";
+    write("thruway_mcp_tool_errors_total", help, &|counts| float(counts.errors));
+    let help = "Sum of the durations of all calls of the tool.";
+    write("thruway_mcp_tool_seconds_total", help, &|counts| counts.duration.as_secs_f64());
 }
 
 /// An additional label, if any, and the value of a sample.
@@ -119,5 +201,8 @@ const fn state(state: MemberState) -> &'static str {
         MemberState::Failed => "failed",
     }
 }
+
+/// The name for all tools without their own counters. No tool can have this name with prefixed names.
+const OTHER_TOOLS: &str = "_OTHER";
 
 const STATES: [&str; 3] = ["connected", "connecting", "failed"];

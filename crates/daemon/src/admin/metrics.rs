@@ -6,7 +6,7 @@ use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, Ser
 use thruway_net::Clock;
 use thruway_server::{Request, Response, StatusCode, Version};
 
-use super::exposition::{Exposition, Kind, MetricFamily};
+use super::exposition::{Exposition, Kind, MetricFamily, write_histogram};
 use super::mcp::write_mcp;
 use super::state::ServiceState;
 use crate::running_state::RunningConfig;
@@ -116,24 +116,6 @@ impl StatusLabels {
         };
         error.into_iter().flatten()
     }
-}
-
-/// Writes the samples of a histogram. The last bucket has no upper bound.
-fn write_histogram(
-    family: &mut MetricFamily<'_>,
-    labels: &[(&str, &str)],
-    bounds: &[Duration],
-    buckets: &[u64],
-    total: Duration,
-) {
-    let mut sum = 0;
-    let bounds = bounds.iter().map(|bound| bound.as_secs_f64().to_string());
-    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
-        sum += count;
-        family.part("_bucket", &[labels, &[("le", &*bound)]].concat(), sum);
-    }
-    family.part("_sum", labels, total.as_secs_f64());
-    family.part("_count", labels, sum);
 }
 
 fn write_unrouted(exposition: &mut Exposition, running: &RunningConfig) {

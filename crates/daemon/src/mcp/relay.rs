@@ -61,7 +61,12 @@ impl Relay {
         };
         let answer = request.forward_with_content(&head, call.content(), &self.forward);
         answer.map(move |response| match unusable(&response) {
-            None => without_secrets(response),
+            None => {
+                if !response.status().is_success() {
+                    call.note_error();
+                }
+                without_secrets(response)
+            }
             Some((status, reason)) => Response::ok(JSON, call.failure(&reason)).with_status(status),
         })
     }

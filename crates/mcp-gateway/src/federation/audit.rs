@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
@@ -15,6 +16,8 @@ use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::Caller;
 use thruway_net::Clock;
 use tokio::time::Instant;
+
+use super::call_stats::{CallCounters, MemberCounters};
 
 /// Receives the audit events of an [`McpGateway`](crate::McpGateway).
 pub trait AuditSink: Send + Sync + 'static {
@@ -73,26 +76,36 @@ pub enum AuditOutcome {
     Canceled,
 }
 
-/// A request in progress. Dropping the value records the outcome [`Canceled`](AuditOutcome::Canceled).
+/// A request in progress. At its end, the gateway counts the request and sends the audit event, if requested.
+/// Dropping the value records the outcome [`Canceled`](AuditOutcome::Canceled).
 pub(super) struct AuditedCall {
-    sink: Arc<dyn AuditSink>,
     began: Instant,
+    /// `None` if the gateway has no audit sink.
+    event: Option<BegunEvent>,
+    progress: Arc<CallProgress>,
+    is_recorded: bool,
+}
+
+/// The parts of an audit event that are known at the start of the request.
+struct BegunEvent {
+    sink: Arc<dyn AuditSink>,
     caller: Option<String>,
     session: Option<u64>,
     method: Box<str>,
     name: Option<Box<str>>,
     revision: Revision,
     request_bytes: usize,
-    progress: Arc<CallProgress>,
-    is_recorded: bool,
 }
 
-/// The progress of a request, as far as an audit event contains it.
+/// The progress of a request, as far as the audit and the statistics need it.
 #[derive(Default)]
 pub(super) struct CallProgress {
     /// `true` if the gateway has begun to work on the request.
     is_begun: AtomicBool,
-    member: OnceLock<MemberName>,
+    /// The name and the counters of the selected member.
+    member: OnceLock<(MemberName, Arc<MemberCounters>)>,
+    /// The counters of the called tool.
+    tool: OnceLock<Arc<CallCounters>>,
 }
 
 /// A request that may need an audit event.
@@ -106,25 +119,24 @@ pub(super) struct AuditedRequest<'r> {
 }
 
 impl AuditedCall {
-    /// Begins the audit of a request. Returns `None` for requests without audit events.
-    pub(super) fn begin(sink: &Arc<dyn AuditSink>, request: &AuditedRequest<'_>) -> Option<Self> {
+    /// Begins the audit of a request. Returns `None` for requests without audit events. `sink` receives the
+    /// event, if requested.
+    pub(super) fn begin(sink: Option<&Arc<dyn AuditSink>>, request: &AuditedRequest<'_>) -> Option<Self> {
         let name = match request.method {
             methods::TOOLS_CALL | methods::PROMPTS_GET => request.params.name.as_deref(),
             methods::RESOURCES_READ => request.params.uri.as_deref(),
             _ => return None,
         };
-        Some(Self {
+        let event = sink.map(|sink| BegunEvent {
             sink: sink.clone(),
-            began: Instant::now(),
             caller: request.caller.principal(),
             session: request.session,
             method: request.method.into(),
             name: name.map(|name| name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()),
             revision: request.revision,
             request_bytes: request.request_bytes,
-            progress: Arc::default(),
-            is_recorded: false,
-        })
+        });
+        Some(Self { began: Instant::now(), event, progress: Arc::default(), is_recorded: false })
     }
 
     pub(super) const fn progress(&self) -> &Arc<CallProgress> {
@@ -138,17 +150,24 @@ impl AuditedCall {
 
     fn record(&mut self, outcome: AuditOutcome, response_bytes: usize) {
         self.is_recorded = true;
-        self.sink.record(&AuditEvent {
+        let duration = self.began.elapsed();
+        let member = self.progress.member.get();
+        if let Some((_, counters)) = member {
+            let is_error = matches!(outcome, AuditOutcome::ToolError | AuditOutcome::Error(_));
+            counters.record(self.progress.tool.get().map(Arc::as_ref), is_error, duration);
+        }
+        let Some(event) = &self.event else { return };
+        event.sink.record(&AuditEvent {
             time: Clock::system().time_of_day(),
-            caller: self.caller.as_deref(),
-            session: self.session,
-            member: self.progress.member.get().map(MemberName::as_str),
-            method: &self.method,
-            name: self.name.as_deref(),
-            revision: self.revision,
+            caller: event.caller.as_deref(),
+            session: event.session,
+            member: member.map(|(name, _)| name.as_str()),
+            method: &event.method,
+            name: event.name.as_deref(),
+            revision: event.revision,
             outcome,
-            duration: self.began.elapsed(),
-            request_bytes: self.request_bytes,
+            duration,
+            request_bytes: event.request_bytes,
             response_bytes,
         });
     }
@@ -175,9 +194,14 @@ impl CallProgress {
         self.is_begun.store(true, Ordering::Relaxed);
     }
 
-    /// Notes the member of the request.
-    pub(super) fn select(&self, member: &MemberName) {
-        self.member.get_or_init(|| member.clone());
+    /// Notes the member of the request, and the counters of this member.
+    pub(super) fn select(&self, member: &MemberName, counters: &Arc<MemberCounters>) {
+        self.member.get_or_init(|| (member.clone(), counters.clone()));
+    }
+
+    /// Notes the counters of the called tool.
+    pub(super) fn select_tool(&self, counters: Arc<CallCounters>) {
+        self.tool.get_or_init(|| counters);
     }
 }
 
@@ -204,6 +228,9 @@ struct AnswerError {
 
 /// Returns the outcome of a request with the response message `answer`.
 fn outcome_of(answer: &[u8]) -> AuditOutcome {
+    if is_plain_result(answer) {
+        return AuditOutcome::Ok;
+    }
     let is = |value: Option<&RawValue>, expected: &str| value.is_some_and(|value| value.get() == expected);
     match serde_json::from_slice(answer) {
         Ok(Answer { error: Some(error), .. }) => AuditOutcome::Error(ErrorCode(error.code)),
@@ -216,6 +243,18 @@ fn outcome_of(answer: &[u8]) -> AuditOutcome {
         Err(_) => AuditOutcome::Error(ErrorCode::INTERNAL_ERROR),
     }
 }
+
+/// Returns `true` if a search in the text shows that the response contains no error and no questions. Most
+/// responses then need no parsing. Member names with JSON escape sequences need parsing.
+fn is_plain_result(answer: &[u8]) -> bool {
+    let is_false = |at: usize| answer[at + ERROR_END.len()..].starts_with(b":false");
+    memmem::find_iter(answer, ERROR_END).all(is_false)
+        && memmem::find(answer, b"input_required").is_none()
+        && memmem::find(answer, b"\\u").is_none()
+}
+
+/// The end of the member names `error` and `isError`.
+const ERROR_END: &[u8] = b"rror\"";
 
 impl fmt::Debug for dyn AuditSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,11 +269,18 @@ const NAME_BYTES_MAX: usize = 1024;
 mod tests {
     use super::*;
 
+    const INVALID: AuditOutcome = AuditOutcome::Error(ErrorCode::INTERNAL_ERROR);
+
     #[test]
     fn outcome_is_read_from_the_response() {
         for (answer, outcome) in [
             (r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"isError":true}]}}"#, AuditOutcome::Ok),
             (r#"{"id":1,"result":{"content":[],"isError":false}}"#, AuditOutcome::Ok),
+            (r#"{"id":1,"result":{"content":[],"is\u0045rror":true}}"#, AuditOutcome::ToolError),
+            (r#"{"id":1,"result":{"isError":false,"x":{"error":1}}}"#, AuditOutcome::Ok),
+            (r#"{"id":1,"result":{"isError":false,"is\u0045rror":true}}"#, INVALID),
+            (r#"{"id":1,"result":{"isError":false,"isError":true}}"#, INVALID),
+            (r#"{"id":1,"result":{"resultType":"input\u005frequired"}}"#, AuditOutcome::Ok),
             (r#"{"id":1,"result":{"content":[], "isError" : true}}"#, AuditOutcome::ToolError),
             (r#"{"id":1,"result":{"resultType":"input_required"}}"#, AuditOutcome::InputRequired),
             (r#"{"id":1,"result":{"resultType":"complete"}}"#, AuditOutcome::Ok),

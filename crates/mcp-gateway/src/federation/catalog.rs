@@ -181,6 +181,12 @@ impl Catalog {
         self.names.style() == NameStyle::Prefixed || self.members.len() == 1
     }
 
+    /// `true` if the last list of a member contains the tool with the public name `public`.
+    pub(super) fn lists_tool(&self, member: usize, public: &str) -> bool {
+        let known = self.known(ListKind::Tools);
+        known.find(public).is_some_and(|entry| entry.member == member)
+    }
+
     /// Returns the member that owns the resource. Searches the lists of resources, then the resource
     /// templates. If several templates match, the template with the longest literal text counts.
     pub(super) async fn owner_of_uri(&self, uri: &str) -> Option<usize> {

@@ -102,9 +102,9 @@ impl GatewayCore {
         self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Begins the audit of a request. Returns `None` if the request needs no audit event.
+    /// Begins the audit of a request. Returns `None` if the request needs no audit event and no statistics.
     pub(super) fn audit(&self, request: &AuditedRequest<'_>) -> Option<AuditedCall> {
-        AuditedCall::begin(self.audit.as_ref()?, request)
+        AuditedCall::begin(self.audit.as_ref(), request)
     }
 
     /// Returns `true` if calls need audit events.

@@ -14,6 +14,7 @@ use thruway_mcp_server::backend::Change;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::call_stats::MemberCounters;
 use super::catalog::Catalog;
 use super::fetch::ListConnection;
 use super::member_lists::{ConnectionFuture, ListSource};
@@ -22,6 +23,8 @@ use crate::bridge::{BridgeCore, Connector, MemberLink, is_unreachable, member_er
 /// The connection to one member.
 pub(super) struct MemberConnection {
     pub(super) name: MemberName,
+    /// Counts the calls of the member.
+    pub(super) counters: Arc<MemberCounters>,
     connector: Connector,
     link: Arc<Link>,
     /// Set after the first successful attempt to connect.
@@ -99,7 +102,8 @@ impl MemberConnection {
     /// Creates the state of a member. Call [`run`](Self::run) to connect.
     pub(super) fn new(name: MemberName, connector: Connector, link: Arc<Link>, wait: Duration) -> Arc<Self> {
         let state = watch::Sender::new(ConnectionState::Connecting { last_error: None });
-        Arc::new(Self { name, connector, link, bridge: OnceLock::new(), state, wait })
+        let counters = Arc::default();
+        Arc::new(Self { name, counters, connector, link, bridge: OnceLock::new(), state, wait })
     }
 
     /// Sets the catalog that this member invalidates when its lists change.

@@ -38,6 +38,7 @@ mod call_tool;
 // reports
 mod status;
 mod audit;
+mod call_stats;
 mod audit_log;
 
 use std::ops::Deref;
@@ -63,6 +64,7 @@ use gateway_core::GatewayCore;
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
+pub use call_stats::{CallCounts, MemberCalls};
 pub use relay::RelayedCall;
 pub use rules::{InvalidRule, Rule};
 pub use search::ToolSearch;

@@ -2,6 +2,7 @@
 //! gateway selects the member and replaces the name of the tool, and does not parse the rest.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{ListKind, ScannedCall};
@@ -9,8 +10,10 @@ use thruway_mcp::json_rpc::{Id, write_error};
 use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::Caller;
 use thruway_message::{FieldLines, FieldValue};
+use tokio::time::Instant;
 
 use super::McpGateway;
+use super::call_stats::CallCounters;
 use super::member::MemberConnection;
 
 /// A tool call in the form that its member expects.
@@ -22,6 +25,10 @@ pub struct RelayedCall {
     content: Vec<u8>,
     /// The JSON-RPC id.
     id: Box<str>,
+    /// The counters of the tool.
+    counters: Arc<CallCounters>,
+    began: Instant,
+    has_failed: AtomicBool,
 }
 
 impl McpGateway {
@@ -53,17 +60,27 @@ impl McpGateway {
         if access.is_some_and(|access| !access.allows(ListKind::Tools, call.name())) {
             return None;
         }
-        let (member, name) = self.core.catalog.owner_at_once(ListKind::Tools, call.name())?;
-        if self.core.names.uris_of(member).is_some() {
+        let catalog = &self.core.catalog;
+        let (index, name) = catalog.owner_at_once(ListKind::Tools, call.name())?;
+        if self.core.names.uris_of(index).is_some() {
             // The result may contain URIs that the gateway must rewrite.
             return None;
         }
-        let member = &self.core.members[member];
+        let member = &self.core.members[index];
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;
         }
         let content = call.with_name(&name)?;
-        Some(RelayedCall { member: member.clone(), name, content, id: call.id().into() })
+        let counters = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
+        Some(RelayedCall {
+            member: member.clone(),
+            name,
+            content,
+            id: call.id().into(),
+            counters,
+            began: Instant::now(),
+            has_failed: AtomicBool::new(false),
+        })
     }
 }
 
@@ -83,13 +100,27 @@ impl RelayedCall {
         &self.content
     }
 
+    /// Counts the call as failed in the statistics of the member and of the tool. The call ends when this value
+    /// is dropped.
+    pub fn note_error(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the JSON-RPC response for a call without a usable response of the member, with the reason. Makes
-    /// the gateway check its connection to the member.
+    /// the gateway check its connection to the member. Counts the call as failed.
     pub fn failure(&self, reason: &str) -> Vec<u8> {
+        self.note_error();
         let mut output = Vec::new();
         let id: Option<Id<'_>> = serde_json::from_str(&self.id).ok();
         write_error(&mut output, id.as_ref(), &self.member.relay_failed(&reason));
         output
+    }
+}
+
+impl Drop for RelayedCall {
+    fn drop(&mut self) {
+        let is_error = self.has_failed.load(Ordering::Relaxed);
+        self.member.counters.record(Some(&self.counters), is_error, self.began.elapsed());
     }
 }
 

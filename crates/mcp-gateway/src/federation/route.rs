@@ -16,6 +16,7 @@ use thruway_mcp_server::backend::require_tasks;
 use super::audit::CallProgress;
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
+use super::member::MemberConnection;
 use super::rules::Access;
 use crate::bridge::{BridgeCore, no_method, replaced};
 
@@ -26,7 +27,7 @@ pub(super) struct Routed<'r> {
     pub(super) revision: Revision,
     /// The permissions of the caller. `None` permits everything.
     pub(super) access: Option<Access<'r>>,
-    /// Gets the selected member, for the audit.
+    /// Gets the selected member and tool, for the audit and for statistics.
     pub(super) progress: Option<&'r CallProgress>,
 }
 
@@ -74,7 +75,8 @@ impl GatewayCore {
     pub(super) async fn route(&self, request: &Routed<'_>) -> Result<Target, Refusal> {
         let (member, params) = self.select(request).await.map_err(Refusal::Invalid)?;
         if let Some(progress) = request.progress {
-            progress.select(&self.members[member].name);
+            let MemberConnection { name, counters, .. } = &*self.members[member];
+            progress.select(name, counters);
         }
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
         Ok(Target { bridge, params })
@@ -135,6 +137,10 @@ impl GatewayCore {
         }
         let owner = self.catalog.owner_of_name(kind, name).await;
         let (member, own) = owner.ok_or_else(|| unknown_name(kind, name))?;
+        if let Some(progress) = request.progress.filter(|_| kind == ListKind::Tools) {
+            let counters = &self.members[member].counters;
+            progress.select_tool(counters.of_tool(name, || self.catalog.lists_tool(member, name)));
+        }
         let is_same = own == name;
         let params = request.params.filter(|_| !is_same).and_then(|raw| replaced(raw, path, &own));
         if params.is_none() && !is_same {

@@ -3,6 +3,7 @@
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{EndpointNames, ListKind, Withheld};
 
+use super::call_stats::MemberCalls;
 use super::gateway_core::GatewayCore;
 use super::member::ConnectionState;
 
@@ -29,6 +30,8 @@ pub struct MemberStatus {
     pub templates: Option<usize>,
     /// The items of the member that clients do not get.
     pub withheld: Vec<WithheldItem>,
+    /// The calls of the member.
+    pub calls: MemberCalls,
 }
 
 /// The state of the connection to a member.
@@ -86,6 +89,7 @@ fn of_member(gateway: &GatewayCore, member: usize) -> MemberStatus {
         resources: count(ListKind::Resources),
         templates: count(ListKind::ResourceTemplates),
         withheld: Vec::new(),
+        calls: connection.counters.counts(),
     }
 }
 

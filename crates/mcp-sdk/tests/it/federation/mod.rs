@@ -13,3 +13,4 @@ mod rules;
 mod search;
 mod uris;
 mod audit;
+mod calls;

@@ -1,0 +1,167 @@
+//! Counts the calls of members and of their tools.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Number and duration of the calls of a member or tool, since the start of the gateway. A request that the
+/// client repeats with answers to questions counts as another call.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct CallCounts {
+    /// Number of ended calls, with the failed and the canceled calls.
+    pub calls: u64,
+    /// Number of calls that ended with an error of the gateway, of the member or of the tool.
+    pub errors: u64,
+    /// Sum of the durations of all calls.
+    pub duration: Duration,
+}
+
+/// The calls of a member: tool calls, requested prompts and read resources.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct MemberCalls {
+    /// All calls of the member.
+    pub all: CallCounts,
+    /// Number of calls for each range of durations: one value for each bound in [`BOUNDS`](Self::BOUNDS), and
+    /// one for longer calls.
+    pub buckets: Vec<u64>,
+    /// The calls of each called tool by public name, sorted by name.
+    pub tools: Vec<(String, CallCounts)>,
+    /// The calls of tools that `tools` does not contain: tools that were not in the last list of the member,
+    /// and all further tools after the first 500.
+    pub other_tools: CallCounts,
+}
+
+impl MemberCalls {
+    /// Upper bounds of the durations in [`buckets`](Self::buckets), inclusive.
+    pub const BOUNDS: [Duration; BOUNDS_MS.len()] = {
+        let (mut bounds, mut index) = ([Duration::ZERO; BOUNDS_MS.len()], 0);
+        while index < bounds.len() {
+            bounds[index] = Duration::from_millis(BOUNDS_MS[index]);
+            index += 1;
+        }
+        bounds
+    };
+}
+
+/// The counters of a member.
+#[derive(Default, Debug)]
+pub(super) struct MemberCounters {
+    all: CallCounters,
+    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
+    /// The counters of each called tool, by public name.
+    tools: RwLock<HashMap<Box<str>, Arc<CallCounters>>>,
+    other_tools: Arc<CallCounters>,
+}
+
+/// The counters of a member or tool.
+#[derive(Default, Debug)]
+pub(super) struct CallCounters {
+    calls: AtomicU64,
+    errors: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl MemberCounters {
+    /// Returns the counters of the tool with the public name `public`. Calls `is_listed` if the tool has no
+    /// counters yet. Tools without a list entry share their counters, so that a client cannot create counters.
+    pub(super) fn of_tool(&self, public: &str, is_listed: impl FnOnce() -> bool) -> Arc<CallCounters> {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tools.get(public) {
+            return known.clone();
+        }
+        let is_full = tools.len() >= TOOLS_MAX;
+        drop(tools);
+        if is_full || !is_listed() {
+            return self.other_tools.clone();
+        }
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        tools.entry(public.into()).or_default().clone()
+    }
+
+    /// Counts a call of the member. `tool` contains the counters of the called tool.
+    pub(super) fn record(&self, tool: Option<&CallCounters>, is_error: bool, duration: Duration) {
+        let bucket = MemberCalls::BOUNDS.partition_point(|bound| *bound < duration);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        for counters in [Some(&self.all), tool].into_iter().flatten() {
+            counters.record(is_error, duration);
+        }
+    }
+
+    /// Returns the current values.
+    pub(super) fn counts(&self) -> MemberCalls {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        let mut tools: Vec<_> =
+            tools.iter().map(|(name, counters)| (String::from(&**name), counters.counts())).collect();
+        tools.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        MemberCalls {
+            all: self.all.counts(),
+            buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
+            tools,
+            other_tools: self.other_tools.counts(),
+        }
+    }
+}
+
+impl CallCounters {
+    fn record(&self, is_error: bool, duration: Duration) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if is_error {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> CallCounts {
+        CallCounts {
+            calls: self.calls.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+            duration: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Upper bounds of the durations, in milliseconds.
+const BOUNDS_MS: [u64; 14] = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 120_000];
+
+/// Maximum number of tools of a member with their own counters.
+const TOOLS_MAX: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_for_the_member_and_for_the_tool() {
+        let counters = MemberCounters::default();
+        let (a, b) = (counters.of_tool("b", || true), counters.of_tool("a", || true));
+        counters.record(Some(&a), false, Duration::from_millis(1));
+        counters.record(Some(&a), true, Duration::from_micros(1001));
+        counters.record(Some(&b), false, Duration::from_mins(10));
+        counters.record(None, true, Duration::ZERO);
+        let counts = counters.counts();
+        assert_eq!((counts.all.calls, counts.all.errors), (4, 2));
+        assert_eq!(counts.all.duration, Duration::from_micros(600_002_001));
+        assert_eq!((counts.buckets[0], counts.buckets[1], counts.buckets[14]), (2, 1, 1));
+        let tools: Vec<_> =
+            counts.tools.iter().map(|(name, tool)| (&**name, tool.calls, tool.errors)).collect();
+        assert_eq!(tools, [("a", 1, 0), ("b", 2, 1)]);
+        assert_eq!(counts.other_tools, CallCounts::default());
+    }
+
+    #[test]
+    fn number_of_tools_with_counters_is_bounded() {
+        let counters = MemberCounters::default();
+        for _ in 0..2 {
+            counters.record(Some(&counters.of_tool("unknown", || false)), false, Duration::ZERO);
+        }
+        for tool in 0..TOOLS_MAX + 3 {
+            counters.record(Some(&counters.of_tool(&tool.to_string(), || true)), false, Duration::ZERO);
+        }
+        let counts = counters.counts();
+        assert_eq!((counts.tools.len(), counts.other_tools.calls), (TOOLS_MAX, 5));
+    }
+}
