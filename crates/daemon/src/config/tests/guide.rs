@@ -7,6 +7,7 @@ const PAGES: &[(&str, &str)] = &[
     ("gateway.md", include_str!("../../../../../docs/guide/gateway.md")),
     ("mcp-client-and-bridge.md", include_str!("../../../../../docs/guide/mcp-client-and-bridge.md")),
     ("mcp-federation.md", include_str!("../../../../../docs/guide/mcp-federation.md")),
+    ("mcp-from-other-gateways.md", include_str!("../../../../../docs/guide/mcp-from-other-gateways.md")),
     ("migrating-from-haproxy.md", include_str!("../../../../../docs/guide/migrating-from-haproxy.md")),
     ("migrating-from-nginx.md", include_str!("../../../../../docs/guide/migrating-from-nginx.md")),
     ("operations.md", include_str!("../../../../../docs/guide/operations.md")),
