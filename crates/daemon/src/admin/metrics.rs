@@ -1,6 +1,6 @@
 //! Serves `/metrics`: counters, gauges and histograms.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;

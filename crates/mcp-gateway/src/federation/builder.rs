@@ -100,7 +100,8 @@ impl Member {
     }
 
     /// `true` if clients use other URIs than the member: `MEMBER+URI`, such as `files+file:///a`. Then the URIs of
-    /// different members never clash, and each URI names its member. The gateway changes URIs in lists, requests
+    /// different members never clash, and each URI names its member. Only `ui://REST` becomes `ui://MEMBER+REST`,
+    /// because clients with MCP Apps require this scheme. The gateway changes URIs in lists, requests
     /// and notifications, and also in resource links and embedded resources. It does not change URIs in texts,
     /// in structured content and in the arguments of tools. The name of the member must begin with a letter.
     /// Default: `false`.

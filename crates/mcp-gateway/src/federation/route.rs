@@ -190,7 +190,7 @@ impl GatewayCore {
         let member = owner.ok_or_else(unknown)?;
         let Some(uris) = self.names.uris_of(member) else { return Ok((member, None)) };
         let own = uris.own(uri).ok_or_else(unknown)?;
-        let params = request.params.and_then(|raw| replaced(raw, path, own)).ok_or_else(unknown)?;
+        let params = request.params.and_then(|raw| replaced(raw, path, &own)).ok_or_else(unknown)?;
         Ok((member, Some(params)))
     }
 

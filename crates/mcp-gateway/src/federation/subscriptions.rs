@@ -1,6 +1,7 @@
 //! Subscriptions of modern clients. Each member with a requested resource gets its own subscription.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use thruway_mcp::federated::ListKind;
@@ -145,7 +146,7 @@ impl Watched {
     /// Returns the URIs that the member uses.
     fn own_uris(&self) -> Vec<String> {
         match self.gateway.names.uris_of(self.member) {
-            Some(uris) => self.uris.iter().filter_map(|uri| uris.own(uri)).map(str::to_owned).collect(),
+            Some(uris) => self.uris.iter().filter_map(|uri| uris.own(uri)).map(Cow::into_owned).collect(),
             None => self.uris.clone(),
         }
     }

@@ -14,6 +14,9 @@ use crate::schema::methods;
 
 /// The mapping between the own URIs of a member and the public URIs `member+uri`. The name of the member and
 /// the scheme of the own URI together are the scheme of the public URI.
+///
+/// Exception: the public form of `ui://rest` is `ui://member+rest`, because clients with MCP Apps require this
+/// scheme.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UriRewriter {
     /// The name of the member and `+`.
@@ -30,12 +33,20 @@ impl UriRewriter {
 
     /// Returns the public URI for the own URI or URI template `own`.
     pub fn public(&self, own: &str) -> String {
-        format!("{}{own}", self.prefix)
+        match own.strip_prefix(UI_SCHEME) {
+            Some(rest) => format!("{UI_SCHEME}{}{rest}", self.prefix),
+            None => format!("{}{own}", self.prefix),
+        }
     }
 
     /// Returns the own URI, or `None` if `public` is no public URI of this member.
-    pub fn own<'u>(&self, public: &'u str) -> Option<&'u str> {
-        public.strip_prefix(&*self.prefix)
+    pub fn own<'u>(&self, public: &'u str) -> Option<Cow<'u, str>> {
+        match public.strip_prefix(UI_SCHEME) {
+            Some(rest) => Some(format!("{UI_SCHEME}{}", rest.strip_prefix(&*self.prefix)?).into()),
+            // Each own URI has only one public form.
+            None => Some(public.strip_prefix(&*self.prefix)?.into())
+                .filter(|own: &Cow<'_, str>| !own.starts_with(UI_SCHEME)),
+        }
     }
 
     /// Returns the definition of a tool with the public URI of its user interface (MCP Apps). Returns `None`
@@ -126,6 +137,9 @@ fn after<'p>(paths: &[&'p [Step]], is_match: impl Fn(&Step) -> bool) -> Vec<&'p 
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// The beginning of the URIs of user interfaces (MCP Apps).
+const UI_SCHEME: &str = "ui://";
+
 /// A step of a path to a value.
 enum Step {
     /// The member with this name.
@@ -179,10 +193,21 @@ mod tests {
 
     #[test]
     fn public_uri_leads_back_to_the_own_uri() {
-        for own in ["file:///a", "file:///{+path}", "x", "", "files+x:"] {
-            assert_eq!(rewriter().own(&rewriter().public(own)), Some(own));
+        for (own, public) in [
+            ("file:///a", "files+file:///a"),
+            ("file:///{+path}", "files+file:///{+path}"),
+            ("", "files+"),
+            ("files+x:", "files+files+x:"),
+            ("ui://view/1", "ui://files+view/1"),
+            ("ui://files+view", "ui://files+files+view"),
+            ("ui:view", "files+ui:view"),
+        ] {
+            assert_eq!(rewriter().public(own), public);
+            assert_eq!(rewriter().own(public).as_deref(), Some(own));
         }
-        for other in ["file:///a", "Files+file:///a", "files", "issues+file:///a", ""] {
+        for other in
+            ["file:///a", "Files+file:///a", "files", "issues+file:///a", "", "ui://view", "files+ui://view"]
+        {
             assert_eq!(rewriter().own(other), None, "{other}");
         }
     }
@@ -243,12 +268,12 @@ mod tests {
             (
                 r#"{"name":"a","_meta":{"ui":{"resourceUri":"ui://a","visibility":["app"]},"uri":"x"}}"#,
                 Some(
-                    r#"{"name":"a","_meta":{"ui":{"resourceUri":"files+ui://a","visibility":["app"]},"uri":"x"}}"#,
+                    r#"{"name":"a","_meta":{"ui":{"resourceUri":"ui://files+a","visibility":["app"]},"uri":"x"}}"#,
                 ),
             ),
             (
                 r#"{"_meta":{"ui/resourceUri":"ui://a"}}"#,
-                Some(r#"{"_meta":{"ui/resourceUri":"files+ui://a"}}"#),
+                Some(r#"{"_meta":{"ui/resourceUri":"ui://files+a"}}"#),
             ),
             (r#"{"name":"a","inputSchema":{"properties":{"resourceUri":{}}}}"#, None),
         ] {

@@ -59,7 +59,7 @@ async fn read(client: &McpClient, uri: &str) -> Result<(String, String), i64> {
 
 async fn use_everything(client: &McpClient, way: &str) {
     let listed: Vec<_> = client.list_resources().await.unwrap().into_iter().map(|item| item.uri).collect();
-    let expected = ["doc:a", "one+doc:a", "one+ui://view", "two+doc:a", "two+ui://view", "ui://view"];
+    let expected = ["doc:a", "one+doc:a", "two+doc:a", "ui://one+view", "ui://two+view", "ui://view"];
     assert_eq!(listed, expected, "{way}");
     let templates = client.list_resource_templates().await.unwrap().into_iter();
     let templates: Vec<_> = templates.map(|item| item.uri_template).collect();
@@ -68,13 +68,23 @@ async fn use_everything(client: &McpClient, way: &str) {
         ("one+doc:a", "one"),
         ("two+doc:a", "two"),
         ("doc:a", "three"),
-        ("one+ui://view", "one view"),
+        ("ui://one+view", "one view"),
+        ("ui://view", "three view"),
         ("two+item:7", "two item:7"),
         ("item:7", "three item:7"),
     ] {
         assert_eq!(read(client, uri).await, Ok((uri.to_owned(), text.to_owned())), "{way}");
     }
-    for uri in ["one+doc:none", "four+doc:a", "ONE+doc:a", "one+one+doc:a", "doc:none", "one+"] {
+    for uri in [
+        "one+doc:none",
+        "four+doc:a",
+        "ONE+doc:a",
+        "one+one+doc:a",
+        "doc:none",
+        "one+",
+        "one+ui://view",
+        "ui://none+view",
+    ] {
         assert!(matches!(read(client, uri).await, Err(-32602 | -32002)), "{way} {uri}");
     }
     let template = ResourceTemplateReference { uri: "two+item:{id}".into() };
@@ -89,7 +99,7 @@ async fn check_results(client: &McpClient, way: &str) {
     for (index, (member, prefix)) in [("one", "one+"), ("three", ""), ("two", "two+")].into_iter().enumerate()
     {
         assert_eq!(tools[index]["name"], format!("{member}__links"), "{way}");
-        assert_eq!(tools[index]["_meta"]["ui"]["resourceUri"], format!("{prefix}ui://view"), "{way}");
+        assert_eq!(tools[index]["_meta"]["ui"]["resourceUri"], format!("ui://{prefix}view"), "{way}");
         let result = json!(client.call_tool(&format!("{member}__links"), json!({})).await.unwrap());
         assert_eq!(result["content"][0]["text"], "doc:a", "{way}");
         assert_eq!(result["content"][1]["uri"], format!("{prefix}doc:a"), "{way}: {result}");
