@@ -42,7 +42,7 @@ pub(crate) struct Parts {
 /// Builds the routes of `config` and their components. Reuses a component of `before` if its config has not
 /// changed.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
-    let mut parts = Parts::of(config, before)?;
+    let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
@@ -82,8 +82,8 @@ fn guards_of(route: &Route) -> Vec<String> {
 impl Parts {
     /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
     /// from `before`.
-    fn of(config: &Config, before: &Self) -> Result<Self, Failure> {
-        let mcp = McpEndpoints::of(config, &before.mcp)?;
+    fn of(config: &Config, before: &Self) -> Self {
+        let mcp = McpEndpoints::of(config, &before.mcp);
         let mut parts = Self { unrouted: before.unrouted.clone(), mcp, ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
@@ -97,7 +97,7 @@ impl Parts {
             };
             parts.policies.insert(name.clone(), (config.clone(), policy));
         }
-        Ok(parts)
+        parts
     }
 
     /// Builds an upstream that is missing in `before`, or that has a different config there.

@@ -14,6 +14,6 @@ pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
     AuditEvent, AuditLog, AuditOutcome, AuditSink, InvalidFilter, InvalidGlob, InvalidMemberName,
     InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberState,
-    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, WithheldItem,
+    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, UnmatchedPattern, WithheldItem,
 };
 pub use jwks::JwksVerifier;

@@ -11,7 +11,7 @@ pub use thruway_mcp_gateway::{
     AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, InvalidFilter, InvalidGlob,
     InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder, McpGatewayError,
     McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter,
-    WithheldItem,
+    UnmatchedPattern, WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

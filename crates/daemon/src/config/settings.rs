@@ -293,6 +293,20 @@ impl Config {
         self.warning_at(&span, message)
     }
 
+    /// Returns a warning about a pattern of an MCP endpoint's access rule. `rule` is the number of the rule,
+    /// counted from 0.
+    pub(crate) fn warning_at_mcp_pattern(
+        &self,
+        endpoint: &str,
+        rule: usize,
+        pattern: &str,
+        message: impl fmt::Display,
+    ) -> Failure {
+        let rule = self.places.mcp.rules.get(endpoint).and_then(|rules| rules.get(rule));
+        let place = rule.and_then(|patterns| patterns.iter().find(|(text, _)| text == pattern));
+        self.warning_at(&place.map_or(0..0, |(_, span)| span.clone()), message)
+    }
+
     /// Returns an error about the text at `span` of the file.
     pub(crate) fn failure_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {

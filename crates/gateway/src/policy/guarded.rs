@@ -67,7 +67,8 @@ impl Guarded {
 
     /// Sets whether the [extensions](Request::extensions) of requests contain the client that the policy has
     /// verified, as an `Arc<VerifiedClient>`. If several policies verify the client, the handler gets the
-    /// result of the last policy. Default `false`, because the value takes memory and time.
+    /// result of the last policy that verifies tokens. Without such a policy, it gets the result of the last
+    /// policy. Default `false`, because the value takes memory and time.
     #[must_use]
     pub fn identified(self, is_identified: bool) -> Self {
         Self { is_identified, ..self }
@@ -78,10 +79,7 @@ impl Guarded {
     fn identify<'a>(&'a self, request: &mut Request<'a>, mut facts: VerifiedFacts<'_>) -> Answer {
         let user = facts.user().filter(|_| self.is_recorded).map(str::to_owned);
         if self.is_identified {
-            let user = facts.user().map(str::to_owned);
-            let claims = std::mem::take(&mut facts.claims);
-            let client = VerifiedClient { policy: self.policy.name.clone(), user, claims };
-            request.extensions_mut().insert(Arc::new(client));
+            self.attach_client(request, &mut facts);
         }
         let answer = self.pass_on(request, &facts);
         let Some(user) = user else { return answer };
@@ -89,6 +87,19 @@ impl Guarded {
             response.set_user(user);
             response
         })
+    }
+
+    /// Attaches the verified client to the request, unless an earlier policy has verified a token and this
+    /// policy has not. Takes the claims out of `facts`.
+    fn attach_client(&self, request: &mut Request<'_>, facts: &mut VerifiedFacts<'_>) {
+        let has_token = |client: &Arc<VerifiedClient>| !client.claims.is_empty();
+        if facts.claims.is_empty() && request.extensions().get().is_some_and(has_token) {
+            return;
+        }
+        let user = facts.user().map(str::to_owned);
+        let claims = std::mem::take(&mut facts.claims);
+        let client = VerifiedClient { policy: self.policy.name.clone(), user, claims };
+        request.extensions_mut().insert(Arc::new(client));
     }
 
     fn pass_on<'a>(&'a self, request: &mut Request<'a>, facts: &VerifiedFacts<'_>) -> Answer {

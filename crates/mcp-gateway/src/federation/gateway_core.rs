@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{EndpointNames, ListKind};
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
@@ -16,7 +17,7 @@ use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
 use super::member::{Link, MemberConnection, MemberListSource};
-use super::rules::{Access, AccessRules};
+use super::rules::{Access, AccessRules, UnmatchedPattern};
 use crate::bridge::{BridgeOptions, Connector, Near};
 
 /// The state of a gateway.
@@ -109,6 +110,23 @@ impl GatewayCore {
     /// Returns the permissions of a caller. Returns `None` if all callers may use everything.
     pub(super) fn access_of(&self, caller: &Caller) -> Option<Access<'_>> {
         self.rules.as_ref().map(|rules| rules.access_of(caller))
+    }
+
+    /// Returns the patterns of the access rules that match no item.
+    pub(super) async fn unmatched_patterns(&self) -> Result<Vec<UnmatchedPattern>, Error> {
+        let Some(rules) = &self.rules else { return Ok(Vec::new()) };
+        let mut unmatched = Vec::new();
+        let kinds: [&[_]; 3] =
+            [&[ListKind::Tools], &[ListKind::Resources, ListKind::ResourceTemplates], &[ListKind::Prompts]];
+        for kinds in kinds {
+            let mut keys = Vec::new();
+            for kind in kinds {
+                let listing = self.catalog.list(*kind, Revision::LATEST, None).await?;
+                keys.extend(listing.entries().map(|entry| entry.key.as_ref().to_owned()));
+            }
+            unmatched.extend(rules.unmatched(kinds[0], &keys));
+        }
+        Ok(unmatched)
     }
 
     /// Sets the MCP server that notifies clients of changes.

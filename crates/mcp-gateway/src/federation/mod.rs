@@ -59,7 +59,7 @@ pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use relay::RelayedCall;
-pub use rules::{InvalidRule, Rule};
+pub use rules::{InvalidRule, Rule, UnmatchedPattern};
 pub use status::{MemberState, MemberStatus, WithheldItem};
 pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
 
@@ -126,6 +126,14 @@ impl McpGateway {
         let listing = self.core.catalog.list(ListKind::Tools, Revision::LATEST, None).await?;
         let name_of = |member| self.core.names.member_name(member).as_str().to_owned();
         Ok(listing.entries().map(|entry| (entry.key.as_ref().to_owned(), name_of(entry.member))).collect())
+    }
+
+    /// Returns the patterns of the access rules that match no tool, resource or prompt of the connected members.
+    ///
+    /// # Errors
+    /// A required member is missing.
+    pub async fn unmatched_patterns(&self) -> Result<Vec<UnmatchedPattern>, Error> {
+        self.core.unmatched_patterns().await
     }
 
     /// Returns the number of messages of members that the gateway has dropped, because a client did not read

@@ -1,7 +1,9 @@
 //! The section `mcp`: MCP servers, and endpoints that offer the tools of several MCP servers.
 
 mod endpoints;
+mod patterns;
 pub(in crate::config) mod route_keys;
+mod rules;
 mod servers;
 pub(crate) mod settings;
 
@@ -12,6 +14,7 @@ use serde::Deserialize;
 
 use crate::config::Upstreams;
 use crate::config::mcp::endpoints::{RawMcpEndpoint, resolve_endpoints};
+use crate::config::mcp::rules::places_of_rules;
 use crate::config::mcp::servers::{RawMcpServer, resolve_servers};
 use crate::config::mcp::settings::{McpPlaces, McpSettings};
 use crate::config::resolver::Resolver;
@@ -36,9 +39,13 @@ pub(in crate::config) struct RawMcp {
 /// Returns the positions of MCP servers and endpoints in the file.
 pub(in crate::config) fn places_of_mcp(raw: &RawMcp) -> McpPlaces {
     let place = |(name, span): (&Spanned<String>, Span)| (name.get_ref().clone(), span);
+    let rules = |(name, raw): (&Spanned<String>, &Spanned<RawMcpEndpoint>)| {
+        (name.get_ref().clone(), places_of_rules(&raw.get_ref().rules))
+    };
     McpPlaces {
         servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
         endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
+        rules: raw.endpoints.iter().map(rules).collect(),
     }
 }
 

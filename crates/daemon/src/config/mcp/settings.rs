@@ -24,7 +24,12 @@ pub(crate) struct McpSettings {
 pub(in crate::config) struct McpPlaces {
     pub(in crate::config) servers: BTreeMap<String, Span>,
     pub(in crate::config) endpoints: BTreeMap<String, Span>,
+    /// Positions of the patterns in the rules of each endpoint, in the order of the rules.
+    pub(in crate::config) rules: BTreeMap<String, Vec<PatternPlaces>>,
 }
+
+/// The patterns of an access rule, each with its position in the file.
+pub(in crate::config) type PatternPlaces = Vec<(String, Span)>;
 
 /// MCP servers by their names.
 pub(crate) type McpServers = BTreeMap<String, McpServerConfig>;

@@ -145,9 +145,13 @@ fn mistakes_in_mcp_endpoints_are_errors_with_a_hint() {
         ("servers = [\"a\"]\nlist_wait = \"0s\"", "the value must be from 1ms to 24h"),
         ("servers = [\"a\"]\nsearch = {}", "unknown key `search`"),
         ("servers = [\"a\"]\nrules = [{}]", "the rule permits nothing"),
-        ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "invalid glob ``: expected 1 to 256 bytes"),
-        ("servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]", "has no values"),
-        ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a text or a list of texts"),
+        ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "a pattern for tools has 1 to 256 bytes"),
+        ("servers = [\"a\"]\nrules = [{ prompts = [\"a?\"] }]", "a pattern for prompts cannot contain `?`"),
+        (
+            "servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]",
+            "the list is empty, so the rule matches",
+        ),
+        ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a string or a list of strings"),
         ("servers = [\"a\"]\nrules = [{ tool = [\"*\"] }]", "unknown key `tool`"),
     ] {
         let failure = endpoint_errors(keys);
