@@ -8,6 +8,7 @@ mod builder;
 
 // access control
 mod rules;
+mod visible_members;
 
 // the lists of the members
 mod catalog;

@@ -62,9 +62,9 @@ pub(super) fn handle_legacy(
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
-            let (gateway, id) = (gateway.clone(), request.id.to_owned());
+            let (gateway, caller, id) = (gateway.clone(), caller.clone(), request.id.to_owned());
             let answer = async move {
-                log_for(&gateway, &session).await;
+                log_for(&gateway, &caller, &session).await;
                 (empty_result(&id), Status::Ok)
             };
             return Some(Reply::Later(Exchange::new(answer, None)));
@@ -196,6 +196,7 @@ impl OwnedRequest {
             method: &self.method,
             params: self.params.as_deref(),
             revision: self.revision,
+            caller: &self.caller,
             access: gateway.access_of(&self.caller),
             progress: self.progress.as_deref(),
         };
@@ -264,10 +265,12 @@ impl OwnedRequest {
     }
 }
 
-/// Makes all connected members send the log messages that `session` wants. Waits at most `list_wait`.
-async fn log_for(gateway: &GatewayCore, session: &Arc<Session>) {
+/// Makes all connected members that `caller` can use send the log messages that `session` wants. Waits at most
+/// `list_wait` for the members, and at most `list_wait` for the lists that the access rules need.
+async fn log_for(gateway: &GatewayCore, caller: &Caller, session: &Arc<Session>) {
+    let visible = gateway.visible_members(caller).await;
     let mut asking = JoinSet::new();
-    for member in &gateway.members {
+    for (_, member) in gateway.members.iter().enumerate().filter(|(index, _)| visible.contains(*index)) {
         let has_logs = member.capabilities(session.revision).logging.is_some();
         if let Some(bridge) = member.bridge().filter(|_| has_logs).cloned() {
             let (session, name) = (session.clone(), member.name.clone());

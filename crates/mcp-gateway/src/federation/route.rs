@@ -11,7 +11,7 @@ use thruway_mcp::members::append_members;
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
 use thruway_mcp::{Era, Revision};
-use thruway_mcp_server::backend::require_tasks;
+use thruway_mcp_server::backend::{Caller, require_tasks};
 
 use super::audit::CallProgress;
 use super::catalog::MissingMember;
@@ -24,6 +24,7 @@ pub(super) struct Routed<'r> {
     pub(super) method: &'r str,
     pub(super) params: Option<&'r RawValue>,
     pub(super) revision: Revision,
+    pub(super) caller: &'r Caller,
     /// The permissions of the caller. `None` permits everything.
     pub(super) access: Option<Access<'r>>,
     /// Gets the selected member, for the audit.
@@ -104,7 +105,9 @@ impl GatewayCore {
                 let id = Params::required("taskId", params.task_id.as_ref())?;
                 // The member's bridge checks the whole id, including the name of the member.
                 let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));
-                member.map(|member| (member, None)).ok_or_else(unknown_task)
+                let member = member.ok_or_else(unknown_task)?;
+                let is_visible = self.visible_members(request.caller).await.contains(member);
+                if is_visible { Ok((member, None)) } else { Err(unknown_task()) }
             }
             _ => Err(no_method()),
         }

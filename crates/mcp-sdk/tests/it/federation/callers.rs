@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, McpGateway, Rule, VerifyToken};
 
-use crate::http::{Message, Session, Site, request};
+use crate::http::{Exchange, Message, Session, Site, request};
 
 /// Verifies tokens that consist of a name and groups: `ada:eng+ops`.
 struct Groups;
@@ -66,6 +66,16 @@ impl<'s> TestCaller<'s> {
 
     pub(super) const fn is_legacy(&self) -> bool {
         self.session.is_some()
+    }
+
+    pub(super) const fn site(&self) -> &'s Site {
+        self.site
+    }
+
+    /// Opens the stream for messages that belong to no request. Only legacy callers have such a stream.
+    pub(super) fn stream(&self) -> Exchange {
+        let session = self.session.as_ref().expect("only legacy callers have a session");
+        self.site.open(&self.bearing(session.get()))
     }
 
     /// Returns the message of a request.

@@ -6,6 +6,7 @@ mod crossing;
 mod names;
 mod questions;
 mod lists;
+mod logs;
 mod outages;
 mod changes;
 mod tasks;
