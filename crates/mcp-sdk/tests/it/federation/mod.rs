@@ -11,4 +11,5 @@ mod outages;
 mod changes;
 mod tasks;
 mod rules;
+mod tokens;
 mod audit;
