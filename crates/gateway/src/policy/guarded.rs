@@ -21,6 +21,7 @@ pub struct Guarded {
     refusals: Arc<RefusalCount>,
     is_recorded: bool,
     is_identified: bool,
+    metadata_url: Option<Arc<str>>,
 }
 
 /// Number of requests that a policy has refused on a route.
@@ -49,6 +50,7 @@ impl Guarded {
             refusals: Arc::default(),
             is_recorded: false,
             is_identified: false,
+            metadata_url: None,
         }
     }
 
@@ -72,6 +74,13 @@ impl Guarded {
     #[must_use]
     pub fn identified(self, is_identified: bool) -> Self {
         Self { is_identified, ..self }
+    }
+
+    /// Sets the URL of the metadata of the protected resource (RFC 9728). If a client needs another token, the
+    /// challenge contains this URL in the parameter `resource_metadata`. Default: none.
+    #[must_use]
+    pub fn metadata_url(self, url: impl Into<Arc<str>>) -> Self {
+        Self { metadata_url: Some(url.into()), ..self }
     }
 
     /// Passes the request to the handler, with the headers of the policy. Attaches the name of the user to
@@ -123,7 +132,8 @@ impl Guarded {
             reason = refusal.reason(),
             "request rejected by a policy"
         );
-        let mut response = refusal.to_response(self.policy.name(), is_for_tunnel);
+        let mut response =
+            refusal.to_response(self.policy.name(), is_for_tunnel, self.metadata_url.as_deref());
         response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
         response
     }
