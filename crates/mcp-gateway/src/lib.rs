@@ -12,8 +12,9 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, InvalidFilter, InvalidGlob, InvalidMemberName,
-    InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberState,
-    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, UnmatchedPattern, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, CallLimit, CallRate, InvalidFilter, InvalidGlob,
+    InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway, McpGatewayBuilder, McpGatewayError,
+    McpGatewayOptions, Member, MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter,
+    UnmatchedPattern, WithheldItem,
 };
 pub use jwks::JwksVerifier;

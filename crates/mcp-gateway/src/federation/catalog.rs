@@ -237,6 +237,12 @@ impl Catalog {
         lists
     }
 
+    /// Requests the list of one member, and waits for it. Returns `None` if the member is missing.
+    pub(super) async fn fetch_of(&self, member: usize, kind: ListKind) -> Option<Arc<MemberList>> {
+        let lists = &self.members[member].lists;
+        lists.finish(kind, lists.begin(kind)).await
+    }
+
     /// Returns the permission for clients to cache a list that consists of `lists`.
     fn cache_hint(&self, lists: &[Option<Arc<MemberList>>], is_partial: bool) -> CacheHint {
         let ttl_max = if is_partial { PARTIAL_TTL } else { self.options.list_ttl_max };

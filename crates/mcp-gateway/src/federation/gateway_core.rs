@@ -16,6 +16,8 @@ use tokio::task::AbortHandle;
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions};
+use super::confirm::UsedStates;
+use super::limits::CallLimits;
 use super::member::{Link, MemberConnection, MemberListSource};
 use super::rules::{Access, AccessRules, UnmatchedPattern};
 use crate::bridge::{BridgeOptions, Connector, Near};
@@ -29,6 +31,12 @@ pub(super) struct GatewayCore {
     pub(super) dropped: Arc<DroppedMessages>,
     /// The access rules. `None` if all callers may use everything.
     rules: Option<AccessRules>,
+    /// The limits for calls of each caller.
+    pub(super) limits: CallLimits,
+    /// The used confirmations. `None` if calls need no confirmation.
+    pub(super) confirmations: Option<UsedStates>,
+    /// Maximum time to wait for an answer of the user.
+    pub(super) question_wait: Duration,
     /// Receives the audit events, if requested.
     audit: Option<Arc<dyn AuditSink>>,
     /// Number of sessions since the start.
@@ -46,6 +54,7 @@ impl GatewayCore {
         builder: McpGatewayBuilder,
         names: EndpointNames,
         rules: Option<AccessRules>,
+        limits: CallLimits,
     ) -> Arc<Self> {
         let McpGatewayBuilder { info, options, members, audit, .. } = builder;
         let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
@@ -77,6 +86,8 @@ impl GatewayCore {
         let connecting = members.iter().map(|member| tokio::spawn(member.clone().run()).abort_handle());
         let connecting = connecting.collect();
         let list_wait = options.list_wait;
+        let confirmations = options.confirm_destructive.then(UsedStates::default);
+        let question_wait = options.bridge.question_wait;
         let sessions = AtomicU64::new(0);
         Arc::new(Self {
             names,
@@ -84,6 +95,9 @@ impl GatewayCore {
             catalog,
             dropped,
             rules,
+            limits,
+            confirmations,
+            question_wait,
             audit,
             sessions,
             list_wait,

@@ -8,6 +8,8 @@ mod builder;
 
 // access control
 mod rules;
+mod limits;
+mod confirm;
 mod visible_members;
 
 // the lists of the members
@@ -59,6 +61,7 @@ use gateway_core::GatewayCore;
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
+pub use limits::{CallLimit, CallRate, InvalidLimit, LimitBy};
 pub use relay::RelayedCall;
 pub use rules::{InvalidRule, Rule, UnmatchedPattern};
 pub use status::{MemberState, MemberStatus, WithheldItem};
@@ -165,9 +168,9 @@ impl McpGatewayBuilder {
     /// # Panics
     /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
     pub fn build(self) -> Result<McpGateway, McpGatewayError> {
-        let (names, rules) = (self.names()?, self.access_rules()?);
+        let (names, rules, limits) = (self.names()?, self.access_rules()?, self.call_limits()?);
         let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
-        let core = GatewayCore::start(self, names, rules);
+        let core = GatewayCore::start(self, names, rules, limits);
         let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
         core.announce_to(&server);
         Ok(McpGateway { server, core })

@@ -16,7 +16,9 @@ use thruway_mcp_server::backend::{Caller, require_tasks};
 use super::audit::CallProgress;
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
+use super::limits::{CallPermits, LimitExceeded};
 use super::rules::Access;
+use super::visible_members::VisibleMembers;
 use crate::bridge::{BridgeCore, no_method, replaced};
 
 /// A request of a client, as far as the selection of the member depends on it.
@@ -40,9 +42,13 @@ impl Routed<'_> {
 
 /// The member for a request.
 pub(super) struct Target {
+    /// The index of the member.
+    pub(super) member: usize,
     pub(super) bridge: Arc<BridgeCore>,
     /// The parameters for the member, if they differ from the client's parameters.
     pub(super) params: Option<Box<RawValue>>,
+    /// Counts the request toward limits until this value is dropped.
+    pub(super) permits: CallPermits,
 }
 
 /// The reason why no member can handle a request.
@@ -51,6 +57,8 @@ pub(super) enum Refusal {
     Invalid(Error),
     /// The member for the request is missing.
     Unavailable(Error),
+    /// The caller has reached a limit.
+    Limited(Error),
 }
 
 /// The index of a member, and the parameters for this member if they differ from the client's parameters.
@@ -59,7 +67,7 @@ type Selected = (usize, Option<Box<RawValue>>);
 impl Refusal {
     pub(super) const fn error(&self) -> &Error {
         match self {
-            Self::Invalid(error) | Self::Unavailable(error) => error,
+            Self::Invalid(error) | Self::Unavailable(error) | Self::Limited(error) => error,
         }
     }
 }
@@ -77,8 +85,19 @@ impl GatewayCore {
         if let Some(progress) = request.progress {
             progress.select(&self.members[member].name);
         }
+        let permits = self.admit(request)?;
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
-        Ok(Target { bridge, params })
+        Ok(Target { member, bridge, params, permits })
+    }
+
+    /// Counts a call of a tool toward the limits of its caller.
+    fn admit(&self, request: &Routed<'_>) -> Result<CallPermits, Refusal> {
+        if request.method != methods::TOOLS_CALL {
+            return Ok(CallPermits::new());
+        }
+        let params = Params::parse(request.params).map_err(Refusal::Invalid)?;
+        let tool = params.name.as_deref().unwrap_or_default();
+        self.limits.admit(request.caller, tool).map_err(|exceeded| Refusal::Limited(too_many_calls(exceeded)))
     }
 
     async fn select(&self, request: &Routed<'_>) -> Result<Selected, Error> {
@@ -106,7 +125,7 @@ impl GatewayCore {
                 // The member's bridge checks the whole id, including the name of the member.
                 let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));
                 let member = member.ok_or_else(unknown_task)?;
-                let is_visible = self.visible_members(request.caller).await.contains(member);
+                let is_visible = VisibleMembers::of(self, request.caller).await.contains(member);
                 if is_visible { Ok((member, None)) } else { Err(unknown_task()) }
             }
             _ => Err(no_method()),
@@ -230,6 +249,14 @@ fn unknown_resource(request: &Routed<'_>, uri: &str) -> Error {
         Era::Modern => ErrorCode::INVALID_PARAMS,
     };
     Error::new(code, "Resource not found").with_data(json!({"uri": uri}))
+}
+
+/// Returns the error for a call that is not within a limit. It has the same form as the error for a missing member.
+fn too_many_calls(exceeded: LimitExceeded) -> Error {
+    let retry_after = exceeded.retry_after.as_nanos().div_ceil(1_000_000);
+    let retry_after = u64::try_from(retry_after).unwrap_or(u64::MAX);
+    Error::internal(format!("too many calls of this tool by this caller: retry in {retry_after} ms"))
+        .with_data(json!({"retryAfterMs": retry_after}))
 }
 
 fn unknown_task() -> Error {

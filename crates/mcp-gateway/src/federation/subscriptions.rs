@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::gateway_core::GatewayCore;
 use super::member::ConnectionState;
+use super::visible_members::VisibleMembers;
 use crate::bridge::Subscriber;
 
 /// A subscription at one member. Renews the subscription when the gateway has connected to the member again.
@@ -70,7 +71,7 @@ async fn subscribe(
     }
     let logs = subscriber.logs();
     let logging = match &logs {
-        Some(_) => Some(gateway.visible_members(caller).await),
+        Some(_) => Some(VisibleMembers::of(gateway, caller).await),
         None => None,
     };
     let mut kept = Vec::new();

@@ -14,6 +14,7 @@ use thruway_mcp_server::backend::{Caller, LegacyRequest, ServerCore, Session};
 use tokio::time::timeout;
 
 use super::gateway_core::GatewayCore;
+use super::visible_members::VisibleMembers;
 use crate::bridge::{BridgeCore, list_tasks, no_method};
 
 /// A request for the list of tasks.
@@ -45,7 +46,7 @@ impl TaskListRequest<'_> {
         let revision = self.session.revision;
         let mut tasks = Vec::new();
         let mut has_tasks = false;
-        let visible = gateway.visible_members(self.caller).await;
+        let visible = VisibleMembers::of(gateway, self.caller).await;
         for (_, member) in gateway.members.iter().enumerate().filter(|(index, _)| visible.contains(*index)) {
             let Some(bridge) = member.bridge() else { continue };
             if bridge.capabilities(revision).tasks.is_none() {

@@ -19,21 +19,19 @@ pub(super) enum VisibleMembers {
 }
 
 impl VisibleMembers {
+    /// Returns the members of which `caller` can use at least one listed item. Waits for the lists of the members,
+    /// but at most `list_wait`. Without access rules, returns all members immediately.
+    pub(super) async fn of(gateway: &GatewayCore, caller: &Caller) -> Self {
+        match gateway.access_of(caller) {
+            None => Self::All,
+            Some(access) => Self::Some(gateway.catalog.owners_of_visible(&access).await),
+        }
+    }
+
     pub(super) fn contains(&self, member: usize) -> bool {
         match self {
             Self::All => true,
             Self::Some(visible) => visible.get(member).is_some_and(|is_visible| *is_visible),
-        }
-    }
-}
-
-impl GatewayCore {
-    /// Returns the members of which `caller` can use at least one listed item. Waits for the lists of the members,
-    /// but at most `list_wait`. Without access rules, returns all members immediately.
-    pub(super) async fn visible_members(&self, caller: &Caller) -> VisibleMembers {
-        match self.access_of(caller) {
-            None => VisibleMembers::All,
-            Some(access) => VisibleMembers::Some(self.catalog.owners_of_visible(&access).await),
         }
     }
 }

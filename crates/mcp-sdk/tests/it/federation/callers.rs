@@ -100,6 +100,13 @@ impl<'s> TestCaller<'s> {
         self.send(&self.message(method, params)).await
     }
 
+    /// Sends a call as a modern client with elicitation.
+    pub(super) async fn call_with_forms(&self, params: Value) -> Value {
+        assert!(!self.is_legacy());
+        let capabilities = json!({"elicitation": {"form": {}}});
+        self.send(&self.bearing(Message::modern_with("tools/call", params, &capabilities))).await
+    }
+
     /// Sends a call with these parameters as JSON text.
     pub(super) async fn call_with_text(&self, params: &str) -> Value {
         let value: Value = serde_json::from_str(params).unwrap();

@@ -7,6 +7,8 @@ mod names;
 mod questions;
 mod lists;
 mod logs;
+mod limits;
+mod confirmation;
 mod outages;
 mod changes;
 mod tasks;
