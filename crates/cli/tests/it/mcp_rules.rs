@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::client::Client;
 use crate::mcp_federate::{THRUWAY, config, names, printed, run, serve};
 use crate::process::{Signal, Thruway};
 
@@ -102,4 +103,30 @@ fn check_warns_about_patterns_that_match_nothing() {
     }
     assert!(checked.stderr.contains("thruway.toml:"), "{}", checked.stderr);
     assert!(!directory.path().join("audit.log").exists(), "`check` creates no files");
+}
+
+#[test]
+fn endpoint_with_a_resource_publishes_its_metadata() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = "servers = [\"one\"]\nresource = \"https://mcp.example/dev\"\n\
+                    [policies.tokens.jwt]\nsecret = \"a secret of at least thirty-two bytes\"\n\
+                    issuer = \"https://login.example\"\n";
+    let config = config(endpoint).replace("mcp = \"dev\"\n", "mcp = \"dev\"\npolicies = [\"tokens\"]\n");
+    let mut thruway = serve(directory.path(), &config);
+    let mut client = Client::connect(&thruway.address());
+    let mut get = |path: &str| {
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: mcp.example\r\n\r\n"));
+        client.response(false)
+    };
+    let metadata = get("/.well-known/oauth-protected-resource/dev");
+    assert_eq!(metadata.status(), "200");
+    let document: Value = serde_json::from_str(metadata.text()).unwrap();
+    assert_eq!(document["resource"], "https://mcp.example/dev");
+    assert_eq!(document["authorization_servers"], serde_json::json!(["https://login.example"]));
+    let refused = get("/dev");
+    assert_eq!(refused.status(), "401");
+    let url = "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/dev\"";
+    assert!(refused.head.contains(url), "{}", refused.head);
+    assert_eq!(get("/.well-known/oauth-protected-resource").status(), "404");
+    assert_eq!(thruway.terminate().code, Some(0));
 }

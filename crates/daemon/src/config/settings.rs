@@ -10,6 +10,7 @@ use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, RouteMatch, TcpConfig,
     UpstreamConfig,
 };
+use thruway_mcp_sdk::ProtectedResource;
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
     AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, Handler,
@@ -136,6 +137,8 @@ pub(crate) enum Action {
     /// The MCP endpoint with this name.
     Mcp(String),
     Redirect(Redirect),
+    /// The metadata of a protected resource (RFC 9728).
+    ResourceMetadata(ProtectedResource),
 }
 
 /// Upstreams by their names.

@@ -180,10 +180,11 @@ fn gateway_builder(
         prefer: endpoint.prefer.clone(),
         list_wait: list_wait.or(endpoint.list_wait).unwrap_or(default.list_wait),
         list_ttl_max: endpoint.list_ttl_max.unwrap_or(default.list_ttl_max),
+        confirm_destructive: endpoint.confirm_destructive,
         ..default
     };
     let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);
-    let builder = builder.rules(endpoint.rules.clone());
+    let builder = builder.rules(endpoint.rules.clone()).limits(endpoint.limits.clone());
     let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
     let members = servers.map(|(name, server)| member(config, name, server, upstreams));
     members.fold(builder, McpGatewayBuilder::member)

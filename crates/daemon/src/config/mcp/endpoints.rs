@@ -7,6 +7,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::mcp::limits::{RawMcpLimit, resolve_limits};
+use crate::config::mcp::resource::resolve_resource;
 use crate::config::mcp::rules::{RawMcpRule, resolve_rules};
 use crate::config::mcp::servers::ResolvedServers;
 use crate::config::mcp::settings::{McpEndpointConfig, McpEndpoints, McpNames};
@@ -40,11 +42,25 @@ pub(in crate::config) struct RawMcpEndpoint {
     /// all clients that pass the policies of the route can use everything. Default: none.
     #[serde(default)]
     pub(in crate::config) rules: Vec<Spanned<RawMcpRule>>,
+    /// Limits for the tool calls of each caller. Default: none.
+    #[serde(default)]
+    pub(in crate::config) limits: Vec<Spanned<RawMcpLimit>>,
+    /// With `true`, Thruway asks the user before each call of a tool that may delete or overwrite data: a tool with
+    /// `annotations.destructiveHint`, or a tool that its server does not list. Thruway asks with a form (elicitation).
+    /// Clients without this capability get an error for such calls. Risk: a server can omit the annotation. Default: false.
+    #[serde(default)]
+    pub(in crate::config) confirm_destructive: bool,
     /// File to which Thruway appends a JSON line for each call of a tool, each requested prompt and each read
     /// resource, or `-` for the standard output. A line has no arguments and no results. A relative path starts
     /// at the directory of the config. If log rotation moves the file away, Thruway creates a new file, at the
     /// latest when it receives `SIGUSR1`. Default: no audit log.
     pub(in crate::config) audit: Option<PathBuf>,
+    /// URL of the endpoint as clients use it, such as `https://mcp.example/dev`. Thruway then publishes metadata
+    /// (RFC 9728), so that clients can find the issuer of tokens. Thruway responds to the URL
+    /// `https://mcp.example/.well-known/oauth-protected-resource/dev`, and names this URL in `WWW-Authenticate`
+    /// if a token is missing or invalid. The endpoint also accepts the host of this URL. A route of the endpoint
+    /// must serve this URL, and must have a `jwt` policy with `issuer`. Default: no metadata.
+    pub(in crate::config) resource: Option<Spanned<String>>,
 }
 
 pub(in crate::config) fn resolve_endpoints(
@@ -64,7 +80,18 @@ fn resolve_endpoint(
     raw: RawMcpEndpoint,
     known: &ResolvedServers,
 ) -> McpEndpointConfig {
-    let RawMcpEndpoint { servers, names, prefer, list_wait, list_ttl_max, rules, audit } = raw;
+    let RawMcpEndpoint {
+        servers,
+        names,
+        prefer,
+        list_wait,
+        list_ttl_max,
+        rules,
+        limits,
+        confirm_destructive,
+        audit,
+        resource,
+    } = raw;
     resolver.refuse_empty(&servers, "an MCP endpoint needs at least one server", SERVERS_HINT);
     let servers = servers.into_inner();
     check_servers(resolver, &servers, known);
@@ -79,7 +106,10 @@ fn resolve_endpoint(
         list_wait: period(resolver, list_wait, SOME_PERIOD),
         list_ttl_max: period(resolver, list_ttl_max, ANY_PERIOD),
         rules: resolve_rules(resolver, rules),
+        limits: resolve_limits(resolver, limits),
+        confirm_destructive,
         audit: audit.map(|path| log_target(resolver, &path)),
+        resource: resolve_resource(resolver, resource),
     }
 }
 

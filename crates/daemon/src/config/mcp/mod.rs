@@ -1,7 +1,9 @@
 //! The section `mcp`: MCP servers, and endpoints that offer the tools of several MCP servers.
 
 mod endpoints;
+mod limits;
 mod patterns;
+pub(crate) mod resource;
 pub(in crate::config) mod route_keys;
 mod rules;
 mod servers;
@@ -22,8 +24,7 @@ use crate::config::values::{Span, Spanned};
 
 /// MCP servers, and endpoints that offer the tools of several MCP servers.
 ///
-/// The first version of this section lacks some features. Endpoints do not have a tool search and metadata for
-/// protected resources. Servers get fixed credentials only: Thruway does not exchange the token of a caller for
+/// The first version of this section lacks some features. Endpoints do not have a tool search. Servers get fixed credentials only: Thruway does not exchange the token of a caller for
 /// a token of the server. Thruway does not change the URIs of resources.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,10 +43,14 @@ pub(in crate::config) fn places_of_mcp(raw: &RawMcp) -> McpPlaces {
     let rules = |(name, raw): (&Spanned<String>, &Spanned<RawMcpEndpoint>)| {
         (name.get_ref().clone(), places_of_rules(&raw.get_ref().rules))
     };
+    let resource = |(name, raw): (&Spanned<String>, &Spanned<RawMcpEndpoint>)| {
+        Some((name.get_ref().clone(), raw.get_ref().resource.as_ref()?.span()))
+    };
     McpPlaces {
         servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
         endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
         rules: raw.endpoints.iter().map(rules).collect(),
+        resources: raw.endpoints.iter().filter_map(resource).collect(),
     }
 }
 
