@@ -8,6 +8,7 @@ use std::thread;
 use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, ReopenSignal};
 
 use crate::config::{AccessLogConfig, Config, Failure};
+use crate::mcp::audit_logs::AuditLogs;
 
 /// The access log. `None` until a config enables the access log. If a later config disables the access log,
 /// the log stays open, because the next config may enable it again. Clones share the log.
@@ -60,13 +61,14 @@ impl LiveLog {
         log.as_ref().map(|current| current.log.clone())
     }
 
-    /// Opens the log file again whenever `signal` arrives. The process handles the signal even if the config
+    /// Opens the log file and the files of `audit_logs` again whenever `signal` arrives. The process handles the signal even if the config
     /// has no access log. Otherwise, the signal would end the process.
-    pub(crate) fn reopen_at(self, mut signal: ReopenSignal) {
+    pub(crate) fn reopen_at(self, mut signal: ReopenSignal, audit_logs: AuditLogs) {
         thread::spawn(move || {
             loop {
                 signal.wait();
                 self.lock().iter().for_each(|current| current.log.reopen());
+                audit_logs.reopen();
             }
         });
     }

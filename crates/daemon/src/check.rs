@@ -12,6 +12,7 @@ use crate::config::own_listeners::possible_loops;
 use crate::config::usage::unused;
 use crate::config::{Config, Failure};
 use crate::explain::explain_request;
+use crate::mcp::audit_logs;
 use crate::mcp::listing::list_tools;
 use crate::routes::{self, Parts};
 use crate::tls;
@@ -112,10 +113,11 @@ const NAME_HINT: &str = "check the name; if this machine has no DNS, skip this c
 /// Returns the routes of `config` and their components, which are not started. Returns an error if a part of
 /// `config` cannot be served.
 fn routes_and_parts_of(config: &Config) -> Result<(Routes, Parts), Failure> {
-    match (routes::build(config, &Parts::default()), access_log::check(config), tls::check(config)) {
-        (Ok(built), Ok(()), Ok(())) => Ok(built),
-        (routes, log, tls) => {
-            Err(Failure::joined(routes.err().into_iter().chain(log.err()).chain(tls.err()).collect()))
-        }
+    let routes = routes::build(config, &Parts::default());
+    let checks = [access_log::check(config), audit_logs::check(config), tls::check(config)];
+    let failures: Vec<_> = checks.into_iter().filter_map(Result::err).collect();
+    match routes {
+        Ok(built) if failures.is_empty() => Ok(built),
+        routes => Err(Failure::joined(routes.err().into_iter().chain(failures).collect())),
     }
 }

@@ -15,6 +15,7 @@ use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
+use crate::mcp::audit_logs::AuditLogs;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
@@ -28,6 +29,7 @@ pub struct Daemon {
     admin_server: Option<RunningServer>,
     handle: DaemonHandle,
     log: LiveLog,
+    audit_logs: AuditLogs,
     has_file: bool,
 }
 
@@ -56,7 +58,7 @@ pub enum Ended {
 }
 
 /// The signals that control a daemon: `SIGTERM` and `SIGINT` shut it down gracefully, `SIGHUP` reloads its
-/// config file, and `SIGUSR1` reopens its access log. Call [`take_over`](Self::take_over) before the daemon
+/// config file, and `SIGUSR1` reopens its access log and audit logs. Call [`take_over`](Self::take_over) before the daemon
 /// starts. Until then, the signals have their default effect.
 pub struct Signals {
     termination: TerminationSignals,
@@ -113,6 +115,8 @@ impl Daemon {
         let (routes, mut parts) = routes::build(&config, &Parts::default())?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
+        let audit_logs = parts.mcp().audit_logs().clone();
+        audit_logs.open(&config)?;
         parts.start(&config);
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams);
@@ -145,7 +149,7 @@ impl Daemon {
             }
         };
         let handle = DaemonHandle(state);
-        Ok(Self { server, admin_server, handle, log, has_file })
+        Ok(Self { server, admin_server, handle, log, audit_logs, has_file })
     }
 
     /// Returns the listeners, in the order of the config.
@@ -197,7 +201,7 @@ impl Daemon {
     /// Serves requests until one of `signals` or a call of [`drain`](Self::drain) begins the graceful
     /// shutdown. Returns when the last connection has ended.
     pub fn run_until(self, signals: Signals) -> Ended {
-        self.log.clone().reopen_at(signals.reopen);
+        self.log.clone().reopen_at(signals.reopen, self.audit_logs.clone());
         if let Some(reload) = signals.reload {
             self.handle.0.reloader().reload_at(reload);
         }

@@ -107,6 +107,7 @@ impl Reloader {
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);
         let log = self.log.open(&config)?;
+        parts.mcp().audit_logs().open(&config)?;
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
         // The following steps cannot fail.
         parts.start(&config);
@@ -122,6 +123,7 @@ impl Reloader {
         self.running_state.replace(&config, &parts, &streams);
         self.tls_manager.follow(&config, &parts);
         self.parts.mcp().drain_removed(parts.mcp(), config.server.timeouts.drain);
+        parts.mcp().audit_logs().close_unused(&config);
         (self.parts, self.streams) = (parts, streams);
         for key in self.started.fixed_changes(&config) {
             tracing::warn!("`{key}` has changed: restart the process to apply the change");

@@ -10,9 +10,10 @@ use thruway_gateway::{
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
-use thruway_server::{Answer, Handler, IntoHandler, Request, Response};
+use thruway_server::{Answer, FieldLinesBuf, Handler, IntoHandler, Request, Response};
 
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
+use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 use crate::mcp::{McpEndpoints, RunningUpstreams};
 
@@ -42,7 +43,7 @@ pub(crate) struct Parts {
 /// Builds the routes of `config` and their components. Reuses a component of `before` if its config has not
 /// changed.
 pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
-    let mut parts = Parts::of(config, before)?;
+    let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
@@ -74,7 +75,8 @@ fn guards_of(route: &Route) -> Vec<String> {
         | Action::Files(_)
         | Action::Handler(_)
         | Action::Mcp(_)
-        | Action::Redirect(_) => true,
+        | Action::Redirect(_)
+        | Action::ResourceMetadata(_) => true,
     };
     route.policies.iter().cloned().chain(is_terminal.then(|| route.matching.to_string())).collect()
 }
@@ -82,8 +84,8 @@ fn guards_of(route: &Route) -> Vec<String> {
 impl Parts {
     /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
     /// from `before`.
-    fn of(config: &Config, before: &Self) -> Result<Self, Failure> {
-        let mcp = McpEndpoints::of(config, &before.mcp)?;
+    fn of(config: &Config, before: &Self) -> Self {
+        let mcp = McpEndpoints::of(config, &before.mcp);
         let mut parts = Self { unrouted: before.unrouted.clone(), mcp, ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
@@ -97,7 +99,7 @@ impl Parts {
             };
             parts.policies.insert(name.clone(), (config.clone(), policy));
         }
-        Ok(parts)
+        parts
     }
 
     /// Builds an upstream that is missing in `before`, or that has a different config there.
@@ -210,30 +212,35 @@ impl Parts {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
             let handler = compressed(handler, config, route);
-            return Ok(measured(self.guarded(route, handler, config.access_log.is_some(), before), meter));
+            return Ok(measured(self.guarded(config, route, handler, before), meter));
         }
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
 
     /// Wraps `handler` in the policies of `route`. The policies check each request in the order of the
-    /// route. If `is_logged` is `true`, responses carry the name of the user for the access log.
+    /// route. With an access log, responses carry the name of the user.
     fn guarded(
         &mut self,
+        config: &Config,
         route: &Route,
         handler: Arc<dyn Handler>,
-        is_logged: bool,
         before: &Self,
     ) -> Arc<dyn Handler> {
+        let is_logged = config.access_log.is_some();
+        let resource = resource_of_route(&config.mcp, &config.policies, route);
+        let metadata_url = resource.map(|resource| resource.metadata_url());
         let name: Arc<str> = route.matching.to_string().into();
         route.policies.iter().rev().fold(handler, |handler, policy| {
             let place = (name.to_string(), policy.clone());
             let refusals = before.refusals.get(&place).cloned().unwrap_or_default();
             self.refusals.insert(place, refusals.clone());
             // The config was checked, so the policy exists.
-            let policy = self.policies[policy].1.clone();
+            let (settings, policy) = self.policies[policy].clone();
             let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
             let is_identified = matches!(route.action, Action::Mcp(_));
-            guarded.recorded(is_logged).identified(is_identified).into_handler()
+            let guarded = guarded.recorded(is_logged).identified(is_identified);
+            let metadata_url = metadata_url.iter().filter(|_| matches!(settings, PolicyConfig::Jwt(_)));
+            metadata_url.cloned().fold(guarded, Guarded::metadata_url).into_handler()
         })
     }
 
@@ -314,8 +321,16 @@ impl Parts {
             }
             Action::Forward(_) => unreachable!("the caller builds handlers that forward"),
             Action::Handler(handler) => handler.clone(),
-            Action::Mcp(name) => self.mcp.handler(name, hosts(&route.matching)),
+            Action::Mcp(name) => {
+                let resource = resource_of_route(&config.mcp, &config.policies, route);
+                let hosts = hosts(&route.matching).into_iter().chain(resource.as_ref().and_then(host_of));
+                self.mcp.handler(name, hosts.collect())
+            }
             Action::Redirect(redirect) => redirect.clone().into_handler(),
+            Action::ResourceMetadata(resource) => {
+                let metadata = resource.metadata();
+                (move || Response::ok(JSON, metadata.clone())).into_handler()
+            }
         })
     }
 
@@ -407,6 +422,8 @@ fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
     });
     Failure::joined(failures.collect())
 }
+
+const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
 impl Handler for FixedAnswer {
     fn handle<'a>(&'a self, _: &mut Request<'a>) -> Answer {

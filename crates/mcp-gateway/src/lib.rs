@@ -12,8 +12,9 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, InvalidFilter, InvalidGlob, InvalidMemberName,
-    InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls,
-    MemberState, MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, ToolSearch, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, CallLimit, CallRate, InvalidFilter,
+    InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway, McpGatewayBuilder,
+    McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,
+    RelayedCall, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
 pub use jwks::JwksVerifier;

@@ -8,10 +8,10 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, InvalidFilter,
-    InvalidGlob, InvalidMemberName, InvalidRule, JwksVerifier, McpGateway, McpGatewayBuilder,
-    McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,
-    RelayedCall, Rule, ToolFilter, ToolSearch, WithheldItem,
+    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, CallLimit, CallRate,
+    InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, JwksVerifier, LimitBy,
+    McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState,
+    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
@@ -19,10 +19,10 @@ pub use thruway_mcp_macros::tool;
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::{
     AccessTokenRules, Authorization, BoxError, Call, CompletionInput, Context, Handler, HandlerError,
-    Identity, IntoAnswer, InvalidKeys, InvalidToken, InvalidUriTemplate, JwtVerifier, Later, Layer,
-    LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer, McpServerOptions, McpService, Next,
-    NoInput, Offer, Outcome, RegistrationError, ResourceAnswer, ServerResult, SseEndpoints, Structured,
-    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
+    Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken, InvalidUriTemplate, JwtVerifier, Later,
+    Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer, McpServerOptions, McpService, Next,
+    NoInput, Offer, Outcome, ProtectedResource, RegistrationError, ResourceAnswer, ServerResult,
+    SseEndpoints, Structured, TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
 };
 pub use thruway_net::ClientAddr;
 

@@ -42,6 +42,9 @@ mod deadlines;
 mod log_limit;
 mod log_writer;
 
+// rate limits
+mod token_buckets;
+
 // random secrets
 mod random;
 
@@ -97,6 +100,7 @@ pub use random::{random_bytes, unguessable_id};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};
 pub use stream::{InProcessServer, PIPE_BYTES, Stream};
+pub use token_buckets::{TokenBuckets, TokenRate};
 pub use transport::{Gathered, Transport};
 pub use worker::{ConnectionGuard, Worker, spawn};
 pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, raise_descriptor_limit};

@@ -16,6 +16,7 @@ mod exhaustion;
 mod mcp;
 mod mcp_client;
 mod mcp_login;
+mod mcp_rules;
 mod mcp_bridge;
 mod mcp_federate;
 mod mcp_access;

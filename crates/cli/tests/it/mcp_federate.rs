@@ -10,16 +10,16 @@ use crate::admin::get_admin;
 use crate::client::Client;
 use crate::process::{RELOADED, Signal, Thruway};
 
-const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
+pub(crate) const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
 
 /// The demo as a child process.
 const DEMO: &str = "command = [\"${THRUWAY}\", \"mcp\", \"serve\", \"--stdio\"]\n";
 
-fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     Command::new(THRUWAY).arg("mcp").args(args).output().unwrap()
 }
 
-fn printed(args: &[&str]) -> String {
+pub(crate) fn printed(args: &[&str]) -> String {
     let output = run(args);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
@@ -34,7 +34,7 @@ fn demo() -> (Thruway, String) {
 }
 
 /// Returns a config with two servers that are child processes, and an endpoint with these keys.
-fn config(endpoint: &str) -> String {
+pub(crate) fn config(endpoint: &str) -> String {
     let head = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n";
     let servers = format!("[mcp.servers.one]\n{DEMO}[mcp.servers.two]\n{DEMO}tools.deny = [\"a*\"]\n");
     // Lists wait for the servers even on a slow machine.
@@ -43,12 +43,12 @@ fn config(endpoint: &str) -> String {
 }
 
 /// Starts `thruway serve` with this config. The config can use `${THRUWAY}`.
-fn serve(directory: &Path, config: &str) -> Thruway {
+pub(crate) fn serve(directory: &Path, config: &str) -> Thruway {
     std::fs::write(directory.join("thruway.toml"), config).unwrap();
     Thruway::start_with(directory, &["serve", "thruway.toml"], &[("THRUWAY", THRUWAY)])
 }
 
-fn names(tools: &str) -> Vec<&str> {
+pub(crate) fn names(tools: &str) -> Vec<&str> {
     let lines = tools.lines().filter(|line| !line.starts_with(' '));
     lines.filter_map(|line| line.split([' ', '(']).next()).filter(|name| !name.is_empty()).collect()
 }
@@ -149,63 +149,6 @@ fn route_serves_the_tools_of_all_servers_and_reports_their_state() {
         assert!(metrics.lines().any(|metric| metric == line), "{line}\n{metrics}");
     }
     assert_eq!(thruway.terminate().code, Some(0));
-}
-
-/// The rules of an endpoint with two groups, and policies that verify tokens and API keys.
-const RULES: &str = "audit = \"audit.log\"\n\
-    [[mcp.endpoints.dev.rules]]\nclaims = { groups = \"eng\" }\ntools = [\"one__*\"]\nprompts = [\"*\"]\n\
-    [[mcp.endpoints.dev.rules]]\nclaims = { groups = [\"ops\", \"eng\"] }\ntools = [\"two__echo\"]\n\
-    [policies.tokens.jwt]\nsecret = \"a secret of at least thirty-two bytes\"\n";
-
-/// Token with the claims `{"sub":"eve","groups":["eng"],"exp":4102444800}`.
-const TOKEN_OF_EVE: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJldmUiLCJncm91cHMiOlsiZW5nIl0sImV4cCI6NDEwMjQ0NDgwMH0.uNLVBqrWR4sadOudsbOLYc1i12FVXA7ahEtlFTiCLg0";
-
-/// Token with the claims `{"sub":"bob","groups":["ops"],"exp":4102444800}`.
-const TOKEN_OF_BOB: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJib2IiLCJncm91cHMiOlsib3BzIl0sImV4cCI6NDEwMjQ0NDgwMH0.stJCA1sY0hepAQCsuiNAcjo-HhCW0OafdhAxCDKh7JA";
-
-#[test]
-fn rules_of_an_endpoint_use_the_claims_that_the_policy_of_the_route_has_verified() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = config(&format!("servers = [\"one\", \"two\"]\n{RULES}"));
-    let config = config.replace("mcp = \"dev\"\n", "mcp = \"dev\"\npolicies = [\"tokens\"]\n");
-    let mut thruway = serve(directory.path(), &config);
-    let url = format!("{}/dev", thruway.address());
-    for era in ["modern", "legacy"] {
-        let tools = |token: &str| printed(&["tools", &url, "--era", era, "--bearer", token]);
-        let (of_eve, of_bob) = (tools(TOKEN_OF_EVE), tools(TOKEN_OF_BOB));
-        assert!(names(&of_eve).contains(&"one__add") && names(&of_eve).contains(&"two__echo"), "{of_eve}");
-        assert!(!names(&of_eve).contains(&"two__count"), "{of_eve}");
-        assert_eq!(names(&of_bob), ["two__echo"], "{of_bob}");
-        let add =
-            |token: &str| run(&["call", &url, "one__add", "a=1", "b=2.5", "--era", era, "--bearer", token]);
-        assert!(add(TOKEN_OF_EVE).status.success());
-        let refused = String::from_utf8(add(TOKEN_OF_BOB).stderr).unwrap();
-        assert!(refused.contains("(-32602)") && refused.contains("Unknown tool: one__add"), "{refused}");
-    }
-    assert_ne!(run(&["tools", &url]).status.code(), Some(0));
-    assert_eq!(thruway.terminate().code, Some(0));
-    let audit = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
-    let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let calls: Vec<_> = lines
-        .iter()
-        .map(|line| [&line["caller"], &line["name"], &line["outcome"]].map(Value::as_str))
-        .collect();
-    let call = |caller, outcome| [Some(caller), Some("one__add"), Some(outcome)];
-    let (eve, bob) = (call("policy tokens eve", "ok"), call("policy tokens bob", "error"));
-    assert_eq!(calls, [eve, bob, eve, bob], "{audit}");
-    assert!(!audit.contains("2.5") && !audit.contains("eyJ"), "{audit}");
-}
-
-#[test]
-fn audit_log_in_a_missing_directory_is_an_error_with_its_place() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = config("servers = [\"one\"]\naudit = \"missing/audit.log\"\n");
-    std::fs::write(directory.path().join("thruway.toml"), config).unwrap();
-    let ended =
-        Thruway::start_with(directory.path(), &["serve", "thruway.toml"], &[("THRUWAY", THRUWAY)]).end();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("cannot open the audit log: No such file"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("thruway.toml:"), "{}", ended.stderr);
 }
 
 /// The demo counts the calls of `count` in memory, so a new process begins with 1.

@@ -10,6 +10,7 @@ use thruway_gateway::{
     ConnectConfig, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, RouteMatch, TcpConfig,
     UpstreamConfig,
 };
+use thruway_mcp_sdk::ProtectedResource;
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
     AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, Handler,
@@ -136,6 +137,8 @@ pub(crate) enum Action {
     /// The MCP endpoint with this name.
     Mcp(String),
     Redirect(Redirect),
+    /// The metadata of a protected resource (RFC 9728).
+    ResourceMetadata(ProtectedResource),
 }
 
 /// Upstreams by their names.
@@ -297,6 +300,20 @@ impl Config {
     pub(crate) fn warning_at_mcp_server(&self, name: &str, message: impl fmt::Display) -> Failure {
         let span = self.places.mcp.servers.get(name).cloned().unwrap_or_default();
         self.warning_at(&span, message)
+    }
+
+    /// Returns a warning about a pattern of an MCP endpoint's access rule. `rule` is the number of the rule,
+    /// counted from 0.
+    pub(crate) fn warning_at_mcp_pattern(
+        &self,
+        endpoint: &str,
+        rule: usize,
+        pattern: &str,
+        message: impl fmt::Display,
+    ) -> Failure {
+        let rule = self.places.mcp.rules.get(endpoint).and_then(|rules| rules.get(rule));
+        let place = rule.and_then(|patterns| patterns.iter().find(|(text, _)| text == pattern));
+        self.warning_at(&place.map_or(0..0, |(_, span)| span.clone()), message)
     }
 
     /// Returns an error about the text at `span` of the file.

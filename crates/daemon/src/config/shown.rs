@@ -130,6 +130,7 @@ impl fmt::Display for Action {
             Self::Files(files) => write!(f, "files of {}", files.root.display()),
             Self::Forward(action) => action.fmt(f),
             Self::Handler(_) => f.write_str("answered by a handler of the program"),
+            Self::ResourceMetadata(resource) => write!(f, "the metadata of {}", resource.url()),
             Self::Mcp(name) => write!(f, "the MCP endpoint {name}"),
             Self::Redirect(redirect) => {
                 write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))

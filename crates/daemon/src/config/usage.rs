@@ -75,7 +75,7 @@ fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     warnings
 }
 
-fn have_common_host(one: &HostMatch, other: &HostMatch) -> bool {
+pub(in crate::config) fn have_common_host(one: &HostMatch, other: &HostMatch) -> bool {
     let is_below = |host: &str, parent: &str| {
         host.strip_suffix(parent).is_some_and(|start| start.is_empty() || start.ends_with('.'))
     };

@@ -14,6 +14,7 @@ use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
+use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
 use crate::config::operation::{RawAccessLog, RawAdmin, resolve_access_log, resolve_admin};
 use crate::config::policies::client_certificate::check_certificates;
@@ -139,13 +140,14 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let mcp = resolve_mcp(&mut resolver, raw.mcp, &upstreams);
     let known =
         Known { upstreams: &upstreams, policies: &policies, mcp: &mcp, compression: compression.as_ref() };
-    let routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
+    let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
     if resolver.failures.is_empty() {
         check_usage(&mut resolver, about_requests, &listeners, &routes, &mcp);
+        add_metadata_routes(&mut resolver, &mut routes, &mcp, &places.mcp, &policies);
         check_certificates(&mut resolver, asking_for_certificates, &listeners, &routes);
     }
     let acme = resolver.acme.take();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus};
+use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus, UnmatchedPattern};
 use tokio::time::timeout;
 use tracing::subscriber::NoSubscriber;
 
@@ -34,7 +34,11 @@ pub(crate) fn list_tools(
             match gateway_builder(config, name, upstreams, Some(TOOLS_MAX)).build() {
                 Ok(gateway) => {
                     warnings.extend(push_tools(&mut text, config, name, &gateway).await);
-                    warnings.extend(missing_members(config, &gateway));
+                    let missing = missing_members(config, &gateway);
+                    if missing.is_empty() {
+                        warnings.extend(unmatched_patterns(config, name, &gateway).await);
+                    }
+                    warnings.extend(missing);
                     warnings.extend(withheld_items(config, name, &gateway));
                     let _ = timeout(CLOSE_MAX, gateway.close()).await;
                 }
@@ -80,6 +84,18 @@ fn missing_members(config: &Config, gateway: &McpGateway) -> Vec<Failure> {
     missing.map(warning).collect()
 }
 
+/// Returns a warning for each pattern of an access rule that matches no item. Call this function only if all
+/// servers have sent their lists.
+async fn unmatched_patterns(config: &Config, endpoint: &str, gateway: &McpGateway) -> Vec<Failure> {
+    let unmatched = gateway.unmatched_patterns().await.unwrap_or_default();
+    let warning = |UnmatchedPattern { rule, kind, pattern, .. }: UnmatchedPattern| {
+        let message = format!("the pattern `{}` matches none of the {kind}", pattern.escape_debug());
+        let warning = config.warning_at_mcp_pattern(endpoint, rule, &pattern, message);
+        warning.with_hint(PATTERN_HINT)
+    };
+    unmatched.into_iter().map(warning).collect()
+}
+
 /// Returns a warning for each item that clients do not get, unless the config says so. A clash of several
 /// servers causes one warning.
 fn withheld_items(config: &Config, endpoint: &str, gateway: &McpGateway) -> Vec<Failure> {
@@ -100,6 +116,9 @@ fn withheld_items(config: &Config, endpoint: &str, gateway: &McpGateway) -> Vec<
 }
 
 const MISSING_HINT: &str = "start the server, or check its command or address; `--offline` skips this check";
+
+const PATTERN_HINT: &str =
+    "check the spelling; patterns apply to the names that clients use, and the case of letters matters";
 
 const WITHHELD_HINT: &str = "rename or hide the tool, set `prefer`, or use prefixed names";
 

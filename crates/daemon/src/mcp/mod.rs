@@ -1,6 +1,8 @@
 //! Runs the MCP endpoints of a config.
 
+pub(crate) mod audit_logs;
 mod background;
+mod identity;
 pub(crate) mod listing;
 mod members;
 mod relay;
@@ -9,14 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde_json::Value;
 use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
-use thruway_mcp_sdk::{AuditLog, Identity, McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
+use thruway_mcp_sdk::{McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
+use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
-use crate::config::{Config, Failure};
+use audit_logs::AuditLogs;
 use background::Background;
+use identity::identity_of;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
@@ -29,6 +32,7 @@ pub(crate) struct McpEndpoints {
     endpoints: BTreeMap<String, (EndpointConfig, Arc<Endpoint>)>,
     /// `None` until the first endpoint starts.
     background: Option<Arc<Background>>,
+    audit_logs: AuditLogs,
 }
 
 /// All settings that an endpoint depends on.
@@ -46,7 +50,6 @@ struct EndpointConfig {
 struct Endpoint {
     /// The gateway, and the relays of its members.
     gateway: OnceLock<(McpGateway, Relays)>,
-    audit: Option<AuditLog>,
 }
 
 /// Serves an MCP endpoint at a route.
@@ -58,22 +61,17 @@ struct RouteEndpoint {
 }
 
 impl McpEndpoints {
-    /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`. Opens the audit
-    /// logs of the other endpoints.
-    ///
-    /// # Errors
-    /// An audit log cannot be opened.
-    pub(crate) fn of(config: &Config, before: &Self) -> Result<Self, Failure> {
+    /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
+    pub(crate) fn of(config: &Config, before: &Self) -> Self {
         let endpoint = |name: &String| {
             let settings = EndpointConfig::of(config, name);
-            let endpoint = match before.endpoints.get(name) {
-                Some((other, kept)) if *other == settings => kept.clone(),
-                _ => Arc::new(Endpoint { gateway: OnceLock::new(), audit: audit_log(config, name)? }),
-            };
-            Ok((name.clone(), (settings, endpoint)))
+            let kept = before.endpoints.get(name).filter(|(other, _)| *other == settings);
+            let endpoint = kept.map(|(_, kept)| kept.clone()).unwrap_or_default();
+            (name.clone(), (settings, endpoint))
         };
-        let endpoints = config.mcp.endpoints.keys().map(endpoint).collect::<Result<_, Failure>>()?;
-        Ok(Self { endpoints, background: before.background.clone() })
+        let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
+        let (background, audit_logs) = (before.background.clone(), before.audit_logs.clone());
+        Self { endpoints, background, audit_logs }
     }
 
     /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
@@ -81,6 +79,11 @@ impl McpEndpoints {
     pub(crate) fn handler(&self, name: &str, hosts: Vec<String>) -> Arc<dyn Handler> {
         let endpoint = self.endpoints[name].1.clone();
         Arc::new(RouteEndpoint { endpoint, hosts, served: OnceLock::new() })
+    }
+
+    /// Returns the audit logs. Open them before [`start`](Self::start).
+    pub(crate) const fn audit_logs(&self) -> &AuditLogs {
+        &self.audit_logs
     }
 
     /// Starts the new endpoints: they connect to their servers in the background.
@@ -99,7 +102,9 @@ impl McpEndpoints {
                 };
             let build = || {
                 let builder = gateway_builder(config, name, upstreams, None);
-                endpoint.audit.iter().cloned().fold(builder, McpGatewayBuilder::audit).build()
+                let audit = config.mcp.endpoints[name].audit.as_ref();
+                let audit = audit.and_then(|target| self.audit_logs.log(target));
+                audit.into_iter().fold(builder, McpGatewayBuilder::audit).build()
             };
             match background.enter(build) {
                 Ok(gateway) => drop(endpoint.gateway.set((gateway, relays(config, name, upstreams)))),
@@ -139,9 +144,7 @@ impl McpEndpoints {
             }
             drains.join_all().await;
         });
-        for audit in self.endpoints.values().filter_map(|(_, endpoint)| endpoint.audit.as_ref()) {
-            audit.finish();
-        }
+        self.audit_logs.finish();
     }
 }
 
@@ -156,16 +159,6 @@ impl EndpointConfig {
         let hosts = hosts.map(|name| config.forwards.get(name).map(|forward| forward.host.clone())).collect();
         Self { endpoint, servers, upstreams, hosts }
     }
-}
-
-/// Opens the audit log of the endpoint with this name.
-fn audit_log(config: &Config, name: &str) -> Result<Option<AuditLog>, Failure> {
-    let Some(target) = &config.mcp.endpoints[name].audit else { return Ok(None) };
-    let log =
-        target.open().and_then(|target| AuditLog::start(target.named(format!("audit log of `{name}`"))));
-    log.map(Some).map_err(|error| {
-        config.failure_at_mcp_endpoint(name, format_args!("cannot open the audit log: {error}"))
-    })
 }
 
 /// Returns a builder for the endpoint with this name. `list_wait` replaces the key `list_wait` of the endpoint.
@@ -185,29 +178,14 @@ fn gateway_builder(
         list_wait: list_wait.or(endpoint.list_wait).unwrap_or(default.list_wait),
         list_ttl_max: endpoint.list_ttl_max.unwrap_or(default.list_ttl_max),
         search: endpoint.search.as_ref().map(McpSearch::options),
+        confirm_destructive: endpoint.confirm_destructive,
         ..default
     };
     let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);
-    let builder = builder.rules(endpoint.rules.clone());
+    let builder = builder.rules(endpoint.rules.clone()).limits(endpoint.limits.clone());
     let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
     let members = servers.map(|(name, server)| member(config, name, server, upstreams));
     members.fold(builder, McpGatewayBuilder::member)
-}
-
-/// Returns the identity of a client that a policy of the route has verified. Two clients are the same caller
-/// only if their issuers and their names are equal. The issuer is the claim `iss` of the token, or else the
-/// name of the policy.
-fn identity_of(client: &VerifiedClient) -> Identity {
-    let mut claims = client.claims.clone();
-    let issuer = match claims.get("iss") {
-        Some(Value::String(issuer)) => issuer.clone(),
-        _ => format!("policy {}", client.policy),
-    };
-    let subject = client.user.clone().unwrap_or_default();
-    if claims.is_empty() {
-        claims.insert("sub".to_owned(), Value::String(subject.clone()));
-    }
-    Identity::new(issuer, subject, claims)
 }
 
 impl Handler for RouteEndpoint {
@@ -216,9 +194,8 @@ impl Handler for RouteEndpoint {
             let text = "the MCP endpoint is not running\n";
             return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
         };
-        if let Some(client) = request.extensions().get::<Arc<VerifiedClient>>() {
-            let identity = Arc::new(identity_of(client));
-            request.extensions_mut().insert(identity);
+        if let Some(client) = request.extensions_mut().remove::<Arc<VerifiedClient>>() {
+            request.extensions_mut().insert(Arc::new(identity_of(client)));
         }
         let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
         let served = self.served.get_or_init(serve);

@@ -21,6 +21,7 @@ pub struct Guarded {
     refusals: Arc<RefusalCount>,
     is_recorded: bool,
     is_identified: bool,
+    metadata_url: Option<Arc<str>>,
 }
 
 /// Number of requests that a policy has refused on a route.
@@ -49,6 +50,7 @@ impl Guarded {
             refusals: Arc::default(),
             is_recorded: false,
             is_identified: false,
+            metadata_url: None,
         }
     }
 
@@ -67,10 +69,18 @@ impl Guarded {
 
     /// Sets whether the [extensions](Request::extensions) of requests contain the client that the policy has
     /// verified, as an `Arc<VerifiedClient>`. If several policies verify the client, the handler gets the
-    /// result of the last policy. Default `false`, because the value takes memory and time.
+    /// result of the last policy that verifies tokens. Without such a policy, it gets the result of the last
+    /// policy. Default `false`, because the value takes memory and time.
     #[must_use]
     pub fn identified(self, is_identified: bool) -> Self {
         Self { is_identified, ..self }
+    }
+
+    /// Sets the URL of the metadata of the protected resource (RFC 9728). If a client needs another token, the
+    /// challenge contains this URL in the parameter `resource_metadata`. Default: none.
+    #[must_use]
+    pub fn metadata_url(self, url: impl Into<Arc<str>>) -> Self {
+        Self { metadata_url: Some(url.into()), ..self }
     }
 
     /// Passes the request to the handler, with the headers of the policy. Attaches the name of the user to
@@ -78,10 +88,7 @@ impl Guarded {
     fn identify<'a>(&'a self, request: &mut Request<'a>, mut facts: VerifiedFacts<'_>) -> Answer {
         let user = facts.user().filter(|_| self.is_recorded).map(str::to_owned);
         if self.is_identified {
-            let user = facts.user().map(str::to_owned);
-            let claims = std::mem::take(&mut facts.claims);
-            let client = VerifiedClient { policy: self.policy.name.clone(), user, claims };
-            request.extensions_mut().insert(Arc::new(client));
+            self.attach_client(request, &mut facts);
         }
         let answer = self.pass_on(request, &facts);
         let Some(user) = user else { return answer };
@@ -89,6 +96,19 @@ impl Guarded {
             response.set_user(user);
             response
         })
+    }
+
+    /// Attaches the verified client to the request, unless an earlier policy has verified a token and this
+    /// policy has not. Takes the claims out of `facts`.
+    fn attach_client(&self, request: &mut Request<'_>, facts: &mut VerifiedFacts<'_>) {
+        let has_token = |client: &Arc<VerifiedClient>| !client.claims.is_empty();
+        if facts.claims.is_empty() && request.extensions().get().is_some_and(has_token) {
+            return;
+        }
+        let user = facts.user().map(str::to_owned);
+        let claims = std::mem::take(&mut facts.claims);
+        let client = VerifiedClient { policy: self.policy.name.clone(), user, claims };
+        request.extensions_mut().insert(Arc::new(client));
     }
 
     fn pass_on<'a>(&'a self, request: &mut Request<'a>, facts: &VerifiedFacts<'_>) -> Answer {
@@ -112,7 +132,8 @@ impl Guarded {
             reason = refusal.reason(),
             "request rejected by a policy"
         );
-        let mut response = refusal.to_response(self.policy.name(), is_for_tunnel);
+        let mut response =
+            refusal.to_response(self.policy.name(), is_for_tunnel, self.metadata_url.as_deref());
         response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
         response
     }

@@ -54,8 +54,14 @@ impl Refusal {
     }
 
     /// Returns the response to the refused request. `policy` is the default realm. For CONNECT, the
-    /// response requests credentials for a proxy (RFC 9110 §11.7.1).
-    pub(super) fn to_response(&self, policy: &str, is_for_tunnel: bool) -> Response {
+    /// response requests credentials for a proxy (RFC 9110 §11.7.1). If the client needs a token, the challenge
+    /// contains `metadata_url`, the URL of the metadata of the resource (RFC 9728 §5.1).
+    pub(super) fn to_response(
+        &self,
+        policy: &str,
+        is_for_tunnel: bool,
+        metadata_url: Option<&str>,
+    ) -> Response {
         let (status, challenge) = match self {
             Self::Credentials { .. } if is_for_tunnel => {
                 (StatusCode::PROXY_AUTHENTICATION_REQUIRED, "Proxy-Authenticate")
@@ -71,7 +77,11 @@ impl Refusal {
             Self::Busy | Self::Concurrency(_) | Self::NoKeys => response.with_field("Retry-After", "1"),
             Self::Credentials { scheme, realm, parameters, .. } => {
                 let realm = quoted(realm.as_deref().unwrap_or(policy));
-                response.with_field(challenge, format!("{scheme} realm={realm}{parameters}"))
+                let metadata_url = metadata_url.filter(|_| *scheme == "Bearer" && !is_for_tunnel);
+                let metadata = metadata_url
+                    .map(|url| format!(", resource_metadata={}", quoted(url)))
+                    .unwrap_or_default();
+                response.with_field(challenge, format!("{scheme} realm={realm}{parameters}{metadata}"))
             }
             Self::Rate { burst, wait, .. } => {
                 let seconds = wait.as_nanos().div_ceil(1_000_000_000).to_string();
@@ -97,7 +107,11 @@ mod tests {
     use super::*;
 
     fn field(refusal: &Refusal, name: &str) -> Option<String> {
-        refusal.to_response("office", false).field(name).and_then(|value| value.as_str()).map(str::to_owned)
+        refusal
+            .to_response("office", false, None)
+            .field(name)
+            .and_then(|value| value.as_str())
+            .map(str::to_owned)
     }
 
     #[test]
@@ -129,5 +143,19 @@ mod tests {
         let challenge = |realm| field(&refusal(realm), "www-authenticate").unwrap();
         assert_eq!(challenge(Some("a \"b\" \\")), r#"Basic realm="a \"b\" \\", charset="UTF-8""#);
         assert_eq!(challenge(None), r#"Basic realm="office", charset="UTF-8""#);
+    }
+
+    #[test]
+    fn only_bearer_challenge_contains_the_metadata_url() {
+        for (scheme, has_url) in [("Bearer", true), ("Basic", false)] {
+            let refusal = Refusal::Credentials { scheme, realm: None, parameters: "", is_missing: true };
+            let challenge = |is_for_tunnel, name| {
+                let response = refusal.to_response("office", is_for_tunnel, Some("https://a/m"));
+                response.field(name).and_then(|value| value.as_str()).unwrap().to_owned()
+            };
+            let url = if has_url { ", resource_metadata=\"https://a/m\"" } else { "" };
+            assert_eq!(challenge(false, "www-authenticate"), format!("{scheme} realm=\"office\"{url}"));
+            assert_eq!(challenge(true, "proxy-authenticate"), format!("{scheme} realm=\"office\""));
+        }
     }
 }

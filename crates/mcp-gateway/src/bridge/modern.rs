@@ -14,7 +14,7 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall, ReceivedParamHeaders, may_ask};
 use thruway_mcp_server::backend::{
     Accepted, BoundRequest, Caller, Exchange, Holder, Listening, LogInbox, ModernRequest, Reply, ServerCore,
-    Share, Status, WantedNotifications, require_tasks,
+    Share, StateKey, Status, WantedNotifications, require_tasks,
 };
 
 use super::answer::{self, AnswerRevisions};
@@ -361,6 +361,23 @@ pub(super) fn listen(
 }
 
 impl BridgeCore {
+    /// Returns `true` if this server has already begun to handle the request: `params` contains the `requestState`
+    /// that the caller received together with the server's questions. `params` contains the parameters for the
+    /// server.
+    pub(crate) fn has_begun(
+        &self,
+        key: &StateKey,
+        caller: &Caller,
+        method: &str,
+        params: &Params<'_>,
+    ) -> bool {
+        let Some(state) = &params.request_state else { return false };
+        let binding = |method: &str| BoundRequest::new(caller, method, params).binding();
+        // The two forms of a `requestState`: of a call that waits at the bridge, and of a modern server.
+        self.suspended.contains(state, &binding(method))
+            || key.open(state, &binding(&format!("{}{method}", self.task_prefix()))).is_ok()
+    }
+
     /// Subscribes to the notifications in `filter`.
     ///
     /// # Errors

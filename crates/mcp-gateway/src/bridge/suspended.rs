@@ -88,6 +88,11 @@ impl Suspended {
         call.map(|call| call.ongoing).ok_or_else(invalid)
     }
 
+    /// Returns `true` if the call with this `requestState` waits, and `binding` identifies its caller and request.
+    pub(super) fn contains(&self, state: &str, binding: &RequestBinding) -> bool {
+        self.calls().get(state).is_some_and(|call| call.binding == *binding)
+    }
+
     fn calls(&self) -> MutexGuard<'_, HashMap<Box<str>, Call>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }

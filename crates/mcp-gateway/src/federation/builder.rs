@@ -13,6 +13,7 @@ use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
 use super::audit::AuditSink;
+use super::limits::{CallLimit, CallLimits, InvalidLimit};
 use super::rules::{AccessRules, InvalidRule, Rule};
 use super::search::ToolSearch;
 use super::search_tools;
@@ -37,6 +38,10 @@ pub struct McpGatewayOptions {
     /// Options for tool search, for endpoints with many tools. Default: `None`, so clients get the list of all
     /// tools.
     pub search: Option<ToolSearch>,
+    /// `true` if the gateway asks the user before each call of a tool with `annotations.destructiveHint`. The gateway
+    /// also asks before a call of a tool that its member does not list. Clients without form elicitation get an error
+    /// for such calls. Default: `false`.
+    pub confirm_destructive: bool,
     /// Maximum number of items in a page of a list. Default: 100.
     pub page_items: usize,
     /// Options of the connections to each member, and of the MCP server that clients connect to.
@@ -51,6 +56,7 @@ impl Default for McpGatewayOptions {
             list_wait: Duration::from_secs(2),
             list_ttl_max: Duration::from_mins(5),
             search: None,
+            confirm_destructive: false,
             page_items: 100,
             bridge: BridgeOptions::default(),
         }
@@ -135,6 +141,7 @@ pub struct McpGatewayBuilder {
     pub(super) options: McpGatewayOptions,
     pub(super) members: Vec<Member>,
     pub(super) rules: Vec<Rule>,
+    pub(super) limits: Vec<CallLimit>,
     pub(super) audit: Option<Arc<dyn AuditSink>>,
 }
 
@@ -145,6 +152,7 @@ impl McpGatewayBuilder {
             options: McpGatewayOptions::default(),
             members: Vec::new(),
             rules: Vec::new(),
+            limits: Vec::new(),
             audit: None,
         }
     }
@@ -171,6 +179,13 @@ impl McpGatewayBuilder {
         self
     }
 
+    /// Sets limits for the tool calls of each caller. Default: none.
+    #[must_use]
+    pub fn limits(mut self, limits: Vec<CallLimit>) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Sends an event to `sink` for each call of a tool, each requested prompt and each read resource. For a
     /// log file, use an [`AuditLog`](crate::AuditLog).
     #[must_use]
@@ -185,12 +200,18 @@ impl McpGatewayBuilder {
     /// Returns the first error in the configuration.
     pub fn check(&self) -> Result<(), McpGatewayError> {
         self.names()?;
-        self.access_rules().map(drop)
+        self.access_rules()?;
+        self.call_limits().map(drop)
     }
 
     pub(super) fn access_rules(&self) -> Result<Option<AccessRules>, McpGatewayError> {
         let rules = AccessRules::compile(&self.rules);
         rules.map_err(|(number, error)| McpGatewayError::InvalidRule { number, error })
+    }
+
+    pub(super) fn call_limits(&self) -> Result<CallLimits, McpGatewayError> {
+        let limits = CallLimits::compile(&self.limits);
+        limits.map_err(|(number, error)| McpGatewayError::InvalidLimit { number, error })
     }
 
     pub(super) fn names(&self) -> Result<EndpointNames, McpGatewayError> {
@@ -259,6 +280,13 @@ pub enum McpGatewayError {
         /// The reason.
         error: InvalidRule,
     },
+    /// A limit for calls is invalid.
+    InvalidLimit {
+        /// The number of the limit, counted from 1.
+        number: usize,
+        /// The reason.
+        error: InvalidLimit,
+    },
 }
 
 impl fmt::Display for McpGatewayError {
@@ -283,6 +311,7 @@ impl fmt::Display for McpGatewayError {
                 "the tool search pins `{name}`, but no server can have a tool with this public name"
             ),
             Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
+            Self::InvalidLimit { number, error } => write!(f, "invalid limit {number}: {error}"),
         }
     }
 }

@@ -241,13 +241,19 @@ impl Catalog {
 
     /// Requests the lists of all members at the same time, and waits for them. Returns `None` for each
     /// missing member.
-    async fn fetch(&self, kind: ListKind) -> Vec<Option<Arc<MemberList>>> {
+    pub(super) async fn fetch(&self, kind: ListKind) -> Vec<Option<Arc<MemberList>>> {
         let lookups: Vec<_> = self.members.iter().map(|member| member.lists.begin(kind)).collect();
         let mut lists = Vec::with_capacity(lookups.len());
         for (member, lookup) in self.members.iter().zip(lookups) {
             lists.push(member.lists.finish(kind, lookup).await);
         }
         lists
+    }
+
+    /// Requests the list of one member, and waits for it. Returns `None` if the member is missing.
+    pub(super) async fn fetch_of(&self, member: usize, kind: ListKind) -> Option<Arc<MemberList>> {
+        let lists = &self.members[member].lists;
+        lists.finish(kind, lists.begin(kind)).await
     }
 
     /// Returns the permission for clients to cache a list that consists of `lists`.
@@ -260,7 +266,7 @@ impl Catalog {
 
     /// Returns the merged list of the last lists that the members have sent, regardless of their age. This
     /// list contains the owner of each name, also while a member is missing.
-    fn known(&self, kind: ListKind) -> Arc<MergedList> {
+    pub(super) fn known(&self, kind: ListKind) -> Arc<MergedList> {
         self.merge(kind, Audience::Gateway, self.last_inputs(kind))
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{EndpointNames, ListKind};
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
@@ -15,9 +16,11 @@ use tokio::task::AbortHandle;
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions, MissingMember};
+use super::confirm::UsedStates;
+use super::limits::CallLimits;
 use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
-use super::rules::{Access, AccessRules};
+use super::rules::{Access, AccessRules, UnmatchedPattern};
 use super::search::SearchState;
 use crate::bridge::{BridgeOptions, Connector, Near};
 
@@ -32,6 +35,12 @@ pub(super) struct GatewayCore {
     rules: Option<AccessRules>,
     /// The tool search, if requested.
     pub(super) search: Option<SearchState>,
+    /// The limits for calls of each caller.
+    pub(super) limits: CallLimits,
+    /// The used confirmations. `None` if calls need no confirmation.
+    pub(super) confirmations: Option<UsedStates>,
+    /// Maximum time to wait for an answer of the user.
+    pub(super) question_wait: Duration,
     /// Receives the audit events, if requested.
     audit: Option<Arc<dyn AuditSink>>,
     /// Number of sessions since the start.
@@ -49,6 +58,7 @@ impl GatewayCore {
         builder: McpGatewayBuilder,
         names: EndpointNames,
         rules: Option<AccessRules>,
+        limits: CallLimits,
     ) -> Arc<Self> {
         let McpGatewayBuilder { info, options, members, audit, .. } = builder;
         let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
@@ -81,6 +91,8 @@ impl GatewayCore {
         let connecting = connecting.collect();
         let list_wait = options.list_wait;
         let search = options.search.map(SearchState::new);
+        let confirmations = options.confirm_destructive.then(UsedStates::default);
+        let question_wait = options.bridge.question_wait;
         let sessions = AtomicU64::new(0);
         Arc::new(Self {
             names,
@@ -89,6 +101,9 @@ impl GatewayCore {
             dropped,
             rules,
             search,
+            limits,
+            confirmations,
+            question_wait,
             audit,
             sessions,
             list_wait,
@@ -132,6 +147,23 @@ impl GatewayCore {
             Some(search) => Ok(search.shorten(all, revision, access)),
             None => Ok(all),
         }
+    }
+
+    /// Returns the patterns of the access rules that match no item.
+    pub(super) async fn unmatched_patterns(&self) -> Result<Vec<UnmatchedPattern>, Error> {
+        let Some(rules) = &self.rules else { return Ok(Vec::new()) };
+        let mut unmatched = Vec::new();
+        let kinds: [&[_]; 3] =
+            [&[ListKind::Tools], &[ListKind::Resources, ListKind::ResourceTemplates], &[ListKind::Prompts]];
+        for kinds in kinds {
+            let mut keys = Vec::new();
+            for kind in kinds {
+                let listing = self.catalog.list(*kind, Revision::LATEST, None).await?;
+                keys.extend(listing.entries().map(|entry| entry.key.as_ref().to_owned()));
+            }
+            unmatched.extend(rules.unmatched(kinds[0], &keys));
+        }
+        Ok(unmatched)
     }
 
     /// Sets the MCP server that notifies clients of changes.

@@ -8,6 +8,9 @@ mod builder;
 
 // access control
 mod rules;
+mod limits;
+mod confirm;
+mod visible_members;
 
 // the lists of the members
 mod catalog;
@@ -65,8 +68,9 @@ pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use call_stats::{CallCounts, MemberCalls};
+pub use limits::{CallLimit, CallRate, InvalidLimit, LimitBy};
 pub use relay::RelayedCall;
-pub use rules::{InvalidRule, Rule};
+pub use rules::{InvalidRule, Rule, UnmatchedPattern};
 pub use search::ToolSearch;
 pub use status::{MemberState, MemberStatus, WithheldItem};
 pub use thruway_mcp::federated::{InvalidFilter, InvalidGlob, InvalidMemberName, NameStyle, ToolFilter};
@@ -136,6 +140,14 @@ impl McpGateway {
         Ok(listing.entries().map(|entry| (entry.key.as_ref().to_owned(), name_of(entry.member))).collect())
     }
 
+    /// Returns the patterns of the access rules that match no tool, resource or prompt of the connected members.
+    ///
+    /// # Errors
+    /// A required member is missing.
+    pub async fn unmatched_patterns(&self) -> Result<Vec<UnmatchedPattern>, Error> {
+        self.core.unmatched_patterns().await
+    }
+
     /// Returns the number of messages of members that the gateway has dropped, because a client did not read
     /// them or because their recipient is unknown. The gateway logs the reasons.
     pub fn dropped_messages(&self) -> u64 {
@@ -164,9 +176,9 @@ impl McpGatewayBuilder {
     /// # Panics
     /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
     pub fn build(self) -> Result<McpGateway, McpGatewayError> {
-        let (names, rules) = (self.names()?, self.access_rules()?);
+        let (names, rules, limits) = (self.names()?, self.access_rules()?, self.call_limits()?);
         let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
-        let core = GatewayCore::start(self, names, rules);
+        let core = GatewayCore::start(self, names, rules, limits);
         let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
         core.announce_to(&server);
         Ok(McpGateway { server, core })

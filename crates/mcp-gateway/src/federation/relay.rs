@@ -38,7 +38,7 @@ impl McpGateway {
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles all calls if the gateway has an audit sink. See [`ScannedCall::scan`] for the conditions on
+    /// also handles calls with limits, and all calls if the gateway has an audit sink or asks for confirmations. See [`ScannedCall::scan`] for the conditions on
     /// the body.
     pub fn relayed_call(
         &self,
@@ -47,13 +47,17 @@ impl McpGateway {
         caller: &Caller,
     ) -> Option<RelayedCall> {
         let is_method = single(fields, "Mcp-Method")? == methods::TOOLS_CALL.as_bytes();
-        if !is_method || self.core.is_audited() || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
+        let is_observed = self.core.is_audited() || self.core.confirmations.is_some();
+        if !is_method || is_observed || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
             return None;
         }
         let call = ScannedCall::scan(content)?;
         let has_name = single(fields, "Mcp-Name")? == call.name().as_bytes();
         let has_version = single(fields, "MCP-Protocol-Version")? == call.version().as_bytes();
         if !has_name || !has_version || call.version() != Revision::LATEST.as_str() {
+            return None;
+        }
+        if self.core.limits.apply_to(call.name()) {
             return None;
         }
         let access = self.core.access_of(caller);

@@ -6,23 +6,28 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use thruway_mcp::federated::ListKind;
-use thruway_mcp::json_rpc::{Id, Request, write_error, write_result};
+use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
+use thruway_mcp::modern::ResultType;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{RequestId, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::forwarding::ReceivedParamHeaders;
 use thruway_mcp_server::backend::{
-    Caller, Exchange, LegacyRequest, ModernRequest, Reply, ServerCore, Session, Share, Status,
+    Caller, Exchange, InterimMessage, LegacyRequest, ModernRequest, Reply, ServerCore, Session, Share, Status,
 };
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::audit::{AuditedCall, AuditedRequest, CallProgress};
+use super::confirm::{CallToConfirm, SessionToAsk, Unconfirmed};
 use super::gateway_core::GatewayCore;
-use super::route::{Refusal, Routed};
+use super::limits::CallPermits;
+use super::route::{Refusal, Routed, Target};
 use super::search::{OwnToolCall, SearchState};
 use super::search_tools;
 use super::tasks::TaskListRequest;
+use super::visible_members::VisibleMembers;
 use crate::bridge::{
     BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level,
     param_headers,
@@ -45,6 +50,9 @@ struct OwnedRequest {
 enum Client {
     Legacy {
         session: Option<Arc<Session>>,
+        /// The queue for a question on the response stream of the request. `None` if the gateway asks no questions
+        /// itself.
+        outbox: Option<mpsc::Sender<InterimMessage>>,
     },
     Modern {
         param_headers: Option<ReceivedParamHeaders>,
@@ -64,9 +72,9 @@ pub(super) fn handle_legacy(
         methods::PING => return None,
         methods::LOGGING_SET_LEVEL => {
             let session = note_level(session, request)?;
-            let (gateway, id) = (gateway.clone(), request.id.to_owned());
+            let (gateway, caller, id) = (gateway.clone(), caller.clone(), request.id.to_owned());
             let answer = async move {
-                log_for(&gateway, &session).await;
+                log_for(&gateway, &caller, &session).await;
                 (empty_result(&id), Status::Ok)
             };
             return Some(Reply::Later(Exchange::new(answer, None)));
@@ -76,7 +84,7 @@ pub(super) fn handle_legacy(
         }
         _ => {}
     }
-    let client = Client::Legacy { session: session.cloned() };
+    let client = Client::Legacy { session: session.cloned(), outbox: None };
     let audited = gateway.audit(&AuditedRequest {
         caller,
         session: session.and_then(|session| MemberSessions::number_of(session)),
@@ -159,7 +167,8 @@ impl OwnedRequest {
     fn handled_by(mut self, gateway: &Arc<GatewayCore>, audited: Option<AuditedCall>) -> Reply {
         let gateway = gateway.clone();
         self.progress = audited.as_ref().map(|audited| audited.progress().clone());
-        let reply = Reply::deferred(async move {
+        let messages = self.open_outbox(&gateway);
+        let reply = Reply::deferred_with(messages, async move {
             if let Some(progress) = &self.progress {
                 progress.begin();
             }
@@ -178,6 +187,17 @@ impl OwnedRequest {
             }
             (reply, _) => reply,
         }
+    }
+
+    /// Opens the queue for a question to a legacy client, if this request may need a confirmation.
+    fn open_outbox(&mut self, gateway: &GatewayCore) -> Option<mpsc::Receiver<InterimMessage>> {
+        let Client::Legacy { outbox, .. } = &mut self.client else { return None };
+        if gateway.confirmations.is_none() || *self.method != *methods::TOOLS_CALL {
+            return None;
+        }
+        let (sender, messages) = mpsc::channel(OUTBOX_MESSAGES);
+        *outbox = Some(sender);
+        Some(messages)
     }
 
     /// Answers with a page of the merged list.
@@ -224,6 +244,7 @@ impl OwnedRequest {
             method: &self.method,
             params: self.params.as_deref(),
             revision: self.revision,
+            caller: &self.caller,
             access: gateway.access_of(&self.caller),
             progress: self.progress.as_deref(),
         };
@@ -231,9 +252,49 @@ impl OwnedRequest {
             Ok(target) => target,
             Err(refusal) => return self.refused(&refusal),
         };
+        let params = match self.confirmed(gateway, &target).await {
+            Ok(params) => params.or(target.params),
+            Err(unconfirmed) => return self.unconfirmed(unconfirmed),
+        };
         let mut output = Vec::new();
-        let reply = self.handled_by_member(&target.bridge, target.params.as_deref(), &mut output);
-        (output, reply)
+        let reply = self.handled_by_member(&target.bridge, params.as_deref(), &mut output);
+        (output, holding(reply, target.permits))
+    }
+
+    /// Asks the user to confirm a call of a destructive tool. Returns the parameters for the member, if the
+    /// confirmation changes them.
+    async fn confirmed(
+        &self,
+        gateway: &GatewayCore,
+        target: &Target,
+    ) -> Result<Option<Box<RawValue>>, Unconfirmed> {
+        if *self.method != *methods::TOOLS_CALL {
+            return Ok(None);
+        }
+        let session = match &self.client {
+            Client::Legacy { session, outbox } => {
+                Some(SessionToAsk { session: session.as_ref(), outbox: outbox.as_ref() })
+            }
+            Client::Modern { .. } => None,
+        };
+        let (core, caller, params) = (&*self.core, &self.caller, self.params.as_deref());
+        gateway.confirm(&CallToConfirm { core, caller, params, target, session }).await
+    }
+
+    /// Answers a call that the gateway does not forward.
+    fn unconfirmed(&self, unconfirmed: Unconfirmed) -> (Vec<u8>, Reply) {
+        let (kind, result) = match unconfirmed {
+            Unconfirmed::Refused(error) => return self.refused(&Refusal::Invalid(error)),
+            Unconfirmed::Ask(result) => (ResultType::InputRequired, result),
+            Unconfirmed::Declined(result) => (ResultType::Complete, result),
+        };
+        let mut output = Vec::new();
+        write_result(&mut output, &Id::from(&self.id), |output| match self.revision.era() {
+            Era::Modern => self.core.results().write(output, kind, None, &result, None),
+            Era::Legacy => serde_json::to_writer(output, &result)
+                .map_err(|_| Error::internal("cannot write the result as JSON")),
+        });
+        (output, Reply::Now(Status::Ok))
     }
 
     /// Lets a member's bridge handle the request with the parameters `params`.
@@ -261,7 +322,7 @@ impl OwnedRequest {
                 let incoming = ModernRequest { core, revision, request, params, headers: None, caller };
                 handle_modern_request(bridge, &incoming, param_headers, output)
             }
-            Client::Legacy { session } => {
+            Client::Legacy { session, .. } => {
                 let session = session.as_ref();
                 let incoming = LegacyRequest { core, session, revision, request, params, caller };
                 handle_legacy_request(bridge, &incoming, output)
@@ -271,7 +332,7 @@ impl OwnedRequest {
     }
 
     async fn list_tasks(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
-        let Client::Legacy { session: Some(session) } = &self.client else {
+        let Client::Legacy { session: Some(session), .. } = &self.client else {
             return self.refused(&Refusal::Invalid(no_method()));
         };
         let request = TaskListRequest { core: &self.core, caller: &self.caller, session, id: &self.id };
@@ -286,16 +347,29 @@ impl OwnedRequest {
         let status = match (self.revision.era(), refusal) {
             (Era::Legacy, _) => Status::Ok,
             (Era::Modern, Refusal::Unavailable(_)) => Status::Unavailable,
+            (Era::Modern, Refusal::Limited(_)) => Status::TooManyRequests,
             (Era::Modern, Refusal::Invalid(error)) => Status::of(error),
         };
         (output, Reply::Now(status))
     }
 }
 
-/// Makes all connected members send the log messages that `session` wants. Waits at most `list_wait`.
-async fn log_for(gateway: &GatewayCore, session: &Arc<Session>) {
+/// Keeps `permits` until the answer is known or the request is canceled.
+fn holding(reply: Reply, permits: CallPermits) -> Reply {
+    match reply {
+        Reply::Later(exchange) if !permits.is_empty() => {
+            Reply::Later(exchange.on_answer(move |_| drop(permits)))
+        }
+        reply => reply,
+    }
+}
+
+/// Makes all connected members that `caller` can use send the log messages that `session` wants. Waits at most
+/// `list_wait` for the members, and at most `list_wait` for the lists that the access rules need.
+async fn log_for(gateway: &GatewayCore, caller: &Caller, session: &Arc<Session>) {
+    let visible = VisibleMembers::of(gateway, caller).await;
     let mut asking = JoinSet::new();
-    for member in &gateway.members {
+    for (_, member) in gateway.members.iter().enumerate().filter(|(index, _)| visible.contains(*index)) {
         let has_logs = member.capabilities(session.revision).logging.is_some();
         if let Some(bridge) = member.bridge().filter(|_| has_logs).cloned() {
             let (session, name) = (session.clone(), member.name.clone());
@@ -310,3 +384,6 @@ async fn log_for(gateway: &GatewayCore, session: &Arc<Session>) {
     // number of them at a member that does not respond.
     let _ = timeout(gateway.list_wait, async { while asking.join_next().await.is_some() {} }).await;
 }
+
+/// Capacity of the queue for a question: the question, and the notification that it is canceled.
+const OUTBOX_MESSAGES: usize = 2;

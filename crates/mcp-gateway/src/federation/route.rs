@@ -11,13 +11,15 @@ use thruway_mcp::members::append_members;
 use thruway_mcp::params::{self, Params};
 use thruway_mcp::schema::{CompleteRequestParams, CompletionReference, methods};
 use thruway_mcp::{Era, Revision};
-use thruway_mcp_server::backend::require_tasks;
+use thruway_mcp_server::backend::{Caller, require_tasks};
 
 use super::audit::CallProgress;
 use super::catalog::MissingMember;
 use super::gateway_core::GatewayCore;
+use super::limits::{CallPermits, LimitExceeded};
 use super::member::MemberConnection;
 use super::rules::Access;
+use super::visible_members::VisibleMembers;
 use crate::bridge::{BridgeCore, no_method, replaced};
 
 /// A request of a client, as far as the selection of the member depends on it.
@@ -25,6 +27,7 @@ pub(super) struct Routed<'r> {
     pub(super) method: &'r str,
     pub(super) params: Option<&'r RawValue>,
     pub(super) revision: Revision,
+    pub(super) caller: &'r Caller,
     /// The permissions of the caller. `None` permits everything.
     pub(super) access: Option<Access<'r>>,
     /// Gets the selected member and tool, for the audit and for statistics.
@@ -40,9 +43,13 @@ impl Routed<'_> {
 
 /// The member for a request.
 pub(super) struct Target {
+    /// The index of the member.
+    pub(super) member: usize,
     pub(super) bridge: Arc<BridgeCore>,
     /// The parameters for the member, if they differ from the client's parameters.
     pub(super) params: Option<Box<RawValue>>,
+    /// Counts the request toward limits until this value is dropped.
+    pub(super) permits: CallPermits,
 }
 
 /// The reason why no member can handle a request.
@@ -51,6 +58,8 @@ pub(super) enum Refusal {
     Invalid(Error),
     /// The member for the request is missing.
     Unavailable(Error),
+    /// The caller has reached a limit.
+    Limited(Error),
 }
 
 /// The index of a member, and the parameters for this member if they differ from the client's parameters.
@@ -59,7 +68,7 @@ type Selected = (usize, Option<Box<RawValue>>);
 impl Refusal {
     pub(super) const fn error(&self) -> &Error {
         match self {
-            Self::Invalid(error) | Self::Unavailable(error) => error,
+            Self::Invalid(error) | Self::Unavailable(error) | Self::Limited(error) => error,
         }
     }
 }
@@ -78,8 +87,19 @@ impl GatewayCore {
             let MemberConnection { name, counters, .. } = &*self.members[member];
             progress.select(name, counters);
         }
+        let permits = self.admit(request)?;
         let bridge = self.members[member].connected().await.map_err(Refusal::Unavailable)?;
-        Ok(Target { bridge, params })
+        Ok(Target { member, bridge, params, permits })
+    }
+
+    /// Counts a call of a tool toward the limits of its caller.
+    fn admit(&self, request: &Routed<'_>) -> Result<CallPermits, Refusal> {
+        if request.method != methods::TOOLS_CALL {
+            return Ok(CallPermits::new());
+        }
+        let params = Params::parse(request.params).map_err(Refusal::Invalid)?;
+        let tool = params.name.as_deref().unwrap_or_default();
+        self.limits.admit(request.caller, tool).map_err(|exceeded| Refusal::Limited(too_many_calls(exceeded)))
     }
 
     async fn select(&self, request: &Routed<'_>) -> Result<Selected, Error> {
@@ -106,7 +126,9 @@ impl GatewayCore {
                 let id = Params::required("taskId", params.task_id.as_ref())?;
                 // The member's bridge checks the whole id, including the name of the member.
                 let member = id.split_once('.').and_then(|(member, _)| self.names.member(member));
-                member.map(|member| (member, None)).ok_or_else(unknown_task)
+                let member = member.ok_or_else(unknown_task)?;
+                let is_visible = VisibleMembers::of(self, request.caller).await.contains(member);
+                if is_visible { Ok((member, None)) } else { Err(unknown_task()) }
             }
             _ => Err(no_method()),
         }
@@ -253,6 +275,14 @@ fn unknown_resource(request: &Routed<'_>, uri: &str) -> Error {
         Era::Modern => ErrorCode::INVALID_PARAMS,
     };
     Error::new(code, "Resource not found").with_data(json!({"uri": uri}))
+}
+
+/// Returns the error for a call that is not within a limit. It has the same form as the error for a missing member.
+fn too_many_calls(exceeded: LimitExceeded) -> Error {
+    let retry_after = exceeded.retry_after.as_nanos().div_ceil(1_000_000);
+    let retry_after = u64::try_from(retry_after).unwrap_or(u64::MAX);
+    Error::internal(format!("too many calls of this tool by this caller: retry in {retry_after} ms"))
+        .with_data(json!({"retryAfterMs": retry_after}))
 }
 
 fn unknown_task() -> Error {

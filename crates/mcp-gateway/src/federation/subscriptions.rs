@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::gateway_core::GatewayCore;
 use super::member::ConnectionState;
+use super::visible_members::VisibleMembers;
 use crate::bridge::Subscriber;
 
 /// A subscription at one member. Renews the subscription when the gateway has connected to the member again.
@@ -40,8 +41,9 @@ pub(super) fn listen(
     let subscriber = Arc::new(Subscriber::of(incoming, true)?);
     let (gateway, mut filter) = (gateway.clone(), wanted.filter);
     let hidden_uris = remove_hidden(&gateway, incoming.caller, &mut filter);
+    let caller = incoming.caller.clone();
     Ok(Listening::Later(Box::pin(async move {
-        let mut accepted = subscribe(&gateway, &subscriber, filter).await;
+        let mut accepted = subscribe(&gateway, &caller, &subscriber, filter).await;
         accepted.refused_uris.extend(hidden_uris);
         Ok(accepted)
     })))
@@ -56,6 +58,7 @@ fn remove_hidden(gateway: &GatewayCore, caller: &Caller, filter: &mut Subscripti
 
 async fn subscribe(
     gateway: &Arc<GatewayCore>,
+    caller: &Caller,
     subscriber: &Arc<Subscriber>,
     mut filter: SubscriptionFilter,
 ) -> Accepted {
@@ -68,9 +71,14 @@ async fn subscribe(
         }
     }
     let logs = subscriber.logs();
+    let logging = match &logs {
+        Some(_) => Some(VisibleMembers::of(gateway, caller).await),
+        None => None,
+    };
     let mut kept = Vec::new();
     for (member, uris) in uris_of.into_iter().enumerate() {
-        if uris.is_empty() && logs.is_none() {
+        let has_logs = logging.as_ref().is_some_and(|logging| logging.contains(member));
+        if uris.is_empty() && !has_logs {
             continue;
         }
         let (gateway, subscriber) = (gateway.clone(), subscriber.clone());

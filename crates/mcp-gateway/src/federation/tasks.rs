@@ -14,6 +14,7 @@ use thruway_mcp_server::backend::{Caller, LegacyRequest, ServerCore, Session};
 use tokio::time::timeout;
 
 use super::gateway_core::GatewayCore;
+use super::visible_members::VisibleMembers;
 use crate::bridge::{BridgeCore, list_tasks, no_method};
 
 /// A request for the list of tasks.
@@ -40,12 +41,13 @@ struct TaskList {
 
 impl TaskListRequest<'_> {
     /// Appends an answer with the tasks of a session at all members. The answer is a single page, because a
-    /// session has few tasks. Omits the tasks of missing members.
+    /// session has few tasks. Omits the tasks of missing members, and of members that the caller cannot use.
     pub(super) async fn handle(&self, gateway: &GatewayCore, output: &mut Vec<u8>) {
         let revision = self.session.revision;
         let mut tasks = Vec::new();
         let mut has_tasks = false;
-        for member in &gateway.members {
+        let visible = VisibleMembers::of(gateway, self.caller).await;
+        for (_, member) in gateway.members.iter().enumerate().filter(|(index, _)| visible.contains(*index)) {
             let Some(bridge) = member.bridge() else { continue };
             if bridge.capabilities(revision).tasks.is_none() {
                 continue;

@@ -4,6 +4,7 @@
 mod jwt;
 mod caller;
 mod challenge;
+mod protected_resource;
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::Value;
 use thruway_mcp::schema::JsonObject;
 use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response, StatusCode};
@@ -20,6 +21,7 @@ pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
 pub use caller::Caller;
 pub(crate) use challenge::Challenge;
+pub use protected_resource::{InvalidResource, ProtectedResource};
 
 /// Access rules of an endpoint. Every request needs a token that was issued for this endpoint (RFC 6750,
 /// RFC 9728).
@@ -51,9 +53,8 @@ pub struct Authorization {
 
 #[derive(Clone)]
 struct Shared {
-    /// The URL of the endpoint. `None` if no authorization server issues tokens for the endpoint.
-    resource: Option<String>,
-    authorization_servers: Vec<String>,
+    /// The endpoint as a protected resource. `None` if no authorization server issues tokens for the endpoint.
+    resource: Option<ProtectedResource>,
     scopes: Vec<String>,
     verifier: Arc<dyn VerifyToken>,
 }
@@ -84,7 +85,7 @@ pub struct Identity {
 impl Identity {
     /// Returns the identity of a caller with these claims. The scopes are those of the claim `scope` or `scp`.
     pub fn new(issuer: impl Into<String>, subject: impl Into<String>, claims: JsonObject) -> Self {
-        Self { issuer: issuer.into(), subject: subject.into(), scopes: jwt::scopes(&claims), claims }
+        Self { issuer: issuer.into(), subject: subject.into(), scopes: scopes(&claims), claims }
     }
 
     /// Returns `true` if the caller has `scope`.
@@ -116,57 +117,47 @@ impl Authorization {
         authorization_servers: impl IntoIterator<Item = T>,
         verifier: impl VerifyToken,
     ) -> Self {
-        let resource = resource.into();
-        assert!(path_of(&resource).is_some(), "the resource `{resource}` is not an absolute HTTP URL");
-        let authorization_servers: Vec<_> = authorization_servers.into_iter().map(Into::into).collect();
-        assert!(!authorization_servers.is_empty(), "at least one authorization server is required");
-        Self::build(Some(resource), authorization_servers, verifier)
+        match ProtectedResource::new(resource, authorization_servers) {
+            Ok(resource) => Self::build(Some(resource), verifier),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Returns access rules for tokens that the operator distributes, for example in a file. Without an
     /// authorization server, the endpoint has no metadata. So the response to a rejected client says that a
     /// token is required (RFC 6750 §3), but not where to get a token.
     pub fn given_tokens(verifier: impl VerifyToken) -> Self {
-        Self::build(None, Vec::new(), verifier)
+        Self::build(None, verifier)
     }
 
-    fn build(
-        resource: Option<String>,
-        authorization_servers: Vec<String>,
-        verifier: impl VerifyToken,
-    ) -> Self {
+    fn build(resource: Option<ProtectedResource>, verifier: impl VerifyToken) -> Self {
         let verifier = Arc::new(verifier);
-        Self { shared: Arc::new(Shared { resource, authorization_servers, scopes: Vec::new(), verifier }) }
+        Self { shared: Arc::new(Shared { resource, scopes: Vec::new(), verifier }) }
     }
 
     /// Requires that each token grants all of `scopes`.
     #[must_use]
     pub fn with_scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
-        Arc::make_mut(&mut self.shared).scopes = scopes.into_iter().map(Into::into).collect();
+        let shared = Arc::make_mut(&mut self.shared);
+        shared.scopes = scopes.into_iter().map(Into::into).collect();
+        let resource = shared.resource.take();
+        shared.resource = resource.map(|resource| resource.with_scopes(shared.scopes.iter().cloned()));
         self
     }
 
-    /// Returns the path at which clients request the metadata. The path consists of the well-known path of
-    /// RFC 9728 §3.1 and the path of the endpoint.
+    /// Returns the path at which clients request the metadata. See [`ProtectedResource::metadata_path`].
     pub fn metadata_path(&self) -> String {
-        let resource = self.shared.resource.as_deref();
-        let path = resource.and_then(path_of).unwrap_or_default().trim_end_matches('/');
-        format!("/.well-known/oauth-protected-resource{path}")
+        let resource = self.shared.resource.as_ref();
+        resource.map_or_else(
+            || "/.well-known/oauth-protected-resource".to_owned(),
+            ProtectedResource::metadata_path,
+        )
     }
 
     /// Returns a handler that answers with the metadata (RFC 9728 §2), or with status 404 if the endpoint
     /// has no metadata.
     pub fn metadata(&self) -> impl Fn() -> Response + Send + Sync + 'static {
-        let Shared { resource, authorization_servers, scopes, .. } = &*self.shared;
-        let mut metadata = json!({
-            "resource": resource,
-            "authorization_servers": authorization_servers,
-            "bearer_methods_supported": ["header"],
-        });
-        if !scopes.is_empty() {
-            metadata["scopes_supported"] = json!(scopes);
-        }
-        let metadata = resource.is_some().then(|| metadata.to_string());
+        let metadata = self.shared.resource.as_ref().map(ProtectedResource::metadata);
         move || match &metadata {
             Some(metadata) => Response::ok(JSON, metadata.clone()),
             None => Response::text("").with_status(StatusCode::NOT_FOUND),
@@ -201,22 +192,19 @@ impl Authorization {
     }
 
     fn challenge(&self, error: Option<&'static str>) -> Challenge {
-        let metadata = self.shared.resource.as_ref().map(|resource| {
-            let origin_end = resource.len() - path_of(resource).unwrap_or_default().len();
-            format!("{}{}", &resource[..origin_end], self.metadata_path())
-        });
+        let metadata = self.shared.resource.as_ref().map(ProtectedResource::metadata_url);
         Challenge::new(error, metadata).with_scopes(&self.shared.scopes)
     }
 }
 
-/// Returns the path of an absolute HTTP URL. Returns `None` if the URL is not absolute, or has a query or a
-/// fragment.
-fn path_of(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    (!authority.is_empty() && !path.contains(['?', '#']) && !authority.contains(['?', '#', '"', ' ']))
-        .then_some(path)
+/// Returns the scopes of a token. The claim `scope` contains the scopes, separated by spaces (RFC 9068
+/// §2.2.3). Some issuers use an array instead of a text, or the claim `scp` instead of `scope`.
+fn scopes(claims: &JsonObject) -> Vec<String> {
+    match claims.get("scope").or_else(|| claims.get("scp")) {
+        Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+        Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Returns the token in an `Authorization` header with the scheme `Bearer`. The name of the scheme is

@@ -20,8 +20,16 @@ pub struct Exchange {
 enum Source {
     Handler(Handling),
     /// A request that the backend has not started yet.
-    Preparing(Pin<Box<dyn Future<Output = Self> + Send>>),
+    Preparing(Preparing),
     Subscription(SubscriptionStream),
+}
+
+/// The preparation of a request, and the messages that the backend sends meanwhile.
+struct Preparing {
+    source: Pin<Box<dyn Future<Output = Source> + Send>>,
+    /// The result of `source`, which waits here until all earlier messages were taken.
+    prepared: Option<Box<Source>>,
+    messages: Option<mpsc::Receiver<InterimMessage>>,
 }
 
 /// A running handler, and the messages that it sends before its answer.
@@ -66,7 +74,7 @@ impl Exchange {
     pub(super) fn prepared(
         subscription_stream: impl Future<Output = Result<SubscriptionStream, Answered>> + Send + 'static,
     ) -> Self {
-        Self::of(Source::Preparing(Box::pin(async move {
+        Self::of(Source::Preparing(Preparing::new(None, async move {
             match subscription_stream.await {
                 Ok(subscription_stream) => Source::Subscription(subscription_stream),
                 Err(answered) => Source::Handler(Handling::answered(answered)),
@@ -74,9 +82,12 @@ impl Exchange {
         })))
     }
 
-    /// Returns an exchange that first waits for another exchange or for an answer.
-    pub(super) fn deferred(exchange: impl Future<Output = Result<Self, Answered>> + Send + 'static) -> Self {
-        Self::of(Source::Preparing(Box::pin(async move {
+    /// Returns an exchange that first waits for another exchange or for an answer. Forwards `messages` meanwhile.
+    pub(super) fn deferred(
+        messages: Option<mpsc::Receiver<InterimMessage>>,
+        exchange: impl Future<Output = Result<Self, Answered>> + Send + 'static,
+    ) -> Self {
+        Self::of(Source::Preparing(Preparing::new(messages, async move {
             match exchange.await {
                 Ok(exchange) => exchange.source,
                 Err(answered) => Source::Handler(Handling::answered(answered)),
@@ -93,7 +104,8 @@ impl Exchange {
         Self { _bytes: bytes, ..self }
     }
 
-    /// Calls `observe` with the answer when the answer is known. If the request ends without an answer, drops
+    /// Calls `observe` with the answer when the answer is known. Functions from earlier calls of this method also
+    /// get the answer. If the request ends without an answer, drops
     /// `observe`. This happens if the client cancels the request or disconnects. A subscription has no
     /// answer.
     #[must_use]
@@ -126,10 +138,13 @@ impl Exchange {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
         loop {
             return match &mut self.source {
-                Source::Preparing(preparing) => {
-                    self.source = ready!(preparing.as_mut().poll(cx));
-                    continue;
-                }
+                Source::Preparing(preparing) => match ready!(preparing.poll_next(cx)) {
+                    Ok(source) => {
+                        self.source = source;
+                        continue;
+                    }
+                    Err(message) => Poll::Ready(Some(Outgoing::InterimMessage(message))),
+                },
                 Source::Handler(handling) => handling.poll_next(cx),
                 Source::Subscription(subscription_stream) => subscription_stream
                     .poll_next(cx)
@@ -143,11 +158,40 @@ impl Source {
     fn observed(self, observe: Observe) -> Self {
         match self {
             Self::Handler(handling) => Self::Handler(handling.observed(observe)),
-            Self::Preparing(preparing) => {
-                Self::Preparing(Box::pin(async move { preparing.await.observed(observe) }))
+            Self::Preparing(Preparing { source, messages, .. }) => {
+                Self::Preparing(Preparing::new(messages, async move { source.await.observed(observe) }))
             }
             subscription @ Self::Subscription(_) => subscription,
         }
+    }
+}
+
+impl Preparing {
+    fn new(
+        messages: Option<mpsc::Receiver<InterimMessage>>,
+        source: impl Future<Output = Source> + Send + 'static,
+    ) -> Self {
+        Self { source: Box::pin(source), prepared: None, messages }
+    }
+
+    /// Returns the next message as `Err`. After all messages, returns the prepared request.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Source, InterimMessage>> {
+        if self.prepared.is_none()
+            && let Poll::Ready(source) = self.source.as_mut().poll(cx)
+        {
+            self.prepared = Some(Box::new(source));
+        }
+        if let Some(messages) = &mut self.messages {
+            let message = match &self.prepared {
+                Some(_) => messages.try_recv().ok(),
+                None => ready!(messages.poll_recv(cx)),
+            };
+            match message {
+                Some(message) => return Poll::Ready(Err(message)),
+                None => self.messages = None,
+            }
+        }
+        self.prepared.take().map_or(Poll::Pending, |source| Poll::Ready(Ok(*source)))
     }
 }
 
@@ -159,7 +203,15 @@ impl Handling {
     fn observed(mut self, observe: Observe) -> Self {
         match &self.answered {
             Some((answer, _)) => observe(answer),
-            None => self.observe = Some(observe),
+            None => {
+                self.observe = Some(match self.observe.take() {
+                    None => observe,
+                    Some(first) => Box::new(move |answer| {
+                        first(answer);
+                        observe(answer);
+                    }),
+                });
+            }
         }
         self
     }

@@ -65,6 +65,8 @@ pub enum Status {
     NotFound,
     /// The server cannot handle the request now. A retry may succeed later.
     Unavailable,
+    /// The caller has sent too many requests. A retry may succeed later.
+    TooManyRequests,
 }
 
 impl Status {

@@ -2,9 +2,10 @@
 
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::params::Params;
+use tokio::sync::mpsc;
 
 use super::exchange::Exchange;
-use super::outgoing::Status;
+use super::outgoing::{InterimMessage, Status};
 use crate::authorization::Caller;
 use crate::server::ServerCore;
 
@@ -29,7 +30,16 @@ impl Reply {
     /// reply that is available at once. Use this function if the backend must wait before it can handle a
     /// request, for example until it knows the server for the request.
     pub fn deferred(reply: impl Future<Output = (Vec<u8>, Self)> + Send + 'static) -> Self {
-        Self::Later(Exchange::deferred(async move {
+        Self::deferred_with(None, reply)
+    }
+
+    /// Returns a reply as [`deferred`](Self::deferred) does. Sends `messages` to the client meanwhile, for example
+    /// a question that the backend asks before it handles the request.
+    pub fn deferred_with(
+        messages: Option<mpsc::Receiver<InterimMessage>>,
+        reply: impl Future<Output = (Vec<u8>, Self)> + Send + 'static,
+    ) -> Self {
+        Self::Later(Exchange::deferred(messages, async move {
             match reply.await {
                 (_, Self::Later(exchange)) => Ok(exchange),
                 (output, Self::Now(status)) => Err((output, status)),

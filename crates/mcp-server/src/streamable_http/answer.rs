@@ -101,7 +101,7 @@ pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
 
 fn json_response_of(status: Status, message: BodyBytes) -> WholeResponse {
     let response = json_response(status_code(status), message);
-    if status == Status::Unavailable {
+    if matches!(status, Status::Unavailable | Status::TooManyRequests) {
         response.with_field("Retry-After", RETRY_AFTER_SECONDS)
     } else {
         response
@@ -146,6 +146,7 @@ const fn status_code(status: Status) -> StatusCode {
         Status::BadRequest => StatusCode::BAD_REQUEST,
         Status::NotFound => StatusCode::NOT_FOUND,
         Status::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Status::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
     }
 }
 

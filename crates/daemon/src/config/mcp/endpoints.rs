@@ -1,16 +1,15 @@
 //! The tables `[mcp.endpoints.NAME]`.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use thruway_mcp_sdk::Rule;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use crate::config::mcp::limits::{RawMcpLimit, resolve_limits};
+use crate::config::mcp::resource::resolve_resource;
+use crate::config::mcp::rules::{RawMcpRule, resolve_rules};
 use crate::config::mcp::search::{RawMcpSearch, resolve_search};
 use crate::config::mcp::servers::ResolvedServers;
 use crate::config::mcp::settings::{McpEndpointConfig, McpEndpoints, McpNames};
@@ -39,47 +38,36 @@ pub(in crate::config) struct RawMcpEndpoint {
     pub(in crate::config) list_wait: Option<Spanned<Period>>,
     /// Maximum time for which Thruway and clients cache a list. Servers can set a shorter time. Default: 5m.
     pub(in crate::config) list_ttl_max: Option<Spanned<Period>>,
-    /// Access rules. With rules, a caller can see and use exactly the items that a matching rule lists. For all
-    /// other items, the caller gets the same errors as for unknown names. Default: none, so that all callers
-    /// can use everything.
+    /// Access rules. With rules, a caller can see and use only the tools, resources and prompts that a matching
+    /// rule permits. For all others, the caller gets the same errors as for unknown names. Risk of the default:
+    /// all clients that pass the policies of the route can use everything. Default: none.
     #[serde(default)]
     pub(in crate::config) rules: Vec<Spanned<RawMcpRule>>,
+    /// Limits for the tool calls of each caller. Default: none.
+    #[serde(default)]
+    pub(in crate::config) limits: Vec<Spanned<RawMcpLimit>>,
+    /// With `true`, Thruway asks the user before each call of a tool that may delete or overwrite data: a tool with
+    /// `annotations.destructiveHint`, or a tool that its server does not list. Thruway asks with a form (elicitation).
+    /// Clients without this capability get an error for such calls. Risk: a server can omit the annotation. Default: false.
+    #[serde(default)]
+    pub(in crate::config) confirm_destructive: bool,
     /// File to which Thruway appends a JSON line for each call of a tool, each requested prompt and each read
     /// resource, or `-` for the standard output. A line has no arguments and no results. A relative path starts
-    /// at the directory of the config. If log rotation moves the file away, Thruway creates a new file.
-    /// Default: no audit log.
+    /// at the directory of the config. If log rotation moves the file away, Thruway creates a new file, at the
+    /// latest when it receives `SIGUSR1`. Default: no audit log.
     pub(in crate::config) audit: Option<PathBuf>,
     /// Tool search, for endpoints with many tools. With `true` or a table, clients get only the tools
     /// `find_tool` and `call_tool` and the pinned tools. Models find the other tools with `find_tool`, and call
     /// them with `call_tool`. Clients can also call the other tools directly. Default: false.
     #[serde(default)]
     pub(in crate::config) search: RawMcpSearch,
+    /// URL of the endpoint as clients use it, such as `https://mcp.example/dev`. Thruway then publishes metadata
+    /// (RFC 9728), so that clients can find the issuer of tokens. Thruway responds to the URL
+    /// `https://mcp.example/.well-known/oauth-protected-resource/dev`, and names this URL in `WWW-Authenticate`
+    /// if a token is missing or invalid. The endpoint also accepts the host of this URL. A route of the endpoint
+    /// must serve this URL, and must have a `jwt` policy with `issuer`. Default: no metadata.
+    pub(in crate::config) resource: Option<Spanned<String>>,
 }
-
-/// An access rule of an MCP endpoint: callers, and the items that they can use. In the patterns, `*` matches any
-/// text. The patterns apply to the names that clients use.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::config) struct RawMcpRule {
-    /// Claims that the caller must have, with the accepted values: `{ groups = "eng" }`, or `{ groups = ["eng",
-    /// "ops"] }` to accept several values. The value of a claim in the token can be a text or a list of texts.
-    /// The claims come from the policies `jwt`, `basic_auth` and `api_keys` of the route. The last two have only
-    /// the claim `sub`, which is the name of the user. Default: none, so that the rule matches all callers.
-    #[serde(default)]
-    pub(in crate::config) claims: BTreeMap<String, RawClaimValues>,
-    /// Patterns for the names of tools, such as `["github__*"]`. Default: none.
-    #[serde(default)]
-    pub(in crate::config) tools: Vec<String>,
-    /// Patterns for the URIs of resources, and for the URI templates of resource templates. Default: none.
-    #[serde(default)]
-    pub(in crate::config) resources: Vec<String>,
-    /// Patterns for the names of prompts. Default: none.
-    #[serde(default)]
-    pub(in crate::config) prompts: Vec<String>,
-}
-
-/// The accepted values of a claim: a text, or a list of texts.
-pub(in crate::config) struct RawClaimValues(Vec<String>);
 
 pub(in crate::config) fn resolve_endpoints(
     resolver: &mut Resolver<'_>,
@@ -98,7 +86,19 @@ fn resolve_endpoint(
     raw: RawMcpEndpoint,
     known: &ResolvedServers,
 ) -> McpEndpointConfig {
-    let RawMcpEndpoint { servers, names, prefer, list_wait, list_ttl_max, rules, audit, search } = raw;
+    let RawMcpEndpoint {
+        servers,
+        names,
+        prefer,
+        list_wait,
+        list_ttl_max,
+        rules,
+        limits,
+        confirm_destructive,
+        audit,
+        resource,
+        search,
+    } = raw;
     resolver.refuse_empty(&servers, "an MCP endpoint needs at least one server", SERVERS_HINT);
     let servers = servers.into_inner();
     check_servers(resolver, &servers, known);
@@ -114,21 +114,13 @@ fn resolve_endpoint(
         prefer: names_of(prefer),
         list_wait: period(resolver, list_wait, SOME_PERIOD),
         list_ttl_max: period(resolver, list_ttl_max, ANY_PERIOD),
-        rules: rules.into_iter().map(|rule| resolve_rule(resolver, rule)).collect(),
+        rules: resolve_rules(resolver, rules),
+        limits: resolve_limits(resolver, limits),
+        confirm_destructive,
         audit: audit.map(|path| log_target(resolver, &path)),
         search,
+        resource: resolve_resource(resolver, resource),
     }
-}
-
-fn resolve_rule(resolver: &mut Resolver<'_>, raw: Spanned<RawMcpRule>) -> Rule {
-    let span = raw.span();
-    let RawMcpRule { claims, tools, resources, prompts } = raw.into_inner();
-    let claims = claims.into_iter().map(|(name, values)| (name, values.0)).collect();
-    let rule = Rule { claims, tools, resources, prompts };
-    if let Err(error) = rule.check() {
-        resolver.refuse_at(&span, error);
-    }
-    rule
 }
 
 fn check_servers(resolver: &mut Resolver<'_>, servers: &[Spanned<String>], known: &ResolvedServers) {
@@ -204,43 +196,3 @@ fn names_of(raw: Vec<Spanned<String>>) -> Vec<String> {
 const SERVERS_HINT: &str = "write `servers = [\"NAME\"]` with the name of an `[mcp.servers.NAME]`";
 const SERVER_HINT: &str = "add one: `[mcp.servers.NAME]` and below it `command = [\"PROGRAM\"]`";
 const ENDPOINT_HINT: &str = "add one: `[mcp.endpoints.NAME]` and below it `servers = [\"NAME\"]`";
-
-impl<'de> Deserialize<'de> for RawClaimValues {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ValuesVisitor;
-        impl<'de> Visitor<'de> for ValuesVisitor {
-            type Value = RawClaimValues;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<RawClaimValues, E> {
-                Ok(RawClaimValues(vec![text.to_owned()]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawClaimValues, A::Error> {
-                let mut values = Vec::new();
-                while let Some(value) = list.next_element()? {
-                    values.push(value);
-                }
-                Ok(RawClaimValues(values))
-            }
-        }
-        deserializer.deserialize_any(ValuesVisitor)
-    }
-}
-
-impl JsonSchema for RawClaimValues {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "ClaimValues".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
-    }
-}

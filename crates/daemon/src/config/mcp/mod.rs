@@ -1,8 +1,12 @@
 //! The section `mcp`: MCP servers, and endpoints that offer the tools of several MCP servers.
 
 mod endpoints;
+mod limits;
+mod patterns;
+pub(crate) mod resource;
 pub(in crate::config) mod route_keys;
 mod search;
+mod rules;
 mod servers;
 pub(crate) mod settings;
 
@@ -13,16 +17,13 @@ use serde::Deserialize;
 
 use crate::config::Upstreams;
 use crate::config::mcp::endpoints::{RawMcpEndpoint, resolve_endpoints};
+use crate::config::mcp::rules::places_of_rules;
 use crate::config::mcp::servers::{RawMcpServer, resolve_servers};
 use crate::config::mcp::settings::{McpPlaces, McpSettings};
 use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
 
 /// MCP servers, and endpoints that offer the tools of several MCP servers.
-///
-/// The first version of this section lacks some features. Endpoints do not have metadata for protected resources.
-/// Servers get fixed credentials only: Thruway does not exchange the token of a caller for a token of the
-/// server.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawMcp {
@@ -37,9 +38,17 @@ pub(in crate::config) struct RawMcp {
 /// Returns the positions of MCP servers and endpoints in the file.
 pub(in crate::config) fn places_of_mcp(raw: &RawMcp) -> McpPlaces {
     let place = |(name, span): (&Spanned<String>, Span)| (name.get_ref().clone(), span);
+    let rules = |(name, raw): (&Spanned<String>, &Spanned<RawMcpEndpoint>)| {
+        (name.get_ref().clone(), places_of_rules(&raw.get_ref().rules))
+    };
+    let resource = |(name, raw): (&Spanned<String>, &Spanned<RawMcpEndpoint>)| {
+        Some((name.get_ref().clone(), raw.get_ref().resource.as_ref()?.span()))
+    };
     McpPlaces {
         servers: raw.servers.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
         endpoints: raw.endpoints.iter().map(|(name, raw)| place((name, raw.span()))).collect(),
+        rules: raw.endpoints.iter().map(rules).collect(),
+        resources: raw.endpoints.iter().filter_map(resource).collect(),
     }
 }
 

@@ -9,6 +9,7 @@ use thruway_gateway::FieldRewrite;
 use thruway_server::FieldValue;
 
 use crate::config::Upstreams;
+use crate::config::mcp::patterns::check_name_pattern;
 use crate::config::mcp::settings::{McpServerConfig, McpTarget, McpToolRules};
 use crate::config::resolver::{Resolver, is_path_byte};
 use crate::config::upstreams::known_upstream;
@@ -257,27 +258,12 @@ fn resolve_tools(resolver: &mut Resolver<'_>, raw: RawMcpTools) -> McpToolRules 
     }
     let allow = allow.map(Spanned::into_inner);
     for pattern in allow.iter().flatten().chain(&deny) {
-        check_pattern(resolver, pattern);
+        check_name_pattern(resolver, pattern, "tools");
     }
     check_new_names(resolver, &rename);
     let text = |patterns: Vec<Spanned<String>>| patterns.into_iter().map(Spanned::into_inner).collect();
     let rename = rename.into_iter().map(|(old, new)| (old.into_inner(), new.into_inner())).collect();
     McpToolRules { allow: allow.map(text), deny: text(deny), rename }
-}
-
-fn check_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
-    let pattern = raw.get_ref();
-    if !(1..=PATTERN_BYTES_MAX).contains(&pattern.len()) {
-        resolver.refuse(raw, format!("a pattern for tools has 1 to {PATTERN_BYTES_MAX} bytes"));
-    } else if let Some(byte) = pattern.chars().find(|&byte| is_of_other_globs(byte)) {
-        let message = format!("a pattern for tools cannot contain `{}`", byte.escape_debug());
-        resolver.refuse_with(raw, message, "`*` matches any text; all other characters match themselves");
-    }
-}
-
-/// Returns `true` if `byte` has a special meaning in the patterns of other programs, or is no part of a name.
-fn is_of_other_globs(byte: char) -> bool {
-    byte.is_whitespace() || byte.is_control() || matches!(byte, '?' | '[' | ']' | '{' | '}' | '\\' | ',')
 }
 
 /// Refuses invalid and repeated new names.
@@ -308,5 +294,4 @@ const TOOL_NAME_HINT: &str = "use 1 to 128 letters, digits, `_`, `-`, `.` and `/
 const DEFAULT_PATH: &str = "/mcp";
 const MEMBER_NAME_MAX: usize = 24;
 const TOOL_NAME_MAX: usize = 128;
-const PATTERN_BYTES_MAX: usize = 256;
 const PROCESSES_MAX: usize = 10_000;

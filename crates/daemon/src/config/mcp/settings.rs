@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_mcp_sdk::{NameStyle, Rule, ToolFilter, ToolSearch};
+use thruway_mcp_sdk::{CallLimit, NameStyle, Rule, ToolFilter, ToolSearch};
 use thruway_server::AccessLogTarget;
 
 use crate::config::values::Span;
@@ -24,7 +24,14 @@ pub(crate) struct McpSettings {
 pub(in crate::config) struct McpPlaces {
     pub(in crate::config) servers: BTreeMap<String, Span>,
     pub(in crate::config) endpoints: BTreeMap<String, Span>,
+    /// Positions of the patterns in the rules of each endpoint, in the order of the rules.
+    pub(in crate::config) rules: BTreeMap<String, Vec<PatternPlaces>>,
+    /// Positions of the keys `resource`, by endpoint.
+    pub(in crate::config) resources: BTreeMap<String, Span>,
 }
+
+/// The patterns of an access rule, each with its position in the file.
+pub(in crate::config) type PatternPlaces = Vec<(String, Span)>;
 
 /// MCP servers by their names.
 pub(crate) type McpServers = BTreeMap<String, McpServerConfig>;
@@ -89,10 +96,16 @@ pub(crate) struct McpEndpointConfig {
     pub(crate) list_ttl_max: Option<Duration>,
     /// The access rules. If there are none, all callers can use everything.
     pub(crate) rules: Vec<Rule>,
+    /// The limits for the calls of each caller.
+    pub(crate) limits: Vec<CallLimit>,
+    /// `true` if the user must confirm calls of destructive tools.
+    pub(crate) confirm_destructive: bool,
     /// The target of the audit log, if the endpoint has one.
     pub(crate) audit: Option<AccessLogTarget>,
     /// `None` if clients get the list of all tools.
     pub(crate) search: Option<McpSearch>,
+    /// The URL of the endpoint as a protected resource (RFC 9728).
+    pub(crate) resource: Option<String>,
 }
 
 /// The tool search of an endpoint.

@@ -144,10 +144,21 @@ fn mistakes_in_mcp_endpoints_are_errors_with_a_hint() {
             "the endpoint has no MCP server `github`",
         ),
         ("servers = [\"a\"]\nlist_wait = \"0s\"", "the value must be from 1ms to 24h"),
+        ("servers = [\"a\"]\nresource = \"/dev\"", "a resource needs an absolute HTTP URL"),
+        ("servers = [\"a\"]\nresource = \"https://a b/dev\"", "a resource needs an absolute HTTP URL"),
+        ("servers = [\"a\"]\nlimits = [{ tools = [\"a\"] }]", "the limit limits nothing"),
+        ("servers = [\"a\"]\nlimits = [{ tools = [], concurrent = 1 }]", "the limit applies to no tool"),
+        ("servers = [\"a\"]\nlimits = [{ concurrent = 0 }]", "the value must be from 1 to 1000000"),
+        ("servers = [\"a\"]\nlimits = [{ rate = { requests = 0 } }]", "the value must be from 1 to"),
+        ("servers = [\"a\"]\nlimits = [{ rate = { requests = 1 }, by = \"tool\" }]", "unknown value `tool`"),
         ("servers = [\"a\"]\nrules = [{}]", "the rule permits nothing"),
-        ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "invalid glob ``: expected 1 to 256 bytes"),
-        ("servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]", "has no values"),
-        ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a text or a list of texts"),
+        ("servers = [\"a\"]\nrules = [{ tools = [\"\"] }]", "a pattern for tools has 1 to 256 bytes"),
+        ("servers = [\"a\"]\nrules = [{ prompts = [\"a?\"] }]", "a pattern for prompts cannot contain `?`"),
+        (
+            "servers = [\"a\"]\nrules = [{ claims = { sub = [] }, tools = [\"*\"] }]",
+            "the list is empty, so the rule matches",
+        ),
+        ("servers = [\"a\"]\nrules = [{ claims = { sub = 1 } }]", "expected a string or a list of strings"),
         ("servers = [\"a\"]\nrules = [{ tool = [\"*\"] }]", "unknown key `tool`"),
         ("servers = [\"a\"]\nsearch = { pins = [] }", "unknown key `pins`"),
         ("servers = [\"a\"]\nsearch = 5", "`true`, `false` or a table"),
@@ -183,6 +194,34 @@ fn route_needs_a_policy_that_verifies_the_claims_of_the_rules() {
             Err(failure) => {
                 assert!(
                     !is_valid && failure.contains("but no policy of this route verifies it"),
+                    "{failure}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn resource_needs_a_route_that_serves_it_and_requires_tokens() {
+    let tokens = "[policies.tokens.jwt]\nsecret = \"a secret of at least thirty-two bytes\"\n";
+    let issuer = "issuer = \"https://login.example\"\n";
+    let metadata = "/.well-known/oauth-protected-resource/dev: the metadata of https://mcp.example/dev";
+    for (issuer, route, is_valid) in [
+        (issuer, "path = \"/dev\"\npolicies = [\"tokens\"]\n", true),
+        (issuer, "path = \"/\"\nhost = \"mcp.example\"\npolicies = [\"tokens\"]\n", true),
+        (issuer, "path_exact = \"/dev\"\nhost = \"*.example\"\npolicies = [\"tokens\"]\n", true),
+        ("", "path = \"/dev\"\npolicies = [\"tokens\"]\n", false),
+        (issuer, "path = \"/dev\"\n", false),
+        (issuer, "path = \"/de\"\npolicies = [\"tokens\"]\n", false),
+        (issuer, "path = \"/dev\"\nhost = \"other.example\"\npolicies = [\"tokens\"]\n", false),
+    ] {
+        let endpoint = format!("{ENDPOINT}resource = \"https://mcp.example/dev\"\n");
+        let text = format!("{SERVER}{endpoint}{tokens}{issuer}[[routes]]\nmcp = \"dev\"\n{route}");
+        match config(&text) {
+            Ok(config) => assert!(is_valid && config.to_string().contains(metadata), "{route}\n{config}"),
+            Err(failure) => {
+                assert!(
+                    !is_valid && failure.contains("no route of this endpoint serves the URL"),
                     "{failure}"
                 );
             }

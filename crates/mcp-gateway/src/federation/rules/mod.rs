@@ -1,11 +1,15 @@
 //! Access rules: the tools, prompts and resources that a caller can see and use.
 
+mod unmatched;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use thruway_mcp::federated::{Glob, InvalidGlob, ListKind};
 use thruway_mcp::schema::JsonObject;
 use thruway_mcp_server::backend::Caller;
+
+pub use unmatched::UnmatchedPattern;
 
 /// An access rule of an [`McpGateway`](crate::McpGateway). A gateway without rules permits everything. With
 /// rules, a caller can see and use exactly the tools, prompts and resources that at least one matching rule
@@ -32,8 +36,8 @@ use thruway_mcp_server::backend::Caller;
 pub struct Rule {
     /// Conditions on the claims of the caller's token: the name of a claim, and its accepted values. Every
     /// listed claim must be a string with an accepted value, or an array that contains such a string. The
-    /// claims `scope` and `scp` can also be a text with several scopes, separated by spaces. Default: empty, so that the rule matches every caller. That includes callers without a token and
-    /// callers over stdio.
+    /// claims `scope` and `scp` can also be a string with several scopes, separated by spaces. Default: empty,
+    /// so that the rule matches every caller. That includes callers without a token and callers over stdio.
     ///
     /// The gateway knows claims only if its endpoint verifies tokens (see
     /// [`McpEndpoint::authorize`](thruway_mcp_server::McpEndpoint::authorize)), or if a handler in front of the
@@ -47,16 +51,6 @@ pub struct Rule {
     pub resources: Vec<String>,
     /// Globs for the names of prompts.
     pub prompts: Vec<String>,
-}
-
-impl Rule {
-    /// Checks the rule.
-    ///
-    /// # Errors
-    /// The rule is invalid, or permits nothing.
-    pub fn check(&self) -> Result<(), InvalidRule> {
-        CompiledRule::compile(self).map(drop)
-    }
 }
 
 /// The error for an invalid [`Rule`].
@@ -173,7 +167,7 @@ impl CompiledRule {
             let value = claims.and_then(|claims| claims.get(name));
             let is_accepted = |text: &str| accepted.iter().any(|accepted| accepted == text);
             match value {
-                Some(serde_json::Value::String(text)) if matches!(name.as_str(), "scope" | "scp") => {
+                Some(serde_json::Value::String(text)) if SCOPE_CLAIMS.contains(&name.as_str()) => {
                     text.split_ascii_whitespace().any(is_accepted)
                 }
                 Some(serde_json::Value::String(text)) => is_accepted(text),
@@ -245,6 +239,9 @@ impl fmt::Display for InvalidRule {
 }
 
 impl std::error::Error for InvalidRule {}
+
+/// Claims that can contain several values, separated by spaces.
+const SCOPE_CLAIMS: [&str; 2] = ["scope", "scp"];
 
 /// Number of bits in an element of a [`RuleSet`].
 const BITS: usize = u64::BITS as usize;

@@ -46,6 +46,19 @@ fn all_conditions_of_a_rule_must_hold() {
 }
 
 #[test]
+fn scope_claim_is_a_list_separated_by_spaces() {
+    for name in ["scope", "scp"] {
+        let rule = rule(&[(name, &["mcp:write"])], &["*"]);
+        for value in [json!("mcp:read mcp:write"), json!("mcp:write"), json!(["mcp:write"])] {
+            assert!(matches(&rule, &json!({name: value})), "{name}: {value}");
+        }
+        for value in [json!("mcp:writer"), json!(["mcp:read mcp:write"]), json!("")] {
+            assert!(!matches(&rule, &json!({name: value})), "{name}: {value}");
+        }
+    }
+}
+
+#[test]
 fn rule_without_claims_matches_callers_without_token() {
     let rules = [rule(&[], &["public__*"]), rule(&[("groups", &["eng"])], &["*"])];
     assert!(allows(&rules, ListKind::Tools, "public__read"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, McpGateway, Rule, VerifyToken};
 
-use crate::http::{Message, Session, Site, request};
+use crate::http::{Exchange, Message, Session, Site, request};
 
 /// Verifies tokens that consist of a name and groups: `ada:eng+ops`.
 struct Groups;
@@ -68,6 +68,16 @@ impl<'s> TestCaller<'s> {
         self.session.is_some()
     }
 
+    pub(super) const fn site(&self) -> &'s Site {
+        self.site
+    }
+
+    /// Opens the stream for messages that belong to no request. Only legacy callers have such a stream.
+    pub(super) fn stream(&self) -> Exchange {
+        let session = self.session.as_ref().expect("only legacy callers have a session");
+        self.site.open(&self.bearing(session.get()))
+    }
+
     /// Returns the message of a request.
     pub(super) fn message(&self, method: &str, params: Value) -> Message {
         self.bearing(match &self.session {
@@ -88,6 +98,13 @@ impl<'s> TestCaller<'s> {
     /// Sends a request and returns the response message.
     pub(super) async fn request(&self, method: &str, params: Value) -> Value {
         self.send(&self.message(method, params)).await
+    }
+
+    /// Sends a call as a modern client with elicitation.
+    pub(super) async fn call_with_forms(&self, params: Value) -> Value {
+        assert!(!self.is_legacy());
+        let capabilities = json!({"elicitation": {"form": {}}});
+        self.send(&self.bearing(Message::modern_with("tools/call", params, &capabilities))).await
     }
 
     /// Sends a call with these parameters as JSON text.

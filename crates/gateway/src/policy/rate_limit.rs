@@ -1,0 +1,91 @@
+//! Rate limits with a token bucket for each key.
+
+use std::fmt;
+use std::time::Duration;
+
+use thruway_net::{TokenBuckets, TokenRate};
+use thruway_server::{Request, StatusCode};
+
+use super::key::{CountBy, Keys};
+use super::refusal::Refusal;
+use super::verdict::Verdict;
+
+/// Settings of the rate limit policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RateLimitConfig {
+    /// Maximum average number of requests in each period `per`, at least 1.
+    pub requests: u32,
+    /// Length of the period for `requests`.
+    pub per: Duration,
+    /// Maximum number of requests that may arrive at once, at least 1.
+    pub burst: u32,
+    /// The property by which requests are grouped. Each group has a separate limit.
+    pub by: CountBy,
+    /// Status of the response to a refused request. Default 429.
+    pub status: StatusCode,
+    /// Maximum number of keys that the policy remembers. Each key needs 17 bytes. Default
+    /// [`KEYS_MAX`](Self::KEYS_MAX).
+    pub keys_max: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    keys: Keys,
+    rate: TokenRate,
+    buckets: TokenBuckets,
+    status: StatusCode,
+    burst: u32,
+}
+
+impl RateLimitConfig {
+    /// Default maximum number of remembered keys. They need 1.1 MiB.
+    pub const KEYS_MAX: usize = 65_536;
+
+    /// Returns settings that allow `requests` requests per second for each client, and bursts of the same
+    /// size.
+    pub const fn per_second(requests: u32) -> Self {
+        Self {
+            requests,
+            per: Duration::from_secs(1),
+            burst: requests,
+            by: CountBy::Address,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            keys_max: Self::KEYS_MAX,
+        }
+    }
+}
+
+impl RateLimit {
+    pub(super) fn new(config: &RateLimitConfig) -> Self {
+        let keys_max = match config.by {
+            CountBy::Route => ROUTES_MAX,
+            CountBy::Address | CountBy::Header(_) => config.keys_max,
+        };
+        Self {
+            keys: Keys::new(config.by.clone()),
+            rate: TokenRate::new(config.requests, config.per, config.burst),
+            buckets: TokenBuckets::new(keys_max),
+            status: config.status,
+            burst: config.burst,
+        }
+    }
+
+    pub(super) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
+        let now = u64::try_from(request.worker().clock().now_exact().as_nanos()).unwrap_or(u64::MAX);
+        match self.buckets.take(self.keys.key(request, route), self.rate, now) {
+            Ok(()) => Verdict::Continue,
+            Err(wait) => Verdict::Refuse(Refusal::Rate { status: self.status, burst: self.burst, wait }),
+        }
+    }
+}
+
+impl fmt::Display for RateLimitConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, per, burst, by, .. } = self;
+        write!(f, "{requests} requests in {per:?}, {burst} at once, by {by}")
+    }
+}
+
+/// Maximum number of routes with separate buckets. If a config uses one policy in more routes, some buckets
+/// may be reset. Few configs do so.
+const ROUTES_MAX: usize = 4096;
