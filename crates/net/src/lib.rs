@@ -99,4 +99,4 @@ pub use splice::{Flow, Pipe};
 pub use stream::{InProcessServer, PIPE_BYTES, Stream};
 pub use transport::{Gathered, Transport};
 pub use worker::{ConnectionGuard, Worker, spawn};
-pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, raise_descriptor_limit};
+pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, WorkersHold, raise_descriptor_limit};
