@@ -205,7 +205,9 @@ impl Daemon {
         if let Some(reload) = signals.reload {
             self.handle.0.reloader().reload_at(reload);
         }
-        let loads = self.server.run_until(signals.termination);
+        let state = Arc::downgrade(&self.handle.0);
+        let drain = move || state.upgrade().into_iter().for_each(|state| state.drain());
+        let loads = self.server.run_until_with(signals.termination, drain);
         end(&loads, self.admin_server, &self.handle, &self.log)
     }
 
@@ -305,7 +307,7 @@ fn end(
     if is_clean { Ended::Clean } else { Ended::CutOff }
 }
 
-/// Time for MCP servers to end after the last connection of a client has ended.
+/// Time for MCP servers to end if the drain time was not enough.
 const MCP_CLOSE_TIME: Duration = Duration::from_secs(2);
 
 impl From<ServerError> for Failure {

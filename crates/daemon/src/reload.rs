@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError};
+use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError, WorkersHold};
 
 use crate::access_log::{LiveLog, LogChange};
 use crate::config::references::check_references;
@@ -74,6 +74,15 @@ impl SharedReloader {
         })
     }
 
+    /// Begins to end the MCP endpoints and their child processes. The workers run until the endpoints have
+    /// ended, because the workers close their connections to MCP servers. The calls of the endpoints have the
+    /// drain time `within` to end, without the time that the child processes need.
+    pub(crate) fn drain_mcp_endpoints(&self, within: Duration, hold: WorkersHold) {
+        let within_of_calls = within.saturating_sub(MCP_CLOSE_TIME).max(within / 2);
+        let reloader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reloader.parts.mcp().begin_drain(within_of_calls, hold);
+    }
+
     /// Ends the MCP endpoints and their child processes. Their calls have the time `within` to end.
     pub(crate) fn end_mcp_endpoints(&self, within: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).parts.mcp().end(within);
@@ -141,3 +150,7 @@ impl Reloader {
         }
     }
 }
+
+/// Part of the drain time in which MCP endpoints close the connections to their servers. A child process gets
+/// SIGTERM after two seconds, and SIGKILL after two more seconds.
+const MCP_CLOSE_TIME: Duration = Duration::from_secs(5);

@@ -103,4 +103,4 @@ pub use stream::{InProcessServer, PIPE_BYTES, Stream};
 pub use token_buckets::{TokenBuckets, TokenRate};
 pub use transport::{Gathered, Transport};
 pub use worker::{ConnectionGuard, Worker, spawn};
-pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, raise_descriptor_limit};
+pub use workers::{DrainHandle, Drained, Workers, WorkersConfig, WorkersHold, raise_descriptor_limit};

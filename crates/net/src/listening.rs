@@ -1,11 +1,12 @@
 //! Commands to running workers: start to listen, stop listening, serve a connection, and shut down
 //! gracefully.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::address::{ClientAddr, ListenAddr};
 use crate::balance::Balance;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     },
     Drain {
         within: Duration,
+        /// Closed when the worker may end.
+        hold: UnboundedReceiver<Infallible>,
     },
 }
 

@@ -3,11 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, ready};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use crate::clock::Clock;
 use crate::dispatch::{Accepted, Dispatcher, Share};
 use crate::listening::{Command, LiveWorkers, Registrations};
 use crate::sends;
+use crate::thread_state::ThreadState;
 use crate::worker::{Worker, spawn};
 
 /// Settings of the worker threads.
@@ -158,11 +161,21 @@ impl DrainHandle {
     /// Starts the graceful shutdown. The workers stop accepting connections. Each open connection closes when
     /// its accepted requests are answered. Connections that are still open after `within` are aborted.
     pub fn drain(&self, within: Duration) {
+        drop(self.drain_and_hold(within));
+    }
+
+    /// Starts the graceful shutdown, as [`drain`](Self::drain) does. The workers run until the returned value
+    /// is dropped, even if they have no connections, but at most for the time `within`. Hold the workers while
+    /// tasks on their threads must end first.
+    pub fn drain_and_hold(&self, within: Duration) -> WorkersHold {
         self.is_draining.store(true, Ordering::Relaxed);
-        for commands in &self.commands {
+        let hold = |commands: &UnboundedSender<Command>| {
+            let (sender, hold) = unbounded_channel();
             // Sending fails only if the worker has already ended and needs no command.
-            let _ = commands.send(Command::Drain { within });
-        }
+            let _ = commands.send(Command::Drain { within, hold });
+            sender
+        };
+        WorkersHold(self.commands.iter().map(hold).collect())
     }
 
     /// Returns `true` if the graceful shutdown has started.
@@ -175,6 +188,12 @@ impl DrainHandle {
         self.balance.loads()
     }
 }
+
+/// Keeps the workers running during a graceful shutdown: see [`DrainHandle::drain_and_hold`].
+#[derive(Debug)]
+pub struct WorkersHold(#[expect(dead_code, reason = "dropping the senders ends the hold")] Vec<HoldSender>);
+
+type HoldSender = UnboundedSender<Infallible>;
 
 /// Body of a worker thread.
 fn run_thread<T: Fn(Accepted) + 'static>(
@@ -214,6 +233,7 @@ async fn drive<T: Fn(Accepted) + 'static>(
     mut commands: UnboundedReceiver<Command>,
 ) {
     let mut cut_off = None;
+    let mut holds: Vec<UnboundedReceiver<Infallible>> = Vec::new();
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -235,8 +255,9 @@ async fn drive<T: Fn(Accepted) + 'static>(
                     dispatcher.stop(listener);
                     worker.remove_listener(listener);
                 }
-                Some(Command::Drain { within }) => {
+                Some(Command::Drain { within, hold }) => {
                     cut_off = Some(worker.clock().now() + within);
+                    holds.push(hold);
                     dispatcher.stop_all();
                     worker.drain();
                 }
@@ -245,11 +266,16 @@ async fn drive<T: Fn(Accepted) + 'static>(
             _ = tick.tick() => {
                 let now = worker.clock().now();
                 worker.deadlines().wake_overdue(now);
+                ThreadState::with(|thread| thread.raised_limits.borrow_mut().release_if_full());
                 if cut_off.is_some_and(|cut_off| cut_off <= now) {
                     return worker.cut_off();
                 }
             }
-            () = poll_fn(|cx| worker.poll_drained(cx, sends::poll_all_sent)) => return,
+            () = poll_fn(|cx| {
+                ready!(worker.poll_drained(cx, sends::poll_all_sent));
+                holds.retain_mut(|hold| hold.poll_recv(cx).is_pending());
+                if holds.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            }) => return,
         }
     }
 }

@@ -78,5 +78,5 @@ pub use thruway_net::tls::{
 };
 pub use thruway_net::{
     ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, Peer,
-    ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, raise_descriptor_limit,
+    ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, WorkersHold, raise_descriptor_limit,
 };

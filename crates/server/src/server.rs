@@ -10,7 +10,7 @@ use std::thread;
 use arc_swap::ArcSwap;
 use thruway_net::{
     Accepted, BindError, Bound, DrainHandle, InvalidListenAddr, ListenAddr, TerminationSignals, Worker,
-    WorkerLoad, Workers, WorkersConfig, bind,
+    WorkerLoad, Workers, WorkersConfig, WorkersHold, bind,
 };
 
 use crate::config::Config;
@@ -194,7 +194,13 @@ impl RunningServer {
     /// Starts a graceful shutdown, also called a drain. The server accepts no more connections, completes the
     /// accepted requests, and then closes the open connections.
     pub fn drain(&self) {
-        self.workers.drain(self.live.config().timeouts.drain);
+        drop(self.drain_and_hold());
+    }
+
+    /// Starts a graceful shutdown, as [`drain`](Self::drain) does. The workers run until the returned value is
+    /// dropped, but at most for the drain timeout: see [`DrainHandle::drain_and_hold`].
+    pub fn drain_and_hold(&self) -> WorkersHold {
+        self.drain_handle().drain_and_hold(self.live.config().timeouts.drain)
     }
 
     /// Waits until the server has ended, which requires a call of [`drain`](Self::drain). Returns the load of
@@ -206,13 +212,23 @@ impl RunningServer {
 
     /// Waits until the server has ended. The first signal starts a graceful shutdown, and the second signal
     /// ends the process at once. When the server has ended, logs and returns the load of each worker.
-    pub fn run_until(self, mut signals: TerminationSignals) -> Vec<WorkerLoad> {
-        let drain = self.workers.drain_handle();
-        let live = self.live.clone();
+    pub fn run_until(self, signals: TerminationSignals) -> Vec<WorkerLoad> {
+        let (drain, live) = (self.workers.drain_handle(), self.live.clone());
+        self.run_until_with(signals, move || drain.drain(live.config().timeouts.drain))
+    }
+
+    /// Waits until the server has ended, as [`run_until`](Self::run_until) does. At the first signal, calls
+    /// `drain`, which must start the graceful shutdown. Use this function if the program must shut down other
+    /// parts together with the server.
+    pub fn run_until_with(
+        self,
+        mut signals: TerminationSignals,
+        drain: impl FnOnce() + Send + 'static,
+    ) -> Vec<WorkerLoad> {
         thread::spawn(move || {
             signals.wait();
             tracing::info!("draining");
-            drain.drain(live.config().timeouts.drain);
+            drain();
             signals.wait();
             std::process::exit(EXIT_AT_ONCE);
         });

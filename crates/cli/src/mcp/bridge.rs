@@ -93,15 +93,15 @@ fn serve_http(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {
     signals.wait();
     tracing::info!("draining");
     exit_at_second_signal(signals);
-    server.drain();
+    // The workers close the connections to the servers behind the bridge, so they end after the bridge.
+    let hold = server.drain_and_hold();
     abort.abort();
     let _ = attempts.join();
     if let Some(bridge) = bridge.bridge() {
-        // This happens before the workers end, because the workers close the connections to the servers
-        // behind the bridge.
         let within = Timeouts::default().drain.saturating_sub(CLOSE_TIME);
         runtime.block_on(bridge.drain(within));
     }
+    drop(hold);
     Ok(exit_code(&server.join()))
 }
 

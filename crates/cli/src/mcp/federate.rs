@@ -57,10 +57,11 @@ fn serve_http(args: &McpFederateArgs, targets: Vec<Target>) -> Result<ExitCode, 
     signals.wait();
     tracing::info!("draining");
     exit_at_second_signal(signals);
-    server.drain();
-    // This happens before the workers end, because the workers close their connections to the servers.
+    // The workers close their connections to the servers, so they end after the gateway.
+    let hold = server.drain_and_hold();
     let within = Timeouts::default().drain.saturating_sub(CLOSE_TIME);
     background.block_on(gateway.drain(within));
+    drop(hold);
     Ok(exit_code(&server.join()))
 }
 
@@ -100,6 +101,7 @@ fn failure(error: &McpGatewayError) -> Failure {
         McpGatewayError::UnknownPreferred(_) => {
             failure.with_hint("pass `--prefer` with the name of a server in the command line")
         }
+        McpGatewayError::PreferWithoutPlainNames => failure.with_hint("add `--names plain`"),
         _ => failure,
     }
 }

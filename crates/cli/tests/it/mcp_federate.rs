@@ -7,7 +7,7 @@ use serde_json::Value;
 use thruway_testkit::CertificateAuthority;
 
 use crate::admin::get_admin;
-use crate::client::Client;
+use crate::client::{Client, Response};
 use crate::process::{RELOADED, Signal, Thruway};
 
 pub(crate) const THRUWAY: &str = env!("CARGO_BIN_EXE_thruway");
@@ -100,7 +100,11 @@ fn invalid_federation_arguments_are_errors() {
         (vec!["federate", "A_B=http://127.0.0.1:1/"], "invalid server name `A_B`"),
         (vec!["federate", "a=http://127.0.0.1:1/", "--", "a=x"], "two MCP servers have the name `a`"),
         (vec!["federate", "--", "npx"], "`npx` is not `NAME=PROGRAM`"),
-        (vec!["federate", "a=http://127.0.0.1:1/", "--prefer", "b"], "`prefer` contains `b`"),
+        (
+            vec!["federate", "a=http://127.0.0.1:1/", "--names", "plain", "--prefer", "b"],
+            "`prefer` contains `b`",
+        ),
+        (vec!["federate", "a=http://127.0.0.1:1/", "--prefer", "a"], "`prefer` requires plain names"),
         (vec!["federate", "a=http://127.0.0.1:1/", "-H", "b=A: sesame"], "names no server with a URL"),
         (vec!["federate", "a=http://127.0.0.1:1/", "-H", "A: sesame"], "has no server name"),
         (vec!["federate", "a=http://127.0.0.1:1/", "--allow-remote"], "need `--listen`"),
@@ -173,6 +177,48 @@ fn reload_keeps_child_processes_of_unchanged_endpoints_and_ends_removed_ones() {
     assert_eq!(thruway.terminate().code, Some(0));
 }
 
+/// Sends a message to the endpoint.
+fn post(client: &mut Client, fields: &str, content: &str) -> Response {
+    client.send(&format!(
+        "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{fields}\r\n{content}",
+        content.len()
+    ));
+    client.response(false)
+}
+
+/// Begins a session of the legacy era with these client capabilities. Returns the field line with its id.
+fn begin_session(client: &mut Client, capabilities: &str) -> String {
+    let message = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-06-18","capabilities":{capabilities},"clientInfo":{{"name":"a","version":"1"}}}}}}"#
+    );
+    let initialized = post(client, "", &message);
+    let session = initialized.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap();
+    format!("{session}\r\n")
+}
+
+/// Regression test: the workers ended before the endpoints, which killed the child processes of sessions.
+#[test]
+fn shutdown_closes_all_child_processes() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let note = |event: &str| format!("echo {event} >> {}", log.display());
+    let script = format!("{}; ${{THRUWAY}} mcp serve --stdio; {}", note("started"), note("closed"));
+    let command = format!("command = [\"sh\", \"-c\", \"{script}\"]\n");
+    let config = config("servers = [\"one\"]\n").replace(DEMO, &command);
+    let mut thruway = serve(directory.path(), &config);
+    let mut client = Client::connect(&thruway.address());
+    let session = begin_session(&mut client, r#"{"elicitation":{}}"#);
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"one__count"}}"#;
+    assert_eq!(post(&mut client, &session, call).status(), "200");
+    let ended = thruway.terminate();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let log = std::fs::read_to_string(log).unwrap();
+    let count = |event: &str| log.lines().filter(|line| *line == event).count();
+    assert!(count("started") >= 2, "a shared process, and a process of the session");
+    assert_eq!(count("started"), count("closed"), "{log}");
+}
+
 /// A session of the legacy era survives a reload that keeps its endpoint.
 #[test]
 fn reload_keeps_sessions_of_unchanged_endpoints() {
@@ -180,20 +226,8 @@ fn reload_keeps_sessions_of_unchanged_endpoints() {
     let first = config("servers = [\"one\"]\n");
     let mut thruway = serve(directory.path(), &first);
     let mut client = Client::connect(&thruway.address());
-    let mut post = |fields: &str, content: &str| {
-        client.send(&format!(
-            "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n{fields}\r\n{content}",
-            content.len()
-        ));
-        client.response(false)
-    };
-    let initialized = post(
-        "",
-        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#,
-    );
-    let session = initialized.head.lines().find(|line| line.starts_with("mcp-session-id: ")).unwrap();
-    let session = format!("{session}\r\n");
+    let session = begin_session(&mut client, "{}");
+    let mut post = |fields: &str, content: &str| post(&mut client, fields, content);
     let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
     let second = format!("{first}[[routes]]\npath = \"/other\"\nrespond.body = \"other\"\n");
     thruway.reload(directory.path(), &second, RELOADED);

@@ -49,9 +49,11 @@ impl ServiceState {
         self.live.addresses().into_iter().zip(protocols).collect()
     }
 
-    /// Begins the graceful shutdown of the server.
+    /// Begins the graceful shutdown of the server and of the MCP endpoints.
     pub(crate) fn drain(&self) {
-        self.server.drain(self.live.config().timeouts.drain);
+        let within = self.live.config().timeouts.drain;
+        let hold = self.server.drain_and_hold(within);
+        self.reloader.drain_mcp_endpoints(within, hold);
     }
 
     /// Returns the address and the forwarder of each listener that forwards TCP connections.

@@ -133,19 +133,28 @@ impl McpEndpoints {
         }
     }
 
+    /// Begins to end all endpoints and their child processes. The calls of the endpoints have the time `within`
+    /// to end. Drops `hold` after all endpoints have ended.
+    pub(crate) fn begin_drain(&self, within: Duration, hold: impl Send + 'static) {
+        let Some(background) = &self.background else { return };
+        let gateways = self.gateways();
+        background.spawn(async move {
+            drain(gateways, within).await;
+            drop(hold);
+        });
+    }
+
     /// Ends all endpoints and their child processes, and waits at most `within` for their calls.
     pub(crate) fn end(&self, within: Duration) {
         let Some(background) = &self.background else { return };
-        let gateways = self.gateways();
-        background.wait_for(async move {
-            let mut drains = tokio::task::JoinSet::new();
-            for (_, gateway) in gateways {
-                drains.spawn(async move { gateway.drain(within).await });
-            }
-            drains.join_all().await;
-        });
+        background.wait_for(drain(self.gateways(), within));
         self.audit_logs.finish();
     }
+}
+
+async fn drain(gateways: Vec<(String, McpGateway)>, within: Duration) {
+    let drains = gateways.into_iter().map(|(_, gateway)| async move { gateway.drain(within).await });
+    drains.collect::<tokio::task::JoinSet<_>>().join_all().await;
 }
 
 impl EndpointConfig {

@@ -27,7 +27,7 @@ pub struct McpGatewayOptions {
     pub names: NameStyle,
     /// The order of the members for plain names. If several members have a tool of the same name, clients get
     /// the tool of the first of these members in `prefer`. Default: empty. If `prefer` contains none of these
-    /// members, clients get none of the tools.
+    /// members, clients get none of the tools. With prefixed names, `prefer` must be empty.
     pub prefer: Vec<String>,
     /// Maximum time that a request waits for a member: the request for a list, or a call of a member that is
     /// connecting. After this time, a list omits the member, and a call fails. Default: 2 seconds.
@@ -229,6 +229,9 @@ impl McpGatewayBuilder {
         if members.is_empty() {
             return Err(McpGatewayError::NoMembers);
         }
+        if self.options.names == NameStyle::Prefixed && !self.options.prefer.is_empty() {
+            return Err(McpGatewayError::PreferWithoutPlainNames);
+        }
         let index_of = |name: &String| {
             let index = members.iter().position(|(other, _)| other.as_str() == name);
             index.ok_or_else(|| McpGatewayError::UnknownPreferred(name.clone()))
@@ -271,8 +274,13 @@ pub enum McpGatewayError {
     InvalidUriPrefix(String),
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
+<<<<<<< ours
     /// The tool search pins a tool with this name, but no member can have such a tool.
     UnknownPinned(String),
+=======
+    /// The option `prefer` is set, but the names are prefixed. Prefixed names never clash.
+    PreferWithoutPlainNames,
+>>>>>>> theirs
     /// An access rule is invalid.
     InvalidRule {
         /// The number of the rule, counted from 1.
@@ -306,10 +314,14 @@ impl fmt::Display for McpGatewayError {
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }
+<<<<<<< ours
             Self::UnknownPinned(name) => write!(
                 f,
                 "the tool search pins `{name}`, but no server can have a tool with this public name"
             ),
+=======
+            Self::PreferWithoutPlainNames => f.write_str("`prefer` requires plain names"),
+>>>>>>> theirs
             Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
             Self::InvalidLimit { number, error } => write!(f, "invalid limit {number}: {error}"),
         }

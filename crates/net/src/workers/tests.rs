@@ -35,6 +35,33 @@ fn drain_accepts_connections_that_the_kernel_has_completed() {
     assert_eq!(drained.loads[0].connections, 0);
 }
 
+/// A worker without connections ended at once, so that tasks on its thread were cut off.
+#[test]
+fn worker_on_hold_runs_its_tasks_until_the_hold_ends() {
+    let (pings, pinged) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (pongs, ponged) = channel();
+    let tasks = Mutex::new(Some((pinged, pongs)));
+    let start = move |_: &Rc<Worker>| {
+        let (mut pinged, pongs) = tasks.lock().unwrap().take().unwrap();
+        tokio::spawn(async move {
+            while pinged.recv().await.is_some() {
+                pongs.send(()).unwrap();
+            }
+        });
+        drop::<Accepted>
+    };
+    let config = WorkersConfig { workers: 1, ..WorkersConfig::default() };
+    let workers = Workers::start(config, Vec::new(), start).unwrap();
+    let hold = workers.drain_handle().drain_and_hold(TIMEOUT);
+    for _ in 0..100 {
+        pings.send(()).unwrap();
+        ponged.recv_timeout(TIMEOUT).unwrap();
+    }
+    drop(hold);
+    workers.join();
+    assert!(pings.is_closed());
+}
+
 /// A server with one worker and a deferred listener. It closes each connection at once.
 struct Deferred {
     workers: Workers,

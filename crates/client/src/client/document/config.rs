@@ -25,7 +25,7 @@ pub struct DocumentConfig {
     /// default is 10 s.
     pub refresh_interval_min: Duration,
     /// Maximum duration of a fetch. The default is 10 s.
-    pub within: Duration,
+    pub fetch_timeout: Duration,
     /// Maximum size of the document in bytes. The default is 1 MiB.
     pub bytes_max: usize,
     /// The accepted media types (`Accept`). The default accepts any media type.
@@ -62,7 +62,7 @@ impl DocumentConfig {
             refresh_interval: Duration::from_mins(10),
             age_max: Duration::from_hours(24),
             refresh_interval_min: Duration::from_secs(10),
-            within: Duration::from_secs(10),
+            fetch_timeout: Duration::from_secs(10),
             bytes_max: 1 << 20,
             accept: "*/*".to_owned(),
             tls: None,

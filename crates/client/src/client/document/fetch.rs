@@ -40,7 +40,7 @@ impl Source {
         &self,
         read: &dyn Fn(&[u8]) -> Result<T, E>,
     ) -> Result<(T, Duration), FetchError> {
-        let fetched = timeout(self.config.within, self.ask()).await;
+        let fetched = timeout(self.config.fetch_timeout, self.ask()).await;
         let (content, max_age) = fetched.map_err(|_| FetchError::TimedOut)??;
         let value = read(&content).map_err(|error| FetchError::Unusable(error.to_string()))?;
         let longest = self.config.refresh_interval.min(self.config.age_max);

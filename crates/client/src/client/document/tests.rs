@@ -178,8 +178,8 @@ fn failed_fetches_keep_the_previous_document() {
 fn fetch_from_a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let within = Duration::from_millis(50);
-    let document = start(DocumentConfig { within, ..DocumentConfig::new(url).unwrap() });
+    let fetch_timeout = Duration::from_millis(50);
+    let document = start(DocumentConfig { fetch_timeout, ..DocumentConfig::new(url).unwrap() });
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     // The fetch is still running, or has ended.
     if let Some(refreshed) = document.refreshed() {
