@@ -274,13 +274,10 @@ pub enum McpGatewayError {
     InvalidUriPrefix(String),
     /// The option `prefer` contains this name, but no member has this name.
     UnknownPreferred(String),
-<<<<<<< ours
     /// The tool search pins a tool with this name, but no member can have such a tool.
     UnknownPinned(String),
-=======
     /// The option `prefer` is set, but the names are prefixed. Prefixed names never clash.
     PreferWithoutPlainNames,
->>>>>>> theirs
     /// An access rule is invalid.
     InvalidRule {
         /// The number of the rule, counted from 1.
@@ -314,14 +311,11 @@ impl fmt::Display for McpGatewayError {
             Self::UnknownPreferred(name) => {
                 write!(f, "`prefer` contains `{name}`, but the gateway has no server of this name")
             }
-<<<<<<< ours
             Self::UnknownPinned(name) => write!(
                 f,
                 "the tool search pins `{name}`, but no server can have a tool with this public name"
             ),
-=======
             Self::PreferWithoutPlainNames => f.write_str("`prefer` requires plain names"),
->>>>>>> theirs
             Self::InvalidRule { number, error } => write!(f, "invalid access rule {number}: {error}"),
             Self::InvalidLimit { number, error } => write!(f, "invalid limit {number}: {error}"),
         }
