@@ -120,16 +120,6 @@ fn identity(claims: JsonObject) -> Option<Identity> {
     Some(Identity::new(text("iss")?, text("sub")?, claims))
 }
 
-/// Returns the scopes of a token. The claim `scope` contains the scopes, separated by spaces (RFC 9068
-/// §2.2.3). Some issuers use an array instead of a text, or the claim `scp` instead of `scope`.
-pub(super) fn scopes(claims: &JsonObject) -> Vec<String> {
-    match claims.get("scope").or_else(|| claims.get("scp")) {
-        Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
-        Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
-    }
-}
-
 impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JwtVerifier").field("rules", &self.rules).finish_non_exhaustive()

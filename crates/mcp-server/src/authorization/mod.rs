@@ -3,6 +3,7 @@
 
 mod jwt;
 mod caller;
+mod identity;
 mod challenge;
 mod protected_resource;
 
@@ -12,7 +13,6 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use thruway_mcp::schema::JsonObject;
 use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
@@ -20,6 +20,7 @@ pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
 pub use caller::Caller;
 pub(crate) use challenge::Challenge;
+pub use identity::Identity;
 pub use protected_resource::{InvalidResource, ProtectedResource};
 
 /// Access rules of an endpoint. Every request needs a token that was issued for this endpoint (RFC 6750,
@@ -66,37 +67,6 @@ pub trait VerifyToken: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the token is invalid, expired, or issued for another server.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
-}
-
-/// A caller whose identity was verified, for example by a token.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Identity {
-    /// The issuer of the token.
-    pub issuer: String,
-    /// Identifier of the caller. Each issuer gives each of its callers a unique identifier.
-    pub subject: String,
-    /// The scopes (permissions) that the token grants.
-    pub scopes: Vec<String>,
-    /// All claims of the token.
-    pub claims: JsonObject,
-}
-
-impl Identity {
-    /// Returns the identity of a caller with these claims. The scopes are those of the claim `scope` or `scp`.
-    pub fn new(issuer: impl Into<String>, subject: impl Into<String>, claims: JsonObject) -> Self {
-        Self { issuer: issuer.into(), subject: subject.into(), scopes: jwt::scopes(&claims), claims }
-    }
-
-    /// Returns `true` if the caller has `scope`.
-    pub fn has_scope(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|given| given == scope)
-    }
-
-    /// Returns a unique name of the caller: the issuer and the subject. The subject alone is not unique,
-    /// because two issuers may use the same subject.
-    pub(crate) fn principal(&self) -> String {
-        format!("{} {}", self.issuer, self.subject)
-    }
 }
 
 /// The error for a token that is not valid for this server.

@@ -66,9 +66,14 @@ fn resolve_rule(resolver: &mut Resolver<'_>, raw: Spanned<RawMcpRule>) -> Rule {
     for values in claims.values().filter(|values| values.get_ref().0.is_empty()) {
         resolver.refuse_with(values, "the list is empty, so the rule matches no caller", VALUES_HINT);
     }
-    tools.iter().for_each(|pattern| check_name_pattern(resolver, pattern, "tools"));
-    prompts.iter().for_each(|pattern| check_name_pattern(resolver, pattern, "prompts"));
-    resources.iter().for_each(|pattern| check_uri_pattern(resolver, pattern));
+    for (patterns, items) in [(&tools, "tools"), (&prompts, "prompts")] {
+        for pattern in patterns {
+            check_name_pattern(resolver, pattern, items);
+        }
+    }
+    for pattern in &resources {
+        check_uri_pattern(resolver, pattern);
+    }
     let texts = |patterns: Vec<Spanned<String>>| patterns.into_iter().map(Spanned::into_inner).collect();
     Rule {
         claims: claims.into_iter().map(|(name, values)| (name, values.into_inner().0)).collect(),

@@ -174,6 +174,12 @@ impl fmt::Display for McpEndpointConfig {
         if !self.rules.is_empty() {
             write!(f, "; {} access rules", self.rules.len())?;
         }
+        if !self.limits.is_empty() {
+            write!(f, "; {} limits", self.limits.len())?;
+        }
+        if self.confirm_destructive {
+            f.write_str("; asks before destructive calls")?;
+        }
         match &self.audit {
             None => Ok(()),
             Some(AccessLogTarget::File(path)) => write!(f, "; audit log {}", path.display()),
