@@ -278,7 +278,7 @@ impl OwnedRequest {
             Client::Modern { .. } => None,
         };
         let (core, caller, params) = (&*self.core, &self.caller, self.params.as_deref());
-        gateway.confirm(&CallToConfirm { core, caller, params, target, session }).await
+        gateway.confirm(&CallToConfirm { core, caller, params, target }, session).await
     }
 
     /// Answers a call that the gateway does not forward.

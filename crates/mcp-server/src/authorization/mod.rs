@@ -3,6 +3,7 @@
 
 mod jwt;
 mod caller;
+mod identity;
 mod challenge;
 mod protected_resource;
 
@@ -12,8 +13,6 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
-use thruway_mcp::schema::JsonObject;
 use thruway_message::FieldLines;
 use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
@@ -21,6 +20,7 @@ pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
 pub use caller::Caller;
 pub(crate) use challenge::Challenge;
+pub use identity::Identity;
 pub use protected_resource::{InvalidResource, ProtectedResource};
 
 /// Access rules of an endpoint. Every request needs a token that was issued for this endpoint (RFC 6750,
@@ -67,37 +67,6 @@ pub trait VerifyToken: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the token is invalid, expired, or issued for another server.
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken>;
-}
-
-/// A caller whose identity was verified, for example by a token.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Identity {
-    /// The issuer of the token.
-    pub issuer: String,
-    /// Identifier of the caller. Each issuer gives each of its callers a unique identifier.
-    pub subject: String,
-    /// The scopes (permissions) that the token grants.
-    pub scopes: Vec<String>,
-    /// All claims of the token.
-    pub claims: JsonObject,
-}
-
-impl Identity {
-    /// Returns the identity of a caller with these claims. The scopes are those of the claim `scope` or `scp`.
-    pub fn new(issuer: impl Into<String>, subject: impl Into<String>, claims: JsonObject) -> Self {
-        Self { issuer: issuer.into(), subject: subject.into(), scopes: scopes(&claims), claims }
-    }
-
-    /// Returns `true` if the caller has `scope`.
-    pub fn has_scope(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|given| given == scope)
-    }
-
-    /// Returns a unique name of the caller: the issuer and the subject. The subject alone is not unique,
-    /// because two issuers may use the same subject.
-    pub(crate) fn principal(&self) -> String {
-        format!("{} {}", self.issuer, self.subject)
-    }
 }
 
 /// The error for a token that is not valid for this server.
@@ -194,16 +163,6 @@ impl Authorization {
     fn challenge(&self, error: Option<&'static str>) -> Challenge {
         let metadata = self.shared.resource.as_ref().map(ProtectedResource::metadata_url);
         Challenge::new(error, metadata).with_scopes(&self.shared.scopes)
-    }
-}
-
-/// Returns the scopes of a token. The claim `scope` contains the scopes, separated by spaces (RFC 9068
-/// §2.2.3). Some issuers use an array instead of a text, or the claim `scp` instead of `scope`.
-fn scopes(claims: &JsonObject) -> Vec<String> {
-    match claims.get("scope").or_else(|| claims.get("scp")) {
-        Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
-        Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
     }
 }
 

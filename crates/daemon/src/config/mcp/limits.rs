@@ -63,7 +63,9 @@ fn resolve_limit(resolver: &mut Resolver<'_>, raw: Spanned<RawMcpLimit>) -> Call
     }
     if let Some(tools) = &tools {
         resolver.refuse_empty(tools, "the limit applies to no tool", "remove the key to limit all tools");
-        tools.get_ref().iter().for_each(|pattern| check_name_pattern(resolver, pattern, "tools"));
+        for pattern in tools.get_ref() {
+            check_name_pattern(resolver, pattern, "tools");
+        }
     }
     let default = CallLimit::default();
     let texts = |tools: Spanned<Vec<Spanned<String>>>| {

@@ -66,11 +66,10 @@ fn resolve_rule(resolver: &mut Resolver<'_>, raw: Spanned<RawMcpRule>) -> Rule {
     for values in claims.values().filter(|values| values.get_ref().0.is_empty()) {
         resolver.refuse_with(values, "the list is empty, so the rule matches no caller", VALUES_HINT);
     }
-    for pattern in &tools {
-        check_name_pattern(resolver, pattern, "tools");
-    }
-    for pattern in &prompts {
-        check_name_pattern(resolver, pattern, "prompts");
+    for (patterns, items) in [(&tools, "tools"), (&prompts, "prompts")] {
+        for pattern in patterns {
+            check_name_pattern(resolver, pattern, items);
+        }
     }
     for pattern in &resources {
         check_uri_pattern(resolver, pattern);

@@ -216,6 +216,12 @@ impl fmt::Display for McpEndpointConfig {
             Some(search) => write!(f, "; tool search, pinned {}", search.pinned.join(", "))?,
             None => {}
         }
+        if !self.limits.is_empty() {
+            write!(f, "; {} limits", self.limits.len())?;
+        }
+        if self.confirm_destructive {
+            f.write_str("; asks before destructive calls")?;
+        }
         match &self.audit {
             None => Ok(()),
             Some(AccessLogTarget::File(path)) => write!(f, "; audit log {}", path.display()),

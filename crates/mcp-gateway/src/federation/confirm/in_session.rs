@@ -9,7 +9,7 @@ use thruway_mcp_server::backend::{InterimMessage, Session};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{CallToConfirm, Unconfirmed, can_ask, check_answer};
+use super::question::{CallToConfirm, Unconfirmed, can_ask, check_answer};
 
 /// A legacy client that the gateway can ask during a call.
 pub(in crate::federation) struct SessionToAsk<'c> {

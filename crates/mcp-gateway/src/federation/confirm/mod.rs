@@ -5,54 +5,29 @@
 //! counts as destructive, because its annotations are unknown.
 
 mod in_session;
+mod question;
 mod stateless;
 mod used_states;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use thruway_mcp::federated::{ListItem, ListKind};
-use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
-use thruway_mcp::schema::{
-    ClientCapabilities, ElicitAction, ElicitRequestFormParams, ElicitResult, PrimitiveSchemaDefinition,
-    methods,
-};
-use thruway_mcp_server::backend::{Caller, Question, ServerCore};
 
 use super::gateway_core::GatewayCore;
-use super::route::Target;
 
 pub(super) use in_session::SessionToAsk;
+pub(super) use question::{CallToConfirm, Unconfirmed};
 pub(super) use used_states::UsedStates;
-
-/// A call that may need a confirmation.
-pub(super) struct CallToConfirm<'c> {
-    pub(super) core: &'c ServerCore,
-    pub(super) caller: &'c Caller,
-    /// The parameters of the client.
-    pub(super) params: Option<&'c RawValue>,
-    pub(super) target: &'c Target,
-    /// The client. `None` for a modern client.
-    pub(super) session: Option<SessionToAsk<'c>>,
-}
-
-/// The reason why the gateway does not forward a call.
-pub(super) enum Unconfirmed {
-    /// The client must ask the user, and repeat the call. Contains the members of the result.
-    Ask(Value),
-    /// The user did not confirm the call. Contains the result for the client.
-    Declined(Value),
-    /// The call is invalid, or the gateway cannot ask the user.
-    Refused(Error),
-}
 
 impl GatewayCore {
     /// Asks the user whether the gateway may forward the call, if the call needs a confirmation. Returns the
     /// parameters for the member, if the confirmation changes them.
+    /// `session` is the session of a legacy client.
     pub(super) async fn confirm(
         &self,
         call: &CallToConfirm<'_>,
+        session: Option<SessionToAsk<'_>>,
     ) -> Result<Option<Box<RawValue>>, Unconfirmed> {
         let Some(used_states) = &self.confirmations else { return Ok(None) };
         let for_member = call.target.params.as_deref().or(call.params);
@@ -61,7 +36,7 @@ impl GatewayCore {
         if !self.is_destructive(call.target.member, own_name).await {
             return Ok(None);
         }
-        match &call.session {
+        match session {
             Some(session) => session.confirm(call, self.question_wait).await.map(|()| None),
             None => stateless::confirm(call, &params, used_states),
         }
@@ -73,40 +48,6 @@ impl GatewayCore {
         let tool = list.items.iter().find(|tool| tool.key() == own_name);
         tool.is_none_or(has_destructive_hint)
     }
-}
-
-impl CallToConfirm<'_> {
-    /// Returns the question for the user. It contains the beginning of the arguments, so that the user knows the
-    /// effect of the call.
-    fn question(&self) -> Result<Question, Unconfirmed> {
-        let params = Params::parse(self.params).map_err(Unconfirmed::Refused)?;
-        let tool = shortened(params.name.as_deref().unwrap_or_default());
-        let arguments = shortened(params.arguments.map_or("{}", RawValue::get));
-        let message = format!(
-            "Allow this call? The tool `{tool}` may delete or overwrite data. Arguments: {arguments}"
-        );
-        let field = PrimitiveSchemaDefinition::boolean().with_title("Allow this call");
-        let form = ElicitRequestFormParams::new(message).with_required_field(FIELD, field);
-        let params = serde_json::to_value(form)
-            .map_err(|_| Unconfirmed::Refused(Error::internal("cannot write the question as JSON")))?;
-        Ok(Question { method: methods::ELICITATION_CREATE, params })
-    }
-}
-
-/// Checks the user's answer.
-fn check_answer(answer: &ElicitResult) -> Result<(), Unconfirmed> {
-    let is_allowed =
-        answer.content.as_ref().is_some_and(|content| content.get(FIELD) == Some(&Value::Bool(true)));
-    if answer.action == ElicitAction::Accept && is_allowed {
-        return Ok(());
-    }
-    let text = "The user did not allow this call, so the tool was not called.";
-    Err(Unconfirmed::Declined(json!({"content": [{"type": "text", "text": text}], "isError": true})))
-}
-
-/// Returns `true` if the client can show the question.
-fn can_ask(capabilities: &ClientCapabilities) -> bool {
-    capabilities.has_form_elicitation()
 }
 
 fn has_destructive_hint(tool: &ListItem) -> bool {
@@ -128,24 +69,10 @@ fn has_destructive_hint(tool: &ListItem) -> bool {
     })
 }
 
-/// Returns at most `SHOWN_BYTES_MAX` bytes of `text` on one line.
-fn shortened(text: &str) -> String {
-    let end = text.floor_char_boundary(SHOWN_BYTES_MAX);
-    let mut shown: String = text[..end].chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
-    if end < text.len() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// The name of the field in the form.
-const FIELD: &str = "allow";
-
-/// Maximum length of the name and of the arguments in a question, in bytes.
-const SHOWN_BYTES_MAX: usize = 500;
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -163,26 +90,5 @@ mod tests {
         {
             assert!(!is_destructive(annotations.clone()), "{annotations}");
         }
-    }
-
-    #[test]
-    fn only_an_accepted_form_with_a_checked_field_confirms_the_call() {
-        let check = |answer: Value| check_answer(&serde_json::from_value(answer).unwrap());
-        assert!(check(json!({"action": "accept", "content": {"allow": true}})).is_ok());
-        for answer in [
-            json!({"action": "accept", "content": {"allow": false}}),
-            json!({"action": "accept", "content": {"allow": "true"}}),
-            json!({"action": "accept"}),
-            json!({"action": "decline", "content": {"allow": true}}),
-            json!({"action": "cancel"}),
-        ] {
-            assert!(matches!(check(answer.clone()), Err(Unconfirmed::Declined(_))), "{answer}");
-        }
-    }
-
-    #[test]
-    fn long_arguments_are_shortened() {
-        assert_eq!(shortened("{\n\"a\": \"é\"}"), "{ \"a\": \"é\"}");
-        assert_eq!(shortened(&"é".repeat(400)).chars().count(), 251);
     }
 }

@@ -15,8 +15,8 @@ use thruway_mcp::schema::{ClientCapabilities, ElicitResult, ElicitationCapabilit
 use thruway_mcp_server::backend::{BoundRequest, RequestBinding, State};
 use thruway_net::{Clock, unguessable_id};
 
+use super::question::{CallToConfirm, Unconfirmed, can_ask, check_answer};
 use super::used_states::UsedStates;
-use super::{CallToConfirm, Unconfirmed, can_ask, check_answer};
 
 /// Answers of the client, by the keys of the questions.
 type Answers = BTreeMap<String, Box<RawValue>>;

@@ -8,8 +8,8 @@ fn caller(subject: &str) -> Caller {
     Caller::Identified(Arc::new(Identity { subject: subject.to_owned(), ..Identity::default() }), None)
 }
 
-fn per_second(calls: u32) -> Option<CallRate> {
-    Some(CallRate { calls, per: Duration::from_secs(1), burst: calls })
+const fn per_second(calls: u32) -> CallRate {
+    CallRate { calls, per: Duration::from_secs(1), burst: calls }
 }
 
 fn limits(limits: &[CallLimit]) -> CallLimits {
@@ -18,7 +18,7 @@ fn limits(limits: &[CallLimit]) -> CallLimits {
 
 #[tokio::test(start_paused = true)]
 async fn each_caller_has_its_own_rate() {
-    let limits = limits(&[CallLimit { rate: per_second(2), ..CallLimit::default() }]);
+    let limits = limits(&[CallLimit { rate: Some(per_second(2)), ..CallLimit::default() }]);
     for caller in [caller("ada"), caller("bob"), Caller::Anonymous(None), Caller::Local] {
         if matches!(caller, Caller::Local) {
             // Programs on this machine and clients without an address share a counter.
@@ -37,7 +37,7 @@ async fn each_caller_has_its_own_rate() {
 #[tokio::test(start_paused = true)]
 async fn limit_applies_to_matching_tools_only() {
     let tools = vec!["search__*".to_owned()];
-    let limits = limits(&[CallLimit { tools, rate: per_second(1), ..CallLimit::default() }]);
+    let limits = limits(&[CallLimit { tools, rate: Some(per_second(1)), ..CallLimit::default() }]);
     let ada = caller("ada");
     assert!(limits.admit(&ada, "search__find").is_ok());
     assert!(limits.admit(&ada, "search__other").is_err());
@@ -47,7 +47,7 @@ async fn limit_applies_to_matching_tools_only() {
 #[tokio::test(start_paused = true)]
 async fn tools_can_have_separate_counters() {
     let by = LimitBy::CallerAndTool;
-    let limits = limits(&[CallLimit { rate: per_second(1), by, ..CallLimit::default() }]);
+    let limits = limits(&[CallLimit { rate: Some(per_second(1)), by, ..CallLimit::default() }]);
     let ada = caller("ada");
     assert!(limits.admit(&ada, "a").is_ok() && limits.admit(&ada, "b").is_ok());
     assert!(limits.admit(&ada, "a").is_err() && limits.admit(&ada, "b").is_err());
@@ -56,7 +56,7 @@ async fn tools_can_have_separate_counters() {
 #[tokio::test(start_paused = true)]
 async fn call_must_be_within_all_limits() {
     let concurrent = CallLimit { concurrent: Some(1), ..CallLimit::default() };
-    let limits = limits(&[concurrent, CallLimit { rate: per_second(2), ..CallLimit::default() }]);
+    let limits = limits(&[concurrent, CallLimit { rate: Some(per_second(2)), ..CallLimit::default() }]);
     let ada = caller("ada");
     let first = limits.admit(&ada, "a").unwrap();
     assert_eq!(limits.admit(&ada, "a").unwrap_err().retry_after, Duration::from_secs(1));

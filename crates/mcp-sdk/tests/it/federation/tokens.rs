@@ -86,7 +86,7 @@ impl Received {
     /// Checks that the bytes contain no part of `token`, also not in other encodings.
     fn check_for(&self, token: &str) {
         let received = self.0.lock().unwrap();
-        let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = token.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         let [base64, url_safe] = [BASE64_STANDARD.encode(token), BASE64_URL_SAFE_NO_PAD.encode(token)];
         let parts: Vec<_> = [token, &*hex, &base64, &url_safe]
             .into_iter()
@@ -142,7 +142,7 @@ async fn no_part_of_a_token_reaches_a_member_in_a_random_run() {
     let names = ["old-pipe", "new-pipe", "old-http", "new-http"];
     let builder = McpGateway::builder("gateway", "1.0");
     let gateway =
-        members.into_iter().fold(builder, |builder, member| builder.member(member)).build().unwrap();
+        members.into_iter().fold(builder, McpGatewayBuilder::member).build().unwrap();
     for name in names {
         wait_for(&gateway, name, MemberState::Connected).await;
     }
