@@ -310,6 +310,15 @@ impl Response {
         self.field_lines.get()
     }
 
+    /// Returns the headers if they are a constant, and `Server` and `Date` are not among them.
+    #[inline]
+    pub(crate) const fn constant_lines(&self) -> Option<&'static str> {
+        if self.marks.has_server || self.marks.has_date {
+            return None;
+        }
+        self.field_lines().as_static()
+    }
+
     /// Returns the value of the first header `name`. Ignores the case of the name.
     pub fn field(&self, name: &str) -> Option<FieldValue<'_>> {
         self.field_lines.field(name)
