@@ -48,6 +48,7 @@ mod client_connection;
 mod server_connection;
 
 // outgoing bytes
+mod prepared_head;
 mod write;
 
 mod error;
@@ -59,6 +60,7 @@ pub use client_connection::{ClientConnection, ClientEvent};
 pub use error::Error;
 pub use head_index::HeadIndex;
 pub use limits::Limits;
+pub use prepared_head::PreparedHead;
 pub use request_facts::{RequestFacts, ResponseBody};
 pub use request_target::parse_request_target;
 pub use server_connection::{ServerConnection, ServerEvent};

@@ -66,7 +66,7 @@ pub fn write_response_head(output: &mut Vec<u8>, response: &ResponseToWrite<'_>)
 }
 
 #[inline]
-fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
+pub(crate) fn write_status_line(output: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         return;
@@ -96,7 +96,13 @@ fn write_connection(output: &mut Vec<u8>, response: &ResponseToWrite<'_>) {
 /// Writes the `Content-Length` field and the empty line that ends the head.
 #[inline]
 fn write_content_length(output: &mut Vec<u8>, bytes: u64) {
-    output.extend_from_slice(b"Content-Length: ");
+    output.extend_from_slice(CONTENT_LENGTH);
+    write_content_length_value(output, bytes);
+}
+
+/// Writes the value of the `Content-Length` field and the empty line that ends the head.
+#[inline]
+pub(crate) fn write_content_length_value(output: &mut Vec<u8>, bytes: u64) {
     write_decimal(output, bytes);
     output.extend_from_slice(b"\r\n\r\n");
 }
@@ -246,5 +252,8 @@ pub fn write_last_chunk(output: &mut Vec<u8>, trailers: &FieldLinesBuf) {
 pub fn write_field_lines(output: &mut Vec<u8>, lines: FieldLines<'_>) {
     lines.write_kept(output, |_| true);
 }
+
+/// The `Content-Length` field without its value.
+pub(crate) const CONTENT_LENGTH: &[u8; 16] = b"Content-Length: ";
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";

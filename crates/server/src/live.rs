@@ -1,7 +1,7 @@
 //! The parts of a server that can be replaced while it runs.
 //!
 //! Open connections keep their limits, timeouts and trusted proxies. A worker checks for new settings when it
-//! accepts a connection. It checks for a new handler before each request, which costs one comparison.
+//! accepts a connection. It checks for a new handler after each read, before it parses the requests.
 
 use std::cell::{Ref, RefCell};
 use std::fmt;
@@ -183,7 +183,7 @@ impl WorkerHandler {
         // in memory.
         spawn(async move {
             while changes.changed().await.is_ok() {
-                drop(followed.latest());
+                followed.renew();
             }
         });
         handler
@@ -199,12 +199,18 @@ impl WorkerHandler {
         Self(RefCell::new(Latest { changes, handler }))
     }
 
-    /// Returns the latest handler.
+    /// Replaces the handler if a newer one exists. A connection calls this after each read, so that the
+    /// requests of a read share the cost, and each request gets the handler that is current on arrival.
     #[inline]
-    pub(crate) fn latest(&self) -> Ref<'_, dyn Handler> {
+    pub(crate) fn renew(&self) {
         if self.0.borrow().changes.has_changed().unwrap_or(false) {
             self.0.borrow_mut().renew();
         }
+    }
+
+    /// Returns the handler since the last [`renew`](Self::renew).
+    #[inline]
+    pub(crate) fn current(&self) -> Ref<'_, dyn Handler> {
         Ref::map(self.0.borrow(), |latest| &*latest.handler)
     }
 }

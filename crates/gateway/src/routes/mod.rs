@@ -44,6 +44,7 @@ pub use readings::{AmbiguousPath, PathReadings};
 
 use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
+use normal::is_normal;
 pub(crate) use normal::{NormalPath, has_dot_segment};
 use pattern::PatternTree;
 use table::Table;
@@ -285,6 +286,11 @@ impl Handler for Routes {
                 };
             }
         }
+        if let Some(handler) = &self.only
+            && is_normal(sent_path(request.head()))
+        {
+            return handler.handle(request);
+        }
         // A borrow, because a move would copy the struct (decision 0008).
         let Ok(path) = &path_of(request.head()) else { return self.refused(request.head()) };
         if let Some(handler) = &self.only {
@@ -310,10 +316,16 @@ impl Handler for Routes {
 /// Returns the normalized path of a request.
 #[inline]
 fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
-    NormalPath::of(match head.target {
+    NormalPath::of(sent_path(head))
+}
+
+/// Returns the path of a request as the client sent it.
+#[inline]
+fn sent_path<'a>(head: &RequestHead<'a>) -> &'a [u8] {
+    match &head.target {
         RequestTarget::Origin(origin) => origin.path_bytes(),
         target => target.path().as_bytes(),
-    })
+    }
 }
 
 impl HostRoutes {

@@ -115,6 +115,12 @@ impl<'p> NormalPath<'p> {
     }
 }
 
+/// Returns `true` if `path` is normalized and all servers read it in the same way.
+#[inline]
+pub(super) fn is_normal(path: &[u8]) -> bool {
+    properties(path) & (ENCODED | EMPTY_OR_DOT_SEGMENT | SEMICOLON) == 0
+}
+
 /// Returns the properties of the bytes of a path, as bits. Reads each byte once, without a branch.
 #[inline]
 fn properties(path: &[u8]) -> u8 {

@@ -2,8 +2,8 @@
 //! early.
 
 use thruway_http1::{
-    BodyLength, Error, Limits, RequestToWrite, ResponseBody, ResponseTo, ResponseToWrite, write_chunk,
-    write_chunk_end, write_chunk_start, write_continue, write_field_lines, write_last_chunk,
+    BodyLength, Error, Limits, PreparedHead, RequestToWrite, ResponseBody, ResponseTo, ResponseToWrite,
+    write_chunk, write_chunk_end, write_chunk_start, write_continue, write_field_lines, write_last_chunk,
     write_request_head, write_response_head,
 };
 use thruway_message::{FieldLineSpan, FieldLines, FieldLinesBuf, Method, StatusCode, Version};
@@ -60,6 +60,27 @@ fn written_responses_are_parsed_unchanged() {
             "{}",
             bytes.escape_ascii()
         );
+    }
+}
+
+#[test]
+fn prepared_head_equals_written_head() {
+    let mut prepared = PreparedHead::new(StatusCode::ACCEPTED, [b"X-Before: the longest line\r\n", b""]);
+    for (code, bytes) in [(200, 0), (200, 7), (404, 10), (599, 1_234_567), (200, u64::MAX)] {
+        let status = StatusCode::try_from(code).unwrap();
+        let field_lines: [&[u8]; 2] = [b"Date: now\r\n", b"X-A: 1\r\nX-B: 2\r\n"];
+        let response = ResponseToWrite {
+            status,
+            field_lines,
+            body: ResponseBody::Bytes(bytes),
+            is_persistent: true,
+            client_version: Version::Http11,
+        };
+        let (mut expected, mut output) = (b"before".to_vec(), b"before".to_vec());
+        write_response_head(&mut expected, &response);
+        prepared.renew(status, field_lines);
+        prepared.write(&mut output, bytes);
+        assert_eq!(output.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 }
 

@@ -166,6 +166,9 @@ impl<T: Transport> Connection<T> {
         body: ResponseBody,
         is_persistent: bool,
     ) {
+        if is_persistent && facts.version == Version::Http11 && self.write_prepared_head(response, body) {
+            return;
+        }
         let origin_fields = self.service.origin_fields.borrow();
         let head = ResponseToWrite {
             status: response.status(),
@@ -175,6 +178,17 @@ impl<T: Transport> Connection<T> {
             client_version: facts.version,
         };
         write_response_head(self.output.bytes(), &head);
+    }
+
+    /// Writes the head of `response` from the cache of prepared heads. Writes nothing and returns `false` if
+    /// the headers are not constant, or if the length of the body is unknown.
+    #[inline]
+    fn write_prepared_head(&mut self, response: &Response, body: ResponseBody) -> bool {
+        let ResponseBody::Bytes(bytes) = body else { return false };
+        let Some(lines) = response.constant_lines() else { return false };
+        let mut origin_fields = self.service.origin_fields.borrow_mut();
+        let head = origin_fields.prepared(response.status(), lines);
+        head.inspect(|head| head.write(self.output.bytes(), bytes)).is_some()
     }
 
     /// Adds a complete large body to the output, after the response head. The body is not copied.

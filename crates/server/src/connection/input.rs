@@ -151,6 +151,7 @@ impl<T: Transport> Connection<T> {
     /// Parses requests and bodies and passes them to the handlers, as far as the limits allow.
     #[inline]
     fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
+        self.service.handler.renew();
         let mut outcome = Parsed::NeedsMore;
         loop {
             if !self.may_parse(cx, buffers, now) {
@@ -273,7 +274,7 @@ impl<T: Transport> Connection<T> {
             Some(self.expect_content(facts, now))
         };
         let mut answer = {
-            let handler = self.service.handler.latest();
+            let handler = self.service.handler.current();
             let mut request =
                 Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
             request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use httpdate::HttpDate;
+use thruway_http1::PreparedHead;
+use thruway_message::StatusCode;
 use thruway_net::Clock;
 
 use crate::response::Marks;
@@ -20,7 +22,17 @@ pub(crate) struct OriginFields {
     /// Cache of HTTP/2 header sections with the current date. The key of an entry is the constant HTTP/1.1
     /// header section of a response, before `Server` and `Date` were added.
     sections: RefCell<Vec<(&'static str, HeaderMap)>>,
+    /// Cache of HTTP/1.1 response heads with the current date. Contains the first kinds of responses.
+    heads: Vec<CachedHead>,
     renewed_at: Option<Duration>,
+}
+
+/// A prepared head, with the status and the constant header section of its responses.
+#[derive(Debug)]
+struct CachedHead {
+    status: StatusCode,
+    lines: &'static str,
+    head: PreparedHead,
 }
 
 impl OriginFields {
@@ -29,6 +41,7 @@ impl OriginFields {
             lines: Vec::new(),
             date: OnceCell::new(),
             sections: RefCell::new(Vec::new()),
+            heads: Vec::new(),
             renewed_at: None,
         }
     }
@@ -67,6 +80,27 @@ impl OriginFields {
         section
     }
 
+    /// Returns the prepared HTTP/1.1 head for responses with `status` and the constant header section
+    /// `lines`. Prepares the head if it is not in the cache. Returns `None` if the cache is full.
+    #[inline]
+    pub(super) fn prepared(&mut self, status: StatusCode, lines: &'static str) -> Option<&PreparedHead> {
+        let place = self.heads.iter().position(|cached| cached.is_for(status, lines));
+        let place = place.or_else(|| self.prepare(status, lines))?;
+        self.heads.get(place).map(|cached| &cached.head)
+    }
+
+    /// Adds a prepared head to the cache. Returns its index, or `None` if the cache is full.
+    #[cold]
+    fn prepare(&mut self, status: StatusCode, lines: &'static str) -> Option<usize> {
+        let place = self.heads.len();
+        if place == SECTIONS_MAX {
+            return None;
+        }
+        let head = PreparedHead::new(status, [&self.lines, lines.as_bytes()]);
+        self.heads.push(CachedHead { status, lines, head });
+        Some(place)
+    }
+
     /// Returns the lines `Server` and `Date` for a response with `marks`. Leaves a line out if the handler
     /// has set this header in the response.
     #[inline]
@@ -88,14 +122,25 @@ impl OriginFields {
         let _ = write!(self.lines, "Date: {}\r\n", HttpDate::from(clock.time_of_day()));
         self.date.take();
         self.sections.get_mut().clear();
+        // The heads keep their memory, so a new date causes no allocation.
+        for CachedHead { status, lines, head } in &mut self.heads {
+            head.renew(*status, [&self.lines, lines.as_bytes()]);
+        }
+    }
+}
+
+impl CachedHead {
+    #[inline]
+    fn is_for(&self, status: StatusCode, lines: &'static str) -> bool {
+        self.status == status && ptr::eq(self.lines, lines)
     }
 }
 
 const SERVER_LINE: &[u8] = b"Server: thruway\r\n";
 const SERVER: &str = "thruway";
 
-/// Maximum number of cached sections. Programs use only a few different constant sections, one for each type
-/// of response.
+/// Maximum number of entries in each cache. Programs use only a few different constant sections, one for each
+/// type of response.
 const SECTIONS_MAX: usize = 8;
 
 /// Minimum time between two updates of the date. Half a second leaves a margin for the resolution of the

@@ -173,6 +173,7 @@ impl<T: Transport> Connection<T> {
         }
         let Phase::Open(library) = &mut self.phase else { return PollOutcome::Moved };
         let (mut accepted, accepting) = accept(library, &self.connected.service.worker, cx);
+        self.connected.service.handler.renew();
         for (request, respond) in accepted.drain(..) {
             self.handle_request(request, respond, cx, now);
         }
@@ -243,7 +244,7 @@ impl<T: Transport> Connection<T> {
             content = Some(to_handler);
         }
         let whole = content.as_ref().and_then(RequestContent::take_arrived);
-        let handler = service.handler.latest();
+        let handler = service.handler.current();
         let mut request =
             Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));

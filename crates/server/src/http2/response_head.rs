@@ -17,9 +17,7 @@ pub(super) fn response_head(
         ResponseBody::Bytes(bytes) | ResponseBody::OnlyFields(Some(bytes)) => Some(bytes),
         _ => None,
     };
-    let marks = response.marks();
-    let written_out = response.field_lines().as_static();
-    let mut fields = match written_out.filter(|_| length.is_some() && !marks.has_server && !marks.has_date) {
+    let mut fields = match response.constant_lines().filter(|_| length.is_some()) {
         Some(lines) => origin.section(lines, || {
             let mut fields = fields_of(response, origin);
             // Reserves the last field of the cached section. Each response replaces the value 0 by its own

@@ -211,36 +211,42 @@ impl From<RequestContent> for Content {
 }
 
 impl From<&'static str> for Content {
+    #[inline]
     fn from(text: &'static str) -> Self {
         Self(Source::Static(text.as_bytes()))
     }
 }
 
 impl From<&'static [u8]> for Content {
+    #[inline]
     fn from(bytes: &'static [u8]) -> Self {
         Self(Source::Static(bytes))
     }
 }
 
 impl From<String> for Content {
+    #[inline]
     fn from(text: String) -> Self {
         Self(Source::Bytes(text.into()))
     }
 }
 
 impl From<Vec<u8>> for Content {
+    #[inline]
     fn from(bytes: Vec<u8>) -> Self {
         Self(Source::Bytes(bytes.into()))
     }
 }
 
 impl From<Bytes> for Content {
+    #[inline]
     fn from(bytes: Bytes) -> Self {
         Self(Source::Bytes(bytes))
     }
 }
 
 impl From<PooledBuffer> for Content {
+    #[inline]
     fn from(bytes: PooledBuffer) -> Self {
         Self(Source::Pooled(bytes))
     }

@@ -110,8 +110,14 @@ impl Response {
     /// [`FieldLinesBuf::from_static`] need no work at run time.
     #[inline]
     pub fn ok(field_lines: FieldLinesBuf, content: impl Into<Content>) -> Self {
-        let field_lines = HeaderLines::new(field_lines);
-        Self { field_lines, content: content.into(), ..Self::new(StatusCode::OK) }
+        // Names all fields, because `..Self::new(…)` would copy them from a second response (decision 0008).
+        Self {
+            status: StatusCode::OK,
+            field_lines: HeaderLines::new(field_lines),
+            content: content.into(),
+            marks: Marks { is_last: false, has_server: false, has_date: false },
+            metadata: None,
+        }
     }
 
     /// Creates a redirect to `location`. With status 303, the client sends a GET request to `location`. With
@@ -302,6 +308,15 @@ impl Response {
     /// Returns the headers.
     pub const fn field_lines(&self) -> &FieldLinesBuf {
         self.field_lines.get()
+    }
+
+    /// Returns the headers if they are a constant, and `Server` and `Date` are not among them.
+    #[inline]
+    pub(crate) const fn constant_lines(&self) -> Option<&'static str> {
+        if self.marks.has_server || self.marks.has_date {
+            return None;
+        }
+        self.field_lines().as_static()
     }
 
     /// Returns the value of the first header `name`. Ignores the case of the name.

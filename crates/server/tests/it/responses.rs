@@ -62,6 +62,31 @@ fn date_header_follows_the_clock() {
     assert!(get(&scene, "/").contains("Date: Thu, 01 Jan 1970 00:00:02 GMT\r\n"));
 }
 
+/// The server prepares the heads of the first few kinds of responses, and writes all other heads anew.
+#[test]
+fn prepared_heads_equal_other_heads() {
+    const TEXT: &str = "Content-Type: text/plain; charset=utf-8\r\n";
+    let router = (200..212).fold(Router::new(), |router, status| {
+        let status = StatusCode::try_from(status).unwrap();
+        router.get(&format!("/{}", status.as_u16()), move || Response::text("ok").with_status(status))
+    });
+    let router = router.get("/long", || "a longer text").get("/last", || Response::text("x").and_close());
+    let scene = TestServer::new(router);
+    for seconds in ["00", "02"] {
+        let fields = format!("Server: thruway\r\nDate: Thu, 01 Jan 1970 00:00:{seconds} GMT\r\n{TEXT}");
+        for status in (200..212).chain(200..212).filter(|status| !matches!(status, 204 | 205)) {
+            let answer = get(&scene, &format!("/{status}"));
+            let after_status_line = answer.split_once("\r\n").unwrap().1;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+            assert_eq!(after_status_line, format!("{fields}Content-Length: 2\r\n\r\nok"));
+        }
+        let long = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 13\r\n\r\na longer text");
+        let last = format!("HTTP/1.1 200 OK\r\n{fields}Connection: close\r\nContent-Length: 1\r\n\r\nx");
+        assert_eq!((get(&scene, "/long"), get(&scene, "/last")), (long, last));
+        scene.advance_time(Duration::from_secs(2));
+    }
+}
+
 #[test]
 fn handler_return_types_become_responses() {
     let router = Router::new()
