@@ -7,7 +7,8 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::JsonObject;
 use thruway_mcp_sdk::{
-    Authorization, EraChoice, Identity, InvalidToken, McpGateway, McpServer, Member, MemberState, VerifyToken,
+    Authorization, EraChoice, Identity, InvalidToken, McpGateway, McpGatewayBuilder, McpServer, Member,
+    MemberState, VerifyToken,
 };
 use thruway_net::InProcessServer;
 use thruway_testkit::Random;
@@ -141,8 +142,7 @@ async fn no_part_of_a_token_reaches_a_member_in_a_random_run() {
     ];
     let names = ["old-pipe", "new-pipe", "old-http", "new-http"];
     let builder = McpGateway::builder("gateway", "1.0");
-    let gateway =
-        members.into_iter().fold(builder, McpGatewayBuilder::member).build().unwrap();
+    let gateway = members.into_iter().fold(builder, McpGatewayBuilder::member).build().unwrap();
     for name in names {
         wait_for(&gateway, name, MemberState::Connected).await;
     }
