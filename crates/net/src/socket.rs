@@ -7,8 +7,8 @@
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,16 +19,14 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::sends::{Outbox, SendState};
-use crate::unsent_limits::Place;
 
 /// A connected, non-blocking socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) kind: Kind,
     pub(crate) outbox: Outbox,
-    /// Permission to let the kernel buffer more unsent bytes than by default. The end of the connection
-    /// returns the permission.
-    raised_limit: Mutex<Option<Place>>,
+    /// `true` if the kernel buffers more unsent bytes than by default.
+    is_unsent_limit_raised: AtomicBool,
     /// A value from the caller. The value is dropped together with the socket.
     held: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -54,8 +52,8 @@ pub(crate) struct AcceptedSocket {
 
 impl Socket {
     pub(crate) fn new(kind: Kind) -> Arc<Self> {
-        let (outbox, raised_limit, held) = (Outbox::default(), Mutex::default(), OnceLock::new());
-        Arc::new(Self { kind, outbox, raised_limit, held })
+        let is_unsent_limit_raised = AtomicBool::new(false);
+        Arc::new(Self { kind, outbox: Outbox::default(), is_unsent_limit_raised, held: OnceLock::new() })
     }
 
     /// Keeps `held` until the socket is closed. Call this at most once for each socket.
@@ -162,13 +160,12 @@ impl Socket {
 
     /// Returns `true` if this is an accepted TCP socket with the default limit of unsent bytes.
     pub(crate) fn has_default_unsent_limit(&self) -> bool {
-        let is_accepted = matches!(&self.kind, Kind::Accepted(socket) if socket.is_tcp);
-        is_accepted && self.raised_limit.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        let is_default = !self.is_unsent_limit_raised.load(Ordering::Relaxed);
+        is_default && matches!(&self.kind, Kind::Accepted(socket) if socket.is_tcp)
     }
 
-    /// Stores the permission for a higher limit, or removes the permission. Returns the previous permission.
-    pub(crate) fn replace_raised_limit(&self, place: Option<Place>) -> Option<Place> {
-        std::mem::replace(&mut *self.raised_limit.lock().unwrap_or_else(PoisonError::into_inner), place)
+    pub(crate) fn set_unsent_limit_raised(&self, is_raised: bool) {
+        self.is_unsent_limit_raised.store(is_raised, Ordering::Relaxed);
     }
 
     /// Marks the socket as failed, and shuts down its read side. Callers use this function if they cannot

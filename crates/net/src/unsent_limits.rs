@@ -20,7 +20,7 @@ use crate::socket::Socket;
 /// The connections of one thread with the higher limit, oldest first.
 #[derive(Debug)]
 pub(crate) struct RaisedLimits {
-    sockets: VecDeque<Weak<Socket>>,
+    sockets: VecDeque<(Weak<Socket>, Place)>,
     places: &'static Places,
 }
 
@@ -31,10 +31,9 @@ pub(crate) struct Places {
     max: OnceLock<usize>,
 }
 
-/// Permission for one connection to have the higher limit. The socket keeps its place, so that a closed
-/// connection frees the place at once.
+/// Permission for one connection to have the higher limit.
 #[derive(Debug)]
-pub(crate) struct Place(&'static Places);
+struct Place(&'static Places);
 
 /// The places of this process.
 pub(crate) static PLACES: Places = Places { taken: AtomicUsize::new(0), max: OnceLock::new() };
@@ -50,55 +49,29 @@ impl RaisedLimits {
         if let Some(place) = place
             && set_limit(socket, RAISED_BYTES).is_ok()
         {
-            socket.replace_raised_limit(Some(place));
-            self.sockets.push_back(Arc::downgrade(socket));
+            socket.set_unsent_limit_raised(true);
+            self.sockets.push_back((Arc::downgrade(socket), place));
         }
-        self.forget_closed();
-    }
-
-    /// Takes the higher limit away from old connections of this thread, if no place is free. Otherwise, a
-    /// thread that sends no more large bodies would keep its places from the other threads. Call this method
-    /// regularly.
-    pub(crate) fn release_if_full(&mut self) {
-        if !self.sockets.is_empty() && self.places.are_all_taken() {
-            (0..CHECKS_MAX).for_each(|_| drop(self.release_oldest()));
-        }
-    }
-
-    /// Removes closed connections from the queue.
-    fn forget_closed(&mut self) {
-        let is_closed = |socket: &mut Weak<Socket>| socket.strong_count() == 0;
-        while self.sockets.pop_front_if(is_closed).is_some() {}
-        // An old connection at the front can hide many closed connections.
-        if self.sockets.len() > QUEUE_MAX {
-            self.sockets.retain_mut(|socket| !is_closed(socket));
-        }
+        while self.sockets.pop_front_if(|(socket, _)| socket.strong_count() == 0).is_some() {}
     }
 
     /// Takes the higher limit away from the oldest connection, and returns its place. If the client is slow,
     /// returns `None`, and the connection keeps its place.
     fn release_oldest(&mut self) -> Option<Place> {
-        let oldest = self.sockets.pop_front()?;
-        let Some(socket) = oldest.upgrade() else { return self.places.take() };
+        let (oldest, place) = self.sockets.pop_front()?;
+        let Some(socket) = oldest.upgrade() else { return Some(place) };
         if lower(&socket).unwrap_or(true) {
-            return socket.replace_raised_limit(None);
+            socket.set_unsent_limit_raised(false);
+            return Some(place);
         }
-        self.sockets.push_back(oldest);
+        self.sockets.push_back((oldest, place));
         None
     }
 }
 
 impl Places {
-    fn max(&self) -> usize {
-        *self.max.get_or_init(|| places_max(read_to_string(TCP_MEMORY).ok().as_deref()))
-    }
-
-    fn are_all_taken(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) >= self.max()
-    }
-
     fn take(&'static self) -> Option<Place> {
-        let max = self.max();
+        let max = *self.max.get_or_init(|| places_max(read_to_string(TCP_MEMORY).ok().as_deref()));
         let is_free = |taken| (taken < max).then_some(taken + 1);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).ok().map(|_| Place(self))
     }
@@ -152,9 +125,6 @@ const TCP_MEMORY: &str = "/proc/sys/net/ipv4/tcp_mem";
 /// Maximum number of connections that the thread checks before a connection keeps the default limit.
 const CHECKS_MAX: usize = 2;
 
-/// Maximum number of connections in the queue of a thread before the thread removes all closed connections.
-const QUEUE_MAX: usize = 2 * PLACES_MAX;
-
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
@@ -181,10 +151,6 @@ mod tests {
     fn fill(socket: &Socket) -> usize {
         let bytes = vec![0; 64 << 10];
         std::iter::from_fn(|| send(socket, &bytes, SendFlags::NOSIGNAL).ok()).sum()
-    }
-
-    fn taken(limits: &RaisedLimits) -> usize {
-        limits.places.taken.load(Ordering::Relaxed)
     }
 
     /// Returns the state of a thread that is alone in its process.
@@ -214,7 +180,7 @@ mod tests {
         }
         limits.raise(last);
         assert_eq!((limit_of(last), limit_of(&first[CHECKS_MAX].0)), (RAISED_BYTES, UNSENT_BYTES));
-        assert_eq!((limits.sockets.len(), taken(&limits)), (PLACES, PLACES));
+        assert_eq!((limits.sockets.len(), limits.places.taken.load(Ordering::Relaxed)), (PLACES, PLACES));
     }
 
     #[test]
@@ -227,56 +193,9 @@ mod tests {
         let (socket, _client) = accept(&listener);
         limits.raise(&socket);
         assert_eq!((limit_of(&socket), limits.sockets.len()), (RAISED_BYTES, 1));
-        assert_eq!(taken(&limits), 1);
-        drop(socket);
-        assert_eq!(taken(&limits), 0);
-    }
-
-    /// Regression test: places of closed connections were free only after the thread raised another limit.
-    #[test]
-    fn closed_connection_frees_its_place_for_other_threads() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut idle = alone();
-        let mut busy = RaisedLimits::new(idle.places);
-        let of_idle: Vec<_> = (0..PLACES).map(|_| accept(&listener)).collect();
-        of_idle.iter().for_each(|(socket, _)| idle.raise(socket));
-        let (socket, _client) = accept(&listener);
-        busy.raise(&socket);
-        assert_eq!(limit_of(&socket), UNSENT_BYTES);
-        drop(of_idle);
-        busy.raise(&socket);
-        assert_eq!((limit_of(&socket), taken(&busy)), (RAISED_BYTES, 1));
-    }
-
-    #[test]
-    fn thread_without_large_bodies_gives_places_to_other_threads() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut idle = alone();
-        let mut busy = RaisedLimits::new(idle.places);
-        let of_idle: Vec<_> = (0..PLACES).map(|_| accept(&listener)).collect();
-        let (last, others) = of_idle.split_last().unwrap();
-        others.iter().for_each(|(socket, _)| idle.raise(socket));
-        idle.release_if_full();
-        assert_eq!(taken(&idle), PLACES - 1, "a place is free");
-        idle.raise(&last.0);
-        idle.release_if_full();
-        assert_eq!(taken(&idle), PLACES - CHECKS_MAX);
-        let (socket, _client) = accept(&listener);
-        busy.raise(&socket);
-        assert_eq!((limit_of(&socket), limit_of(&of_idle[0].0)), (RAISED_BYTES, UNSENT_BYTES));
-    }
-
-    #[test]
-    fn queue_forgets_closed_connections_behind_an_open_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut limits = alone();
-        let (first, _client) = accept(&listener);
-        limits.raise(&first);
-        for _ in 0..=QUEUE_MAX {
-            limits.raise(&accept(&listener).0);
-        }
-        assert!(limits.sockets.len() <= QUEUE_MAX, "{}", limits.sockets.len());
-        assert_eq!(limit_of(&first), RAISED_BYTES);
+        let places = limits.places;
+        drop(limits);
+        assert_eq!(places.taken.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -24,7 +24,6 @@ use crate::clock::Clock;
 use crate::dispatch::{Accepted, Dispatcher, Share};
 use crate::listening::{Command, LiveWorkers, Registrations};
 use crate::sends;
-use crate::thread_state::ThreadState;
 use crate::worker::{Worker, spawn};
 
 /// Settings of the worker threads.
@@ -266,7 +265,6 @@ async fn drive<T: Fn(Accepted) + 'static>(
             _ = tick.tick() => {
                 let now = worker.clock().now();
                 worker.deadlines().wake_overdue(now);
-                ThreadState::with(|thread| thread.raised_limits.borrow_mut().release_if_full());
                 if cut_off.is_some_and(|cut_off| cut_off <= now) {
                     return worker.cut_off();
                 }

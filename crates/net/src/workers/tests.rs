@@ -38,14 +38,14 @@ fn drain_accepts_connections_that_the_kernel_has_completed() {
 /// A worker without connections ended at once, so that tasks on its thread were cut off.
 #[test]
 fn worker_on_hold_runs_its_tasks_until_the_hold_ends() {
-    let (pings, pinged) = tokio::sync::mpsc::unbounded_channel::<()>();
-    let (pongs, ponged) = channel();
-    let tasks = Mutex::new(Some((pinged, pongs)));
+    let (ping_sender, pings) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (answer_sender, answers) = channel();
+    let tasks = Mutex::new(Some((pings, answer_sender)));
     let start = move |_: &Rc<Worker>| {
-        let (mut pinged, pongs) = tasks.lock().unwrap().take().unwrap();
+        let (mut pings, answer_sender) = tasks.lock().unwrap().take().unwrap();
         tokio::spawn(async move {
-            while pinged.recv().await.is_some() {
-                pongs.send(()).unwrap();
+            while pings.recv().await.is_some() {
+                answer_sender.send(()).unwrap();
             }
         });
         drop::<Accepted>
@@ -54,12 +54,12 @@ fn worker_on_hold_runs_its_tasks_until_the_hold_ends() {
     let workers = Workers::start(config, Vec::new(), start).unwrap();
     let hold = workers.drain_handle().drain_and_hold(TIMEOUT);
     for _ in 0..100 {
-        pings.send(()).unwrap();
-        ponged.recv_timeout(TIMEOUT).unwrap();
+        ping_sender.send(()).unwrap();
+        answers.recv_timeout(TIMEOUT).unwrap();
     }
     drop(hold);
     workers.join();
-    assert!(pings.is_closed());
+    assert!(ping_sender.is_closed());
 }
 
 /// A server with one worker and a deferred listener. It closes each connection at once.
