@@ -305,8 +305,8 @@ fn write_upgrade(lines: &mut Vec<u8>, request: &Request<'_>) {
     request.field_lines().write_kept(lines, |line| line.name.is("upgrade"));
 }
 
-/// The name of this gateway in the header `Via`, which `forwarded.rs` writes. All Thruway gateways use the same name, so that the header
-/// reveals no host names.
+/// The name of this gateway in the header `Via`, which `forwarded.rs` writes. All Thruway gateways use the same
+/// name, so that the header reveals no host names.
 const PSEUDONYM: &[u8] = b"thruway";
 
 /// Maximum number of Thruway gateways that a request may pass through before this gateway. The gateway
