@@ -12,18 +12,26 @@ const SMALL_PERCENT_MAX: usize = 5;
 /// (`docs/decisions/0071-the-size-of-the-development-tools.md`).
 const TOOL_LINES_MAX: usize = 13_000;
 
+/// Maximum number of lines of the command-line program, and of its load generator commands.
+const CLI_LINES_MAX: [(&str, usize); 2] = [("crates/cli/src/", 5_000), ("crates/cli/src/bench/", 1_500)];
+
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;
 
 pub(super) fn check(tree: &Tree) -> Vec<String> {
     let mut findings = [check_small_files(tree), check_thread_locals(tree)].concat();
-    let tools = tree.sources().filter(|(path, _)| path.starts_with("xtask/") || path.starts_with("suite/"));
-    let lines: usize = tools.map(|(_, source)| source.line_count).sum();
-    if lines > TOOL_LINES_MAX {
-        let message = format!("`xtask/` and `suite/` have {lines} lines; the maximum is {TOOL_LINES_MAX}");
-        findings.push(finding("xtask", 0, message));
-    }
+    findings.extend(check_lines(tree, &["xtask/", "suite/"], TOOL_LINES_MAX));
     findings
+        .extend(CLI_LINES_MAX.into_iter().filter_map(|(folder, most)| check_lines(tree, &[folder], most)));
+    findings
+}
+
+/// Returns a finding if the folders together have more than `most` lines.
+fn check_lines(tree: &Tree, folders: &[&str], most: usize) -> Option<String> {
+    let sources = tree.sources().filter(|(path, _)| folders.iter().any(|folder| path.starts_with(folder)));
+    let lines: usize = sources.map(|(_, source)| source.line_count).sum();
+    let message = || format!("{} have {lines} lines; the maximum is {most}", folders.join(" and "));
+    (lines > most).then(|| finding(folders[0], 0, message()))
 }
 
 /// Checks the share of small files. Test files and files such as `mod.rs` may be small.
@@ -66,6 +74,15 @@ mod tests {
         let mut files = vec![("xtask/src/a.rs", half.as_str()), ("suite/src/b.rs", half.as_str())];
         assert_eq!(check(&Tree::of(&files)).len(), 0);
         files.push(("suite/src/c.rs", LINE));
+        assert_eq!(check(&Tree::of(&files)).len(), 1);
+    }
+
+    #[test]
+    fn command_line_program_has_a_maximum_size() {
+        let most = LINE.repeat(CLI_LINES_MAX[1].1);
+        let mut files = vec![("crates/cli/src/bench/a.rs", most.as_str())];
+        assert_eq!(check(&Tree::of(&files)).len(), 0);
+        files.push(("crates/cli/src/bench/mod.rs", LINE));
         assert_eq!(check(&Tree::of(&files)).len(), 1);
     }
 

@@ -219,6 +219,28 @@ fn shutdown_closes_all_child_processes() {
     assert_eq!(count("started"), count("closed"), "{log}");
 }
 
+/// A call of a modern child process was counted twice, because the endpoint first tried to relay it.
+#[test]
+fn call_of_a_child_process_is_counted_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = serve(directory.path(), &config("servers = [\"one\"]\n"));
+    let (address, admin) = (thruway.address(), thruway.admin_address());
+    printed(&["tools", &format!("{address}/dev")]);
+    let content = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one__add","arguments":{"a":1,"b":2},"_meta":{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let mut client = Client::connect(&address);
+    client.send(&format!(
+        "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: one__add\r\nContent-Length: {}\r\n\r\n{content}",
+        content.len()
+    ));
+    assert_eq!(client.response(false).status(), "200");
+    let status: Value = serde_json::from_str(get_admin(&admin, "/status").text()).unwrap();
+    assert_eq!(status["mcp_endpoints"][0]["servers"][0]["calls"]["total"], 1, "{status}");
+    assert_eq!(thruway.terminate().code, Some(0));
+}
+
 /// A session of the legacy era survives a reload that keeps its endpoint.
 #[test]
 fn reload_keeps_sessions_of_unchanged_endpoints() {

@@ -215,7 +215,8 @@ impl Handler for RouteEndpoint {
             Ok(caller) => caller,
             Err(refusal) => return Answer::Now(refusal),
         };
-        let call = gateway.relayed_call(request.field_lines(), request.content(), &caller);
+        let has_relay = |member: &str| relays.contains_key(member);
+        let call = gateway.relayed_call(request.field_lines(), request.content(), &caller, has_relay);
         match call.and_then(|call| Some((relays.get(call.member())?, call))) {
             Some((relay, call)) => relay.relay(request, call),
             None => served.handle(request),

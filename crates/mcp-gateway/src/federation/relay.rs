@@ -33,18 +33,20 @@ pub struct RelayedCall {
 
 impl McpGateway {
     /// Returns the tool call of an HTTP request if a program can relay it to the member. `content` is the body
-    /// of the request. The member must use Streamable HTTP, and must get the headers of the client that belong
-    /// to MCP, with the new value of `Mcp-Name`.
+    /// of the request. `has_relay` returns `true` if the program can send HTTP requests to the member with this
+    /// name. The member must get the headers of the client that belong to MCP, with the new value of `Mcp-Name`.
+    /// The gateway counts each returned call.
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles calls with limits, and all calls if the gateway has an audit sink or asks for confirmations. See [`ScannedCall::scan`] for the conditions on
-    /// the body.
+    /// also handles calls with limits, and all calls if the gateway has an audit sink or asks for confirmations.
+    /// See [`ScannedCall::scan`] for the conditions on the body.
     pub fn relayed_call(
         &self,
         fields: FieldLines<'_>,
         content: &[u8],
         caller: &Caller,
+        has_relay: impl Fn(&str) -> bool,
     ) -> Option<RelayedCall> {
         let is_method = single(fields, "Mcp-Method")? == methods::TOOLS_CALL.as_bytes();
         let is_observed = self.core.is_audited() || self.core.confirmations.is_some();
@@ -71,6 +73,9 @@ impl McpGateway {
             return None;
         }
         let member = &self.core.members[index];
+        if !has_relay(member.name.as_str()) {
+            return None;
+        }
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;
         }
