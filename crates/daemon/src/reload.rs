@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use thruway_server::{LiveServer, Recorder, ReloadSignal, ServerError, WorkersHold};
+use thruway_server::{DrainHandle, LiveServer, Recorder, ReloadSignal, ServerError, WorkersHold};
 
 use crate::access_log::{LiveLog, LogChange};
 use crate::config::references::check_references;
@@ -77,10 +77,10 @@ impl SharedReloader {
     /// Begins to end the MCP endpoints and their child processes. The workers run until the endpoints have
     /// ended, because the workers close their connections to MCP servers. The calls of the endpoints have the
     /// drain time `within` to end, without the time that the child processes need.
-    pub(crate) fn drain_mcp_endpoints(&self, within: Duration, hold: WorkersHold) {
+    pub(crate) fn drain_mcp_endpoints(&self, within: Duration, clients: DrainHandle, hold: WorkersHold) {
         let within_of_calls = within.saturating_sub(MCP_CLOSE_TIME).max(within / 2);
         let reloader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reloader.parts.mcp().begin_drain(within_of_calls, hold);
+        reloader.parts.mcp().begin_drain(within_of_calls, clients, hold);
     }
 
     /// Ends the MCP endpoints and their child processes. Their calls have the time `within` to end.

@@ -241,6 +241,30 @@ fn call_of_a_child_process_is_counted_once() {
     assert_eq!(thruway.terminate().code, Some(0));
 }
 
+/// The endpoint once ended while a connection still contained a part of a request.
+#[test]
+fn request_that_arrives_during_the_shutdown_gets_its_response() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = serve(directory.path(), &config("servers = [\"one\"]\n"));
+    let address = thruway.address();
+    printed(&["tools", &format!("{address}/dev")]);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one__count","_meta":{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let mut client = Client::connect(&address);
+    client.send(&format!(
+        "POST /dev HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: one__count\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        call.len()
+    ));
+    assert!(client.head().starts_with("http/1.1 100 "));
+    thruway.signal(Signal::TERM);
+    thruway.wait_for_log("draining");
+    client.send(call);
+    assert_eq!(client.response(false).status(), "200");
+    assert_eq!(thruway.end().code, Some(0));
+}
+
 /// A session of the legacy era survives a reload that keeps its endpoint.
 #[test]
 fn reload_keeps_sessions_of_unchanged_endpoints() {

@@ -53,7 +53,7 @@ impl ServiceState {
     pub(crate) fn drain(&self) {
         let within = self.live.config().timeouts.drain;
         let hold = self.server.drain_and_hold(within);
-        self.reloader.drain_mcp_endpoints(within, hold);
+        self.reloader.drain_mcp_endpoints(within, self.server.clone(), hold);
     }
 
     /// Returns the address and the forwarder of each listener that forwards TCP connections.

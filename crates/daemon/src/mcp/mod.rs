@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
 use thruway_mcp_sdk::{McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
-use thruway_server::{Answer, Handler, Request, Response, StatusCode};
+use thruway_server::{Answer, DrainHandle, Handler, Request, Response, StatusCode};
+use tokio::time::{Instant, sleep};
 
 use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
@@ -133,13 +134,19 @@ impl McpEndpoints {
         }
     }
 
-    /// Begins to end all endpoints and their child processes. The calls of the endpoints have the time `within`
-    /// to end. Drops `hold` after all endpoints have ended.
-    pub(crate) fn begin_drain(&self, within: Duration, hold: impl Send + 'static) {
+    /// Begins to end all endpoints and their child processes. An endpoint ends after the connections of the
+    /// clients, because a connection can still contain a request. The connections and the calls have the time
+    /// `within` to end. Drops `hold` after all endpoints have ended.
+    pub(crate) fn begin_drain(&self, within: Duration, clients: DrainHandle, hold: impl Send + 'static) {
         let Some(background) = &self.background else { return };
         let gateways = self.gateways();
         background.spawn(async move {
-            drain(gateways, within).await;
+            gateways.iter().for_each(|(_, gateway)| gateway.end_subscriptions());
+            let deadline = Instant::now() + within;
+            while clients.loads().iter().any(|load| load.connections > 0) && Instant::now() < deadline {
+                sleep(CHECK_INTERVAL).await;
+            }
+            drain(gateways, deadline.saturating_duration_since(Instant::now())).await;
             drop(hold);
         });
     }
@@ -151,6 +158,9 @@ impl McpEndpoints {
         self.audit_logs.finish();
     }
 }
+
+/// Interval of the checks for open connections of clients during the shutdown.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 async fn drain(gateways: Vec<(String, McpGateway)>, within: Duration) {
     let drains = gateways.into_iter().map(|(_, gateway)| async move { gateway.drain(within).await });

@@ -154,10 +154,15 @@ impl McpGateway {
         self.core.dropped.count()
     }
 
+    /// Ends the subscriptions of modern clients, so that their connections can end.
+    pub fn end_subscriptions(&self) {
+        self.server.core().end_subscriptions();
+    }
+
     /// Ends the subscriptions of modern clients. Waits until all calls have ended, or until the timeout
     /// `within`. Then disconnects from all members permanently, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
-        self.server.core().end_subscriptions();
+        self.end_subscriptions();
         self.core.drain(within).await;
     }
 
