@@ -141,7 +141,9 @@ impl McpEndpoints {
         let Some(background) = &self.background else { return };
         let gateways = self.gateways();
         background.spawn(async move {
-            gateways.iter().for_each(|(_, gateway)| gateway.end_subscriptions());
+            for (_, gateway) in &gateways {
+                gateway.end_subscriptions();
+            }
             let deadline = Instant::now() + within;
             while clients.loads().iter().any(|load| load.connections > 0) && Instant::now() < deadline {
                 sleep(CHECK_INTERVAL).await;
