@@ -1,5 +1,4 @@
-//! The future of a forwarded request, and the usual course of a request: the request gets a server and an idle
-//! connection at once, and the server responds.
+//! The future of a forwarded request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,12 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use thruway_server::Response;
 
-use super::attempt::{Attempt, reuse_connection};
-use super::forwarding::Forwarding;
-use super::outcome::FailedAttempt;
-use super::response::Rest;
+use super::forwarding::{Attempt, Detour, Forwarding, poll_usual};
 use super::retry::{retry, send};
-use crate::upstream::ServerSlot;
 
 /// Forwards a request. The output is the response of the upstream, or an error response if forwarding has
 /// failed.
@@ -27,16 +22,6 @@ pub(super) struct ForwardFuture {
     attempt: Option<Attempt>,
     /// Completes a request that has left the usual course.
     detour: Option<Pin<Box<dyn Future<Output = Response>>>>,
-}
-
-/// The point at which a request leaves the usual course.
-enum Detour {
-    /// No server is available at once.
-    SelectServer,
-    /// There is no idle connection to the selected server.
-    AcquireConnection(ServerSlot),
-    /// The first attempt has failed.
-    Retry(FailedAttempt),
 }
 
 impl ForwardFuture {
@@ -63,49 +48,9 @@ impl Future for ForwardFuture {
         }
         let Some(forwarding) = &mut this.forwarding else { return Poll::Pending };
         match ready!(poll_usual(forwarding, &mut this.attempt, cx)) {
-            Ok(mut response) => {
-                forwarding.complete(&mut response);
-                Poll::Ready(response)
-            }
+            Ok(response) => Poll::Ready(response),
             Err(detour) => this.leave(detour, cx),
         }
-    }
-}
-
-/// Polls a request on its usual course.
-#[inline]
-fn poll_usual(
-    forwarding: &mut Forwarding,
-    first: &mut Option<Attempt>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Response, Detour>> {
-    let attempt = match &mut *first {
-        Some(attempt) => attempt,
-        none => none.insert(begin(forwarding)?),
-    };
-    let begun = match ready!(attempt.poll(cx, forwarding)) {
-        Ok(begun) => begun,
-        Err(failure) => return Poll::Ready(Err(Detour::Retry(attempt.failed(failure)))),
-    };
-    if let Rest::Complete = begun.rest {
-        return Poll::Ready(Ok(begun.response));
-    }
-    match first.take() {
-        Some(attempt) => Poll::Ready(Ok(attempt.into_response(begun, forwarding))),
-        None => Poll::Ready(Ok(begun.response)),
-    }
-}
-
-/// Begins the first attempt.
-#[inline]
-fn begin(forwarding: &mut Forwarding) -> Result<Attempt, Detour> {
-    forwarding.begin();
-    let Forwarding { upstream, worker, key, .. } = &*forwarding;
-    let slot = ServerSlot::select_at_once(upstream, worker, key, &[]).ok_or(Detour::SelectServer)?;
-    forwarding.note_server(&slot);
-    match reuse_connection(forwarding, &slot) {
-        Some(connected) => Attempt::begin(forwarding, slot, connected, true).map_err(Detour::Retry),
-        None => Err(Detour::AcquireConnection(slot)),
     }
 }
 

@@ -11,7 +11,7 @@ use super::config::{ForwardConfig, HostRewrite};
 use super::forwarding::{Forwarding, TimedRequest};
 use super::future::ForwardFuture;
 use super::mirror::Mirror;
-use super::request::{OutgoingRequest, Unsendable, max_forwards};
+use super::request::{OutgoingRequest, Unsendable};
 use super::request_body::RequestBody;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
@@ -128,14 +128,14 @@ impl Handler for Forward {
             return self.refused(request, Failure::ConnectRefused.to_response());
         }
         let key = RequestKey::new(self.upstream.config(), request);
-        if max_forwards(request) == Some(0) {
-            return self.refused(request, max_forwards_response(request.method()));
-        }
         let id = RequestId::default();
         let outgoing = match OutgoingRequest::new(request, &self.config, &id) {
             Ok(outgoing) => outgoing,
             Err(Unsendable::Loop) => return self.refused(request, Failure::Loop.to_response()),
             Err(Unsendable::Path) => return self.refused(request, dot_segment_response()),
+            Err(Unsendable::LastServer) => {
+                return self.refused(request, max_forwards_response(request.method()));
+            }
         };
         if let Some(mirror) = &self.mirror {
             mirror.copy(request, &id);

@@ -19,7 +19,6 @@ mod forwarded;
 mod forwarding;
 mod future;
 mod retry;
-mod attempt;
 mod outcome;
 mod relay;
 mod low_water;

@@ -18,13 +18,6 @@ use super::response::{Begun, Rest, response_of};
 use crate::Failure;
 use crate::upstream::{Exchange, ResponsePoll, ServerSlot};
 
-/// An exchange that has started.
-pub(super) struct Started {
-    pub(super) exchange: Exchange,
-    /// `true` if the exchange started without the request head.
-    pub(super) is_head_unsent: bool,
-}
-
 /// An exchange with an upstream server, and the request body bytes that are not sent yet.
 pub(super) struct Relay {
     /// The exchange. `None` after the exchange has ended.
@@ -52,8 +45,14 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(started: Started, slot: ServerSlot, until: Option<Duration>) -> Self {
-        let Started { exchange, is_head_unsent } = started;
+    /// Returns the relay of `exchange`. `is_head_unsent` is `true` if the exchange started without the request
+    /// head. `until` is the time at which the request times out.
+    pub(super) fn new(
+        exchange: Exchange,
+        is_head_unsent: bool,
+        slot: ServerSlot,
+        until: Option<Duration>,
+    ) -> Self {
         Self {
             exchange: Some(exchange),
             slot,
@@ -108,9 +107,9 @@ impl Relay {
     ) -> Poll<Result<Begun, Failure>> {
         let now = self.slot.clock().now();
         if mem::take(&mut self.is_head_unsent)
-            && let Some((exchange, head)) = self.exchange.as_mut().zip(request.whole())
+            && let Some(exchange) = &mut self.exchange
         {
-            exchange.send_head(cx, now, head)?;
+            exchange.send_head(cx, now, request.bytes())?;
         }
         if let Some(body) = body
             && self.poll_send(cx, now, body)?
@@ -118,8 +117,7 @@ impl Relay {
             self.slot.content_sent();
         }
         let Some(exchange) = &mut self.exchange else { return Poll::Pending };
-        let mut poll = exchange.begin_poll(self.slot.read_buffers());
-        poll.read_at_most(WHOLE_BYTES_MAX);
+        let mut poll = exchange.begin_poll(self.slot.read_buffers(), WHOLE_BYTES_MAX);
         let mut begun = loop {
             match poll.poll_event(cx, now)? {
                 Poll::Pending => {
@@ -301,8 +299,7 @@ impl Relay {
         if let Some(stream) = exchange.plain() {
             self.low_water.clear(stream);
         }
-        let mut poll = exchange.begin_poll(self.slot.read_buffers());
-        poll.read_at_most(PIECE_BYTES_MAX);
+        let mut poll = exchange.begin_poll(self.slot.read_buffers(), PIECE_BYTES_MAX);
         let piece = match poll.poll_event(cx, now)? {
             Poll::Pending => {
                 drop(poll);
@@ -328,13 +325,8 @@ impl Relay {
     /// Ends the exchange if it is complete, so that its connection can be reused.
     fn finish(&mut self, now: Duration) {
         self.deadline = None;
-        if !self.exchange.as_ref().is_some_and(Exchange::is_complete) {
-            return;
-        }
-        self.slot.completed();
-        match self.exchange.take().and_then(Exchange::finish) {
-            Some(connection) => self.slot.put_idle(connection, now),
-            None => self.slot.upstream.notify_free_connection(&self.slot.worker),
+        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_complete()) {
+            self.slot.finish(exchange, now);
         }
     }
 

@@ -10,7 +10,7 @@ use thruway_http1::{BodyLength, write_end_of_request_head, write_request_line};
 use thruway_message::token::is_in_any_case;
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
-use thruway_server::{ProxyFields, Request, Response};
+use thruway_server::{ProxyFields, Request};
 
 use super::config::{ForwardConfig, ForwardedFields, HostRewrite};
 use super::fields::{ConnectionOptions, reads_as, x_forwarded};
@@ -46,6 +46,8 @@ pub(super) enum Unsendable {
     Loop,
     /// The path of the request cannot be rewritten.
     Path,
+    /// The request has `Max-Forwards: 0`, so the gateway is the last server that may receive the request.
+    LastServer,
 }
 
 impl fmt::Display for Unsendable {
@@ -53,6 +55,7 @@ impl fmt::Display for Unsendable {
         f.write_str(match self {
             Self::Loop => "the request has passed through too many Thruway gateways",
             Self::Path => "the path cannot be rewritten",
+            Self::LastServer => "the request has `Max-Forwards: 0`",
         })
     }
 }
@@ -62,13 +65,16 @@ impl OutgoingRequest {
     /// completely.
     ///
     /// # Errors
-    /// Returns an error if the path cannot be rewritten, or if the request has passed through too many
-    /// gateways.
+    /// Returns an error if the path cannot be rewritten, if the request has passed through too many gateways,
+    /// or if `Max-Forwards` allows no further server.
     pub(super) fn new(
         request: &Request<'_>,
         config: &Arc<ForwardConfig>,
         id: &RequestId,
     ) -> Result<Self, Unsendable> {
+        if max_forwards(request) == Some(0) {
+            return Err(Unsendable::LastServer);
+        }
         let content = request.content();
         let body_length = match (request.has_whole_content(), request.content_length()) {
             (true, _) => BodyLength::Bytes(content.len() as u64),
@@ -102,19 +108,24 @@ impl OutgoingRequest {
         self.to_send
     }
 
-    /// Applies the configured changes to `response`.
-    pub(super) fn rewrite_response(&self, response: &mut Response) {
-        if let Some(rewrite) = &self.response_rewrite {
-            rewrite.apply(response);
-        }
+    /// Returns the configured changes to the response. `None` if no changes are configured.
+    #[inline]
+    pub(super) fn response_rewrite(&self) -> Option<&ResponseRewrite> {
+        self.response_rewrite.as_deref()
     }
 
-    /// Returns the whole request if its bytes do not depend on the selected server, and if the body has
-    /// arrived completely.
+    /// Returns `true` if [`bytes`](Self::bytes) returns the whole request: the bytes do not depend on the
+    /// selected server, and the body has arrived completely.
     #[inline]
-    pub(super) fn whole(&self) -> Option<&[u8]> {
-        let is_whole = self.host_at.is_none() && self.to_send.body_length == BodyLength::NONE;
-        is_whole.then_some(&self.bytes)
+    pub(super) const fn is_whole(&self) -> bool {
+        self.host_at.is_none() && matches!(self.to_send.body_length, BodyLength::NONE)
+    }
+
+    /// Returns the request head, followed by the request body if the whole body arrived with the head. If the
+    /// value of `Host` depends on the selected server, the `Host` line is missing.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Appends the prepared request to `output`. Calls `host` to get the value of `Host`, but only if this
@@ -220,7 +231,7 @@ fn websocket_accept_of(request: &Request<'_>) -> Option<Box<WebSocketAccept>> {
 /// Returns the value of `Max-Forwards` in an OPTIONS or TRACE request. Returns `None` for other methods,
 /// because the header has no meaning there (RFC 9110 §7.6.2).
 #[inline]
-pub(super) fn max_forwards(request: &Request<'_>) -> Option<u32> {
+fn max_forwards(request: &Request<'_>) -> Option<u32> {
     if !matches!(request.method(), Method::Options | Method::Trace) {
         return None;
     }

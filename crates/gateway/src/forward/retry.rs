@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use thruway_server::Response;
 
-use super::attempt::attempt;
-use super::forwarding::Forwarding;
+use super::forwarding::{Forwarding, attempt};
 use super::outcome::{Blame, FailedAttempt};
 use crate::Failure;
 use crate::upstream::ServerSlot;

@@ -9,14 +9,15 @@ use thruway_client::{Connection, ReadBuffers, Side};
 use thruway_net::{Clock, ProxyHeader, Worker};
 use thruway_server::Response;
 
+use super::connections::exchange::Exchange;
 use super::connections::limits::Permit;
-use super::connections::pool::{PoolKey, Pools, take_idle};
+use super::connections::pool::{PoolKey, Pools, UpstreamPool, put_idle, take_idle};
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
 use super::health::monitor::HealthMonitor;
 use super::request_key::RequestKey;
 use super::selection::select::Selected;
-use super::server::Server;
+use super::server::{ChosenVersion, Server};
 use super::upstream::Upstream;
 use crate::Failure;
 
@@ -231,12 +232,32 @@ impl ServerSlot {
         }
     }
 
-    /// Records that the response body is complete. This method is not called if the client leaves before the
-    /// end.
-    pub(crate) fn completed(&mut self) {
+    /// Ends an exchange with a complete response, and makes its connection available to the next request. This
+    /// method is not called if the client leaves before the end.
+    pub(crate) fn finish(&mut self, exchange: Exchange, now: Duration) {
         if std::mem::take(&mut self.is_succeeding) {
             self.note_success();
         }
+        match exchange.finish() {
+            Some(connection) => self.put_idle(connection, now),
+            None => self.upstream.notify_free_connection(&self.worker),
+        }
+    }
+
+    /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
+    /// the meantime, closes the connection instead.
+    pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
+        let (upstream, config) = (&self.upstream, &self.upstream.config);
+        if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
+            return;
+        }
+        let make = || {
+            let (id, connections) = (upstream.id, &upstream.connections);
+            let is_proxied = config.proxy_protocol.is_some();
+            UpstreamPool::new(id, connections.id, config.pool, is_proxied, connections.idle.add())
+        };
+        put_idle(&self.worker, &self.pools, self.pool_key(), make, connection, now);
+        upstream.notify_free_connection(&self.worker);
     }
 
     /// Records that the response body broke off. The elapsed time does not count as a response time.

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_client::{Connection, Error, RequestToSend};
+use thruway_client::{Connection, Error, RequestToSend, Timeouts};
 
 use super::exchange::Exchange;
 use super::http2_sharing::{SharedConnection, SharedKey, Wanted, find, with_free_streams};
 use super::limits::Permit;
-use super::pool::{UpstreamPool, put_idle};
 use crate::Failure;
 use crate::upstream::health::ejection::{Admission, milliseconds};
 use crate::upstream::server::{ChosenVersion, Server};
@@ -54,39 +53,27 @@ impl Acquired {
         }
     }
 
-    /// Begins an exchange. `write` appends the request head and the part of the body that has arrived.
+    /// Begins an exchange with `timeouts`. `write` appends the request head and the part of the body that has
+    /// arrived.
     pub(crate) fn start(
         self,
         request: RequestToSend,
+        timeouts: Timeouts,
         now: Duration,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Exchange, Error> {
-        match self {
-            Self::Http1(connection) => Ok(Exchange::Http1(connection.start(request, now, write))),
+        let mut exchange = match self {
+            Self::Http1(connection) => Exchange::Http1(connection.start(request, now, write)),
             Self::Http2(mut shared) => {
-                shared.connection.start(request, now, write).map(Box::new).map(Exchange::Http2)
+                Exchange::Http2(Box::new(shared.connection.start(request, now, write)?))
             }
-        }
+        };
+        exchange.set_timeouts(timeouts);
+        Ok(exchange)
     }
 }
 
 impl ServerSlot {
-    /// Puts an HTTP/1.1 connection into the pool for the next request. If the server has chosen HTTP/2 in
-    /// the meantime, closes the connection instead.
-    pub(crate) fn put_idle(&self, connection: Connection, now: Duration) {
-        let (upstream, config) = (&self.upstream, &self.upstream.config);
-        if config.negotiates_http2 && self.server.chosen_version() == ChosenVersion::Http2 {
-            return;
-        }
-        let make = || {
-            let (id, connections) = (upstream.id, &upstream.connections);
-            let is_proxied = config.proxy_protocol.is_some();
-            UpstreamPool::new(id, connections.id, config.pool, is_proxied, connections.idle.add())
-        };
-        put_idle(&self.worker, &self.pools, self.pool_key(), make, connection, now);
-        upstream.notify_free_connection(&self.worker);
-    }
-
     pub(crate) fn shared_key(&self) -> SharedKey {
         (self.upstream.id, self.server.number)
     }

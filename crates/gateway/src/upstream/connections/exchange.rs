@@ -121,11 +121,20 @@ impl Exchange {
         }
     }
 
-    /// Begins to read the response during this poll of the task.
+    /// Begins to read the response during this poll of the task. One read returns at most `read_bytes_max`
+    /// bytes. This limit has no effect for HTTP/2.
     #[inline]
-    pub(crate) fn begin_poll<'e>(&'e mut self, buffers: &'e ReadBuffers) -> ResponsePoll<'e> {
+    pub(crate) fn begin_poll<'e>(
+        &'e mut self,
+        buffers: &'e ReadBuffers,
+        read_bytes_max: usize,
+    ) -> ResponsePoll<'e> {
         match self {
-            Self::Http1(exchange) => ResponsePoll::Http1(exchange.begin_poll(buffers)),
+            Self::Http1(exchange) => {
+                let mut poll = exchange.begin_poll(buffers);
+                poll.read_at_most(read_bytes_max);
+                ResponsePoll::Http1(poll)
+            }
             Self::Http2(exchange) => ResponsePoll::Http2(exchange),
         }
     }
@@ -220,14 +229,6 @@ impl Exchange {
 }
 
 impl ResponsePoll<'_> {
-    /// Limits the number of bytes of one read. Has no effect for HTTP/2.
-    #[inline]
-    pub(crate) const fn read_at_most(&mut self, bytes: usize) {
-        if let Self::Http1(poll) = self {
-            poll.read_at_most(bytes);
-        }
-    }
-
     /// Returns the remaining response body if it has arrived completely. The response is then complete.
     /// Returns `None` for HTTP/2.
     #[inline]

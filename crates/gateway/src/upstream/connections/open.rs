@@ -173,7 +173,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use thruway_client::RequestToSend;
+    use thruway_client::{RequestToSend, Timeouts};
     use thruway_http1::BodyLength;
     use thruway_message::Method;
     use thruway_net::{Clock, Worker};
@@ -248,7 +248,7 @@ mod tests {
             let number = before.number();
             let request = RequestToSend::new(Method::Get, BodyLength::NONE);
             let head = |head: &mut Vec<u8>| head.extend_from_slice(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            let exchange = before.start(request, Duration::ZERO, head).unwrap();
+            let exchange = before.start(request, Timeouts::default(), Duration::ZERO, head).unwrap();
             slot.server.health().set_down(true);
             let again = share(&slot, &http2, None).await.unwrap();
             assert_eq!(again.number(), number);

@@ -118,7 +118,7 @@ impl Expected<'_> {
         buffers: &ReadBuffers,
         read: &mut Vec<u8>,
     ) -> Poll<Result<(), ProbeFailure>> {
-        let mut poll = exchange.begin_poll(buffers);
+        let mut poll = exchange.begin_poll(buffers, usize::MAX);
         loop {
             match ready!(poll.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
                 ResponseEvent::Final(head, _) => {
