@@ -97,7 +97,7 @@ impl McpClient {
                 // Without a list of tools, the sender of the request cannot know that the server requires
                 // headers.
                 Err(error) if received.is_empty() => {
-                    note_unlisted(&error);
+                    self.note_unlisted(&error);
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -113,7 +113,7 @@ impl McpClient {
                 listed.check(tool, received, &forwarded_call.params).map_err(McpClientError::Server)
             }
             Err(unlisted) => {
-                note_unlisted(&unlisted);
+                self.note_unlisted(&unlisted);
                 Err(McpClientError::Server(error))
             }
         }
@@ -127,6 +127,17 @@ impl McpClient {
         (listed.at.elapsed() < LIST_AGE_MAX || known.listing.try_lock().is_err()).then_some(listed)
     }
 
+    fn note_unlisted(&self, error: &McpClientError) {
+        static LIMIT: LogLimit = LogLimit::new();
+        if let Some(Admitted { suppressed }) = LIMIT.admit() {
+            tracing::warn!(
+                server = self.conversation.options.log_name(),
+                suppressed,
+                "cannot list the tools of the server to check headers `Mcp-Param-*`: {error}"
+            );
+        }
+    }
+
     /// Lists the tools of the server. If this fails, returns the last list that the server has sent.
     async fn param_headers_of_tools(&self) -> Result<Arc<Listed>, McpClientError> {
         let known = &self.conversation.param_headers;
@@ -134,7 +145,7 @@ impl McpClient {
         let listed = self.list_param_headers(outdated.as_ref()).await;
         listed.or_else(|error| {
             let last = known.last.load_full().ok_or_else(|| error.clone())?;
-            note_unlisted(&error);
+            self.note_unlisted(&error);
             Ok(last)
         })
     }
@@ -358,16 +369,6 @@ impl ForwardedCall {
         let Some(arguments) = params.arguments else { return false };
         // Arguments that cannot be parsed may contain such values.
         serde_json::from_str(arguments.get()).map_or(true, |arguments: Value| has_primitive(&arguments))
-    }
-}
-
-fn note_unlisted(error: &McpClientError) {
-    static LIMIT: LogLimit = LogLimit::new();
-    if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::warn!(
-            suppressed,
-            "cannot list the tools of the server to check headers `Mcp-Param-*`: {error}"
-        );
     }
 }
 

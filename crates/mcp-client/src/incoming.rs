@@ -150,8 +150,8 @@ impl Incoming {
     }
 
     /// Handles a message that the client has skipped because it is too large. Fails the request that the
-    /// message answers, or all requests if the id is unknown.
-    pub(super) fn handle_skipped(&self, message: &SkippedMessage) {
+    /// message answers, or all requests if the id is unknown. `server` is the name of the server in log lines.
+    pub(super) fn handle_skipped(&self, message: &SkippedMessage, server: Option<&str>) {
         match message {
             SkippedMessage::Answer(RequestId::Integer(id)) => {
                 self.settle(*id, Err(McpClientError::MessageTooLarge));
@@ -163,6 +163,7 @@ impl Incoming {
                 static LIMIT: LogLimit = LogLimit::new();
                 if let Some(Admitted { suppressed }) = LIMIT.admit() {
                     tracing::warn!(
+                        server,
                         suppressed,
                         "dropped a message from the server: it is larger than `message_bytes_max`"
                     );

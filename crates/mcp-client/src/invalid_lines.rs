@@ -36,13 +36,14 @@ impl InvalidLines {
         self.in_a_row > INVALID_LINES_MAX
     }
 
-    pub(super) fn note(&mut self, line: &[u8]) {
+    /// Logs a line of the server with the name `server`. Logs only some of many invalid lines.
+    pub(super) fn note(&mut self, line: &[u8], server: Option<&str>) {
         self.in_a_row += 1;
         if self.since.is_none_or(|since| since.elapsed() >= LOG_PERIOD) {
             self.since = Some(Instant::now());
             self.logged = 0;
             if self.unlogged > 0 {
-                tracing::warn!("did not log {} further invalid lines from the server", self.unlogged);
+                tracing::warn!(server, "did not log {} further invalid lines from the server", self.unlogged);
                 self.unlogged = 0;
             }
         }
@@ -53,6 +54,7 @@ impl InvalidLines {
         self.logged += 1;
         let (length, shown) = (line.len(), shown(line));
         tracing::warn!(
+            server,
             "ignored a line of {length} bytes from the server, because it is not a JSON-RPC message \
              in UTF-8: {shown}"
         );

@@ -39,6 +39,15 @@ pub struct McpClientOptions {
     /// client has closed its input. If the process still runs after the same time again, the client kills it.
     /// Default: 2 s.
     pub exit_wait: Duration,
+    /// Name of the server in log lines (field `server`). Default: none. Set a name if the program uses several
+    /// servers.
+    pub log_name: Option<String>,
+}
+
+impl McpClientOptions {
+    pub(super) fn log_name(&self) -> Option<&str> {
+        self.log_name.as_deref()
+    }
 }
 
 /// The protocol era or revision of a client.
@@ -69,6 +78,7 @@ impl Default for McpClientOptions {
             rounds_max: 10,
             keeps_results: true,
             exit_wait: Duration::from_secs(2),
+            log_name: None,
         }
     }
 }

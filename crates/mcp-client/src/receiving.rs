@@ -96,6 +96,7 @@ impl Conversation {
         let message = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         if message.len() < line.len() && !std::mem::replace(&mut invalid.has_byte_order_mark, true) {
             tracing::warn!(
+                server = self.options.log_name(),
                 "the server sends byte order marks, which JSON-RPC does not allow; the client skips them"
             );
         }
@@ -106,7 +107,7 @@ impl Conversation {
             invalid.in_a_row = 0;
             return;
         }
-        invalid.note(message);
+        invalid.note(message, self.options.log_name());
         match meant(message) {
             LineIntent::Answer(id) => self.incoming.fail(id, McpClientError::LineInvalid),
             LineIntent::AnyMessage => self.incoming.fail_all(&McpClientError::LineInvalid),

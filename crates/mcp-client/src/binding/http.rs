@@ -55,7 +55,7 @@ impl Http {
             Kind::Events if response.status().is_success() => {
                 Read::Raw(Box::pin(self.answer_in_events(conversation, id, response, &outgoing)).await?)
             }
-            Kind::JsonLines if response.status().is_success() => return Err(framing_invalid()),
+            Kind::JsonLines if response.status().is_success() => return Err(framing_invalid(conversation)),
             Kind::Events | Kind::JsonLines | Kind::Other => {
                 return Err(refusal(response.status(), &outgoing));
             }
@@ -214,7 +214,7 @@ async fn answer<R: Wanted>(
 ) -> Result<Read<R>, McpClientError> {
     let status = response.status();
     let content = match outgoing.purpose {
-        Purpose::Subscribe => collect_message(response, conversation.options.message_bytes_max).await?,
+        Purpose::Subscribe => collect_message(conversation, response).await?,
         Purpose::Act | Purpose::Read => response.collect(conversation.options.message_bytes_max).await?,
     };
     conversation.incoming.handlers.trace(Direction::Received, &content);
@@ -241,7 +241,11 @@ async fn answer<R: Wanted>(
 /// Reads the body of a response that should contain one message. If the first line is a complete
 /// notification or request, the server sends JSON lines. Then this function fails, because the body may
 /// never end.
-async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Bytes, McpClientError> {
+async fn collect_message(
+    conversation: &Conversation,
+    mut response: Response,
+) -> Result<Bytes, McpClientError> {
+    let bytes_max = conversation.options.message_bytes_max;
     let mut content = BytesMut::new();
     let mut is_first_line = true;
     while let Some(piece) = response.next().await {
@@ -256,7 +260,7 @@ async fn collect_message(mut response: Response, bytes_max: usize) -> Result<Byt
             is_first_line = false;
             let first_line = json_rpc::parse(&content[..searched + line_end]);
             if matches!(first_line, Ok(Message::Notification(_) | Message::Request(_))) {
-                return Err(framing_invalid());
+                return Err(framing_invalid(conversation));
             }
         }
     }

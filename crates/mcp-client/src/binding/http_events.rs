@@ -43,7 +43,7 @@ impl Http {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 },
-                Some(Err(ClientError::EventsInvalid)) => return Err(framing_invalid()),
+                Some(Err(ClientError::EventsInvalid)) => return Err(framing_invalid(conversation)),
                 Some(Err(error)) => error.into(),
                 None => McpClientError::Closed,
             };
@@ -174,7 +174,7 @@ async fn read_on(conversation: &Weak<Conversation>, events: &mut Events) {
                 conversation.handle_line(event.data.as_bytes(), &mut invalid_events, &mut budget).await;
             }
             Err(ClientError::EventsInvalid) => {
-                framing_invalid();
+                framing_invalid(&conversation);
                 return;
             }
             Err(_) => return,
@@ -280,8 +280,12 @@ pub(super) fn kind_of(response: &Response) -> Kind {
 }
 
 /// Logs that the server sends JSON lines, and returns the matching error.
-pub(super) fn framing_invalid() -> McpClientError {
-    tracing::warn!("the server sends JSON lines; a response must be one JSON message or an event stream");
+pub(super) fn framing_invalid(conversation: &Conversation) -> McpClientError {
+    let server = conversation.options.log_name();
+    tracing::warn!(
+        server,
+        "the server sends JSON lines; a response must be one JSON message or an event stream"
+    );
     McpClientError::FramingInvalid
 }
 

@@ -156,7 +156,8 @@ impl StreamHandles {
         } else {
             conversation.lose();
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                tracing::warn!(suppressed, "the server has exited; the next request starts it again");
+                let server = conversation.options.log_name();
+                tracing::warn!(server, suppressed, "the server has exited; the next request starts it again");
             }
         }
     }
@@ -176,7 +177,9 @@ async fn read(near: StreamHandles, mut input: Input, bytes_max: usize) {
                 // The client learns the id of the message only at the end of the line.
                 Line::TooLong => {}
                 Line::SkippedMessage(SkippedMessage::Request(id)) => conversation.refuse_too_large(id),
-                Line::SkippedMessage(passed) => conversation.incoming.handle_skipped(&passed),
+                Line::SkippedMessage(passed) => {
+                    conversation.incoming.handle_skipped(&passed, conversation.options.log_name());
+                }
                 Line::Whole(line) => conversation.handle_line(line, &mut invalid_lines, &mut budget).await,
             }
         }

@@ -400,6 +400,11 @@ impl Upstreams {
             client_info: info.unwrap_or_else(|| options.client_info.clone()),
             capabilities: capabilities.unwrap_or_default(),
             era: self.era,
+            log_name: self
+                .member
+                .as_deref()
+                .map(|member| member.name().to_owned())
+                .or(options.log_name.clone()),
             ..options.clone()
         };
         let tasks = self.tasks.clone();
