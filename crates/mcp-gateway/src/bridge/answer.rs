@@ -1,6 +1,7 @@
 //! Converts the server's answers to the protocol revision of the client.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -52,11 +53,16 @@ pub(super) fn write(
             write_error(output, Some(id), &error);
             match revisions.client.era() {
                 Era::Legacy => Status::Ok,
-                Era::Modern if is_unavailable => Status::Unavailable,
+                Era::Modern if is_unavailable => Status::Unavailable(retry_after(&error)),
                 Era::Modern => Status::of(&error),
             }
         }
     }
+}
+
+/// Returns the time in `retryAfterMs` of the data of `error`, if any. Over HTTP, `Retry-After` then agrees with it.
+pub(crate) fn retry_after(error: &Error) -> Option<Duration> {
+    error.data.as_ref()?.get("retryAfterMs")?.as_u64().map(Duration::from_millis)
 }
 
 /// Returns the error for a method that the client's era does not define.

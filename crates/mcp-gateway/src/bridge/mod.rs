@@ -49,7 +49,7 @@ use thruway_mcp_server::backend::{
 };
 use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
-pub(crate) use answer::{is_unreachable, member_error, no_method};
+pub(crate) use answer::{is_unreachable, member_error, no_method, retry_after};
 pub(crate) use bridge_core::BridgeCore;
 pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
 pub(crate) use member_sessions::MemberSessions;

@@ -30,7 +30,7 @@ use super::tasks::TaskListRequest;
 use super::visible_members::VisibleMembers;
 use crate::bridge::{
     BridgeCore, MemberSessions, handle_legacy_request, handle_modern_request, no_method, note_level,
-    param_headers,
+    param_headers, retry_after,
 };
 
 /// A copy of a request. The copy lives while the gateway waits for lists or members.
@@ -346,8 +346,8 @@ impl OwnedRequest {
         write_error(&mut output, Some(&Id::from(&self.id)), refusal.error());
         let status = match (self.revision.era(), refusal) {
             (Era::Legacy, _) => Status::Ok,
-            (Era::Modern, Refusal::Unavailable(_)) => Status::Unavailable,
-            (Era::Modern, Refusal::Limited(_)) => Status::TooManyRequests,
+            (Era::Modern, Refusal::Unavailable(error)) => Status::Unavailable(retry_after(error)),
+            (Era::Modern, Refusal::Limited(error)) => Status::TooManyRequests(retry_after(error)),
             (Era::Modern, Refusal::Invalid(error)) => Status::of(error),
         };
         (output, Reply::Now(status))

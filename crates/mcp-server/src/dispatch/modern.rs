@@ -96,7 +96,7 @@ fn listen(server: &McpServer, incoming: &ModernRequest<'_>, output: &mut Vec<u8>
                 Err(error) => {
                     let mut output = Vec::new();
                     write_error(&mut output, Some(&Id::from(&id)), &error);
-                    Err((output, Status::Unavailable))
+                    Err((output, Status::Unavailable(None)))
                 }
             }
         })),

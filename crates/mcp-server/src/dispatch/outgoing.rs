@@ -63,10 +63,10 @@ pub enum Status {
     BadRequest,
     /// The method is unknown.
     NotFound,
-    /// The server cannot handle the request now. A retry may succeed later.
-    Unavailable,
-    /// The caller has sent too many requests. A retry may succeed later.
-    TooManyRequests,
+    /// The server cannot handle the request now. Contains the time after which a retry may succeed, if known.
+    Unavailable(Option<Duration>),
+    /// The caller has sent too many requests. Contains the time after which a retry may succeed, if known.
+    TooManyRequests(Option<Duration>),
 }
 
 impl Status {

@@ -69,7 +69,7 @@ impl Reply {
     /// Appends `error` to `output`. The status is [`Status::Unavailable`], because a later retry may succeed.
     pub fn unavailable(output: &mut Vec<u8>, id: &Id<'_>, error: &Error) -> Self {
         write_error(output, Some(id), error);
-        Self::Now(Status::Unavailable)
+        Self::Now(Status::Unavailable(None))
     }
 
     /// Appends `error` to `output` for a message with invalid metadata. The status is 400 for every error

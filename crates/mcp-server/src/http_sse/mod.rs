@@ -218,7 +218,7 @@ fn take(
         Err(error) => {
             let mut refusal = Vec::new();
             write_error(&mut refusal, None, &error);
-            return json_of(Status::Unavailable, refusal);
+            return json_of(Status::Unavailable(None), refusal);
         }
     };
     match sender.send(caller, message, bytes) {

@@ -101,11 +101,20 @@ pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
 
 fn json_response_of(status: Status, message: BodyBytes) -> WholeResponse {
     let response = json_response(status_code(status), message);
-    if matches!(status, Status::Unavailable | Status::TooManyRequests) {
-        response.with_field("Retry-After", RETRY_AFTER_SECONDS)
-    } else {
-        response
+    match status {
+        Status::Unavailable(Some(time)) | Status::TooManyRequests(Some(time)) => {
+            response.with_field("Retry-After", whole_seconds(time).to_string())
+        }
+        Status::Unavailable(None) | Status::TooManyRequests(None) => {
+            response.with_field("Retry-After", RETRY_AFTER_SECONDS)
+        }
+        Status::Ok | Status::BadRequest | Status::NotFound => response,
     }
+}
+
+/// Returns the time in seconds, rounded up. Returns at least 1, because 0 would cause a retry at once.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1)
 }
 
 /// Returns a rejection with an HTTP status. The body is a JSON-RPC error with the reason.
@@ -145,8 +154,8 @@ const fn status_code(status: Status) -> StatusCode {
         Status::Ok => StatusCode::OK,
         Status::BadRequest => StatusCode::BAD_REQUEST,
         Status::NotFound => StatusCode::NOT_FOUND,
-        Status::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Status::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+        Status::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Status::TooManyRequests(_) => StatusCode::TOO_MANY_REQUESTS,
     }
 }
 
