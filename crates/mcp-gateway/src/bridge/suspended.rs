@@ -104,22 +104,22 @@ impl Drop for Timer {
     }
 }
 
-/// Counts the calls that a bridge is forwarding.
+/// Counts calls in progress, so that a shutdown can wait for them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CallsInFlight(Arc<watch::Sender<usize>>);
+pub(crate) struct CallsInFlight(Arc<watch::Sender<usize>>);
 
 /// Represents one counted call. Dropping this value decrements the count.
 #[derive(Debug)]
-pub(super) struct CallInFlight(CallsInFlight);
+pub(crate) struct CallInFlight(CallsInFlight);
 
 impl CallsInFlight {
-    pub(super) fn begin(&self) -> CallInFlight {
+    pub(crate) fn begin(&self) -> CallInFlight {
         self.0.send_modify(|calls| *calls += 1);
         CallInFlight(self.clone())
     }
 
-    /// Waits until the bridge is not forwarding any call.
-    pub(super) async fn none(&self) {
+    /// Waits until no call is in progress.
+    pub(crate) async fn none(&self) {
         // Waiting cannot fail, because `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
     }

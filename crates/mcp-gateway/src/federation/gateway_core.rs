@@ -12,6 +12,7 @@ use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, Serve
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
 
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
@@ -22,7 +23,7 @@ use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
 use super::rules::{Access, AccessRules, UnmatchedPattern};
 use super::search::SearchState;
-use crate::bridge::{BridgeOptions, Connector, Near};
+use crate::bridge::{BridgeOptions, CallsInFlight, Connector, Near};
 
 /// The state of a gateway.
 pub(super) struct GatewayCore {
@@ -48,6 +49,9 @@ pub(super) struct GatewayCore {
     /// Maximum time that a request waits for a member.
     pub(super) list_wait: Duration,
     near: Near,
+    /// The requests for which the gateway selects a member or prepares a list. Each member counts the requests
+    /// that have reached it.
+    pub(super) calls: CallsInFlight,
     /// The tasks that keep the gateway connected to its members.
     connecting: Box<[AbortHandle]>,
 }
@@ -108,6 +112,7 @@ impl GatewayCore {
             sessions,
             list_wait,
             near,
+            calls: CallsInFlight::default(),
             connecting,
         })
     }
@@ -192,7 +197,11 @@ impl GatewayCore {
     /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from all members
     /// permanently.
     pub(super) async fn drain(&self, within: Duration) {
+        let began = Instant::now();
+        // Requests that wait for a member need the tasks that connect to it.
+        let _ = timeout(within, self.calls.none()).await;
         self.connecting.iter().for_each(AbortHandle::abort);
+        let within = within.saturating_sub(began.elapsed());
         let bridges = self.members.iter().filter_map(|member| member.bridge().cloned());
         let draining: Vec<_> =
             bridges.map(|bridge| tokio::spawn(async move { bridge.drain(within).await })).collect();

@@ -168,7 +168,9 @@ impl OwnedRequest {
         let gateway = gateway.clone();
         self.progress = audited.as_ref().map(|audited| audited.progress().clone());
         let messages = self.open_outbox(&gateway);
+        let call = gateway.calls.begin();
         let reply = Reply::deferred_with(messages, async move {
+            let _call = call;
             if let Some(progress) = &self.progress {
                 progress.begin();
             }
