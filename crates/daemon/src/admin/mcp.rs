@@ -33,6 +33,9 @@ struct McpServerJson {
     resource_templates: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompts: Option<usize>,
+    /// Absent unless other servers can use the plain names of the server.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    has_unreserved_names: bool,
     /// Absent if the endpoint offers everything that the server has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<WithheldJson>,
@@ -89,6 +92,7 @@ impl From<MemberStatus> for McpServerJson {
             resources: status.resources,
             resource_templates: status.templates,
             prompts: status.prompts,
+            has_unreserved_names: status.has_unreserved_names,
             withheld: withheld.collect(),
             calls: status.calls.all.into(),
             tool_calls: tools_of(&status.calls).map(ToolCallsJson::from).collect(),

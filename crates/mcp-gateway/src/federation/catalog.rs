@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{
-    EndpointNames, ListItem, ListKind, MemberItems, MemberName, MergedEntry, MergedList, NameStyle, Withheld,
+    EndpointNames, ListItem, ListKind, MemberItems, MemberName, MergedList, NameStyle, Withheld,
     WithheldItem, matches_template,
 };
 use thruway_mcp::json_rpc::Error;
@@ -52,6 +52,8 @@ pub(super) struct Catalog {
     class_lists: ClassLists,
     /// The withheld items that the log contains.
     logged: Mutex<HashSet<(ListKind, usize, Box<str>)>>,
+    /// The lists that did not arrive in time to reserve their plain names, according to the log.
+    unreserved: Mutex<HashSet<(ListKind, usize)>>,
 }
 
 struct Member {
@@ -89,6 +91,11 @@ impl Catalog {
         options: CatalogOptions,
         on_change: impl Fn(ListKind) + Send + Sync + 'static,
     ) -> Self {
+        let options = CatalogOptions {
+            list_wait: options.list_wait.min(TIME_MAX),
+            list_ttl_max: options.list_ttl_max.min(TIME_MAX),
+            ..options
+        };
         let settings = Settings {
             ttl_max: options.list_ttl_max,
             wait: options.list_wait,
@@ -107,6 +114,7 @@ impl Catalog {
             merged: Mutex::default(),
             class_lists: ClassLists::default(),
             logged: Mutex::default(),
+            unreserved: Mutex::default(),
         }
     }
 
@@ -123,7 +131,12 @@ impl Catalog {
         access: Option<&Access<'_>>,
     ) -> Result<Listing, MissingMember> {
         let lists = self.fetch(kind).await;
-        let missing: Vec<_> = (0..lists.len()).filter(|member| lists[*member].is_none()).collect();
+        let is_visible = |member: &usize| {
+            let prefix = self.names.prefix(kind, *member);
+            access.is_none_or(|access| access.allows_some(kind, &prefix))
+        };
+        let missing = (0..lists.len()).filter(|member| lists[*member].is_none());
+        let missing: Vec<_> = missing.filter(is_visible).collect();
         if let Some(member) = missing.iter().find(|member| self.members[**member].is_required) {
             return Err(MissingMember { name: self.names.member_name(*member).clone() });
         }
@@ -152,28 +165,58 @@ impl Catalog {
     }
 
     /// Returns the member that owns the tool or prompt with the public name `public`, and the member's own
-    /// name. Returns `None` for unknown, hidden and withheld names. Needs no list if names are prefixed or if
-    /// there is only one member.
+    /// name. Returns `None` for unknown, hidden and withheld names.
+    ///
+    /// If names are prefixed or if there is only one member, the name alone selects the member. The list
+    /// matters only if the operator has hidden tools of this member, because clients must not be able to
+    /// distinguish hidden tools from unknown tools.
     pub(super) async fn owner_of_name(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
         if let Some(owner) = self.owner_at_once(kind, public) {
             return Some(owner);
         }
-        if self.has_exact_names() {
-            return None;
+        if !self.has_exact_names() {
+            return self.owner_of_plain_name(kind, public).await;
         }
-        self.fetch(kind).await;
-        self.known(kind).find(public).map(owner_of)
+        let (member, own) = self.names.candidates(kind, public).next()?;
+        let lists = &self.members[member].lists;
+        match lists.finish(kind, lists.begin(kind)).await {
+            Some(_) => self.listed_owner(kind, public),
+            // A call then gets the error that the member is unavailable.
+            None => Some((member, own.to_owned())),
+        }
     }
 
     /// Returns the member that owns the tool or prompt, and the member's own name for it. Returns `None` if
     /// the owner is unknown without another request to the members.
     pub(super) fn owner_at_once(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
-        let mut candidates = self.names.candidates(kind, public);
         if self.has_exact_names() {
-            return candidates.next().map(|(member, own)| (member, own.to_owned()));
+            let (member, own) = self.names.candidates(kind, public).next()?;
+            if !self.names.hides_some(kind, member) {
+                return Some((member, own.to_owned()));
+            }
+            return self.listed_owner(kind, public);
         }
-        let is_known = candidates.all(|(member, _)| self.members[member].lists.last(kind).is_some());
-        if is_known { self.known(kind).find(public).map(owner_of) } else { None }
+        let owner = self.listed_owner(kind, public)?;
+        self.claimants(kind, public, Some(owner.0)).is_empty().then_some(owner)
+    }
+
+    /// Returns the owner of a plain name. Waits for the first lists of the members that could claim the name
+    /// from its present owner. A member that has not sent its list in time cannot claim the name.
+    async fn owner_of_plain_name(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
+        let owner = self.listed_owner(kind, public).map(|(member, _)| member);
+        self.wait_for_first_lists(kind, &self.claimants(kind, public, owner)).await;
+        if self.listed_owner(kind, public).is_none() {
+            self.fetch(kind).await;
+        }
+        self.listed_owner(kind, public)
+    }
+
+    /// Returns the members that have never sent their list, and could claim a plain name from `owner`.
+    fn claimants(&self, kind: ListKind, public: &str, owner: Option<usize>) -> Vec<usize> {
+        let may_claim = |member| owner.is_none_or(|owner| !self.names.is_preferred(owner, member));
+        let candidates = self.names.candidates(kind, public).map(|(member, _)| member);
+        let is_unlisted = |member: &usize| self.members[*member].lists.last(kind).is_none();
+        candidates.filter(is_unlisted).filter(|member| may_claim(*member)).collect()
     }
 
     /// Returns `true` if a name determines its member, also without the lists.
@@ -185,6 +228,38 @@ impl Catalog {
     pub(super) fn lists_tool(&self, member: usize, public: &str) -> bool {
         let known = self.known(ListKind::Tools);
         known.find(public).is_some_and(|entry| entry.member == member)
+    }
+
+    /// Waits until each of these members has sent the list at least once, but at most `list_wait`. Logs the
+    /// members that have not.
+    async fn wait_for_first_lists(&self, kind: ListKind, members: &[usize]) {
+        for member in members {
+            self.members[*member].lists.request_first(kind);
+        }
+        for member in members {
+            self.members[*member].lists.wait_for_first(kind).await;
+            if self.members[*member].lists.is_overdue(kind) && lock(&self.unreserved).insert((kind, *member))
+            {
+                tracing::warn!(
+                    server = %self.names.member_name(*member),
+                    "the server has not sent its {}: until then, other servers can use its plain names",
+                    kind.result_member()
+                );
+            }
+        }
+    }
+
+    /// Returns the owner of a name according to the last lists of the members, and the owner's own name.
+    fn listed_owner(&self, kind: ListKind, public: &str) -> Option<(usize, String)> {
+        self.known(kind).find(public).map(|entry| (entry.member, entry.own.to_string()))
+    }
+
+    /// Returns `true` if other members can use the plain names of this member, because it has not sent its
+    /// lists in time.
+    pub(super) fn has_unreserved_names(&self, member: usize) -> bool {
+        let is_plain = self.names.style() == NameStyle::Plain && self.members.len() > 1;
+        let is_overdue = |kind| self.members[member].lists.is_overdue(kind);
+        is_plain && [ListKind::Tools, ListKind::Prompts].into_iter().any(is_overdue)
     }
 
     /// Returns the member that owns the resource. Searches the lists of resources, then the resource
@@ -373,10 +448,6 @@ impl CachedMerge {
     }
 }
 
-fn owner_of(entry: &MergedEntry) -> (usize, String) {
-    (entry.member, entry.own.to_string())
-}
-
 /// Returns the withheld items of all members.
 fn withheld<'a>(inputs: &'a [Input], merged: &'a MergedList) -> impl Iterator<Item = Cow<'a, WithheldItem>> {
     let of_member = |(member, input): (usize, &'a Input)| {
@@ -407,6 +478,9 @@ impl fmt::Debug for Catalog {
 
 /// Maximum time for which clients may cache a list in which a member is missing.
 const PARTIAL_TTL: Duration = Duration::from_secs(5);
+
+/// Maximum of the times in the options. Longer times could exceed the range of `Instant`.
+const TIME_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// Maximum number of withheld items in the log.
 const LOGGED_MAX: usize = 1000;

@@ -10,7 +10,7 @@ use thruway_mcp::federated::{ListKind, MemberName};
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::schema::Implementation;
 use thruway_mcp_client::McpClientError;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::fetch::{ListConnection, MemberList, fetch_list};
@@ -34,6 +34,8 @@ pub(super) struct MemberLists {
     source: Arc<dyn ListSource>,
     settings: Settings,
     lists: [Mutex<CachedList>; ListKind::ALL.len()],
+    /// Notified when a fetch has ended, and when a list was marked as outdated.
+    changed: Notify,
 }
 
 /// Settings of all members of a catalog.
@@ -49,6 +51,8 @@ pub(super) struct Settings {
 
 #[derive(Default)]
 struct CachedList {
+    /// Time of the first request for the list.
+    first_request: Option<Instant>,
     last: Option<LastCopy>,
     fetch: Option<RunningFetch>,
     /// Number of times that the list was marked as outdated.
@@ -69,6 +73,9 @@ struct LastCopy {
     stale_at: Instant,
     /// Requests get the stale copy until this time without waiting for the refresh.
     grace_end: Instant,
+    /// `true` if clients may still use the copy: they may keep it for some time, and got no notification that
+    /// it is outdated.
+    is_in_use: bool,
 }
 
 struct RunningFetch {
@@ -87,7 +94,7 @@ pub(super) enum Lookup {
 
 impl MemberLists {
     pub(super) fn new(name: MemberName, source: Arc<dyn ListSource>, settings: Settings) -> Arc<Self> {
-        Arc::new(Self { name, source, settings, lists: Default::default() })
+        Arc::new(Self { name, source, settings, lists: Default::default(), changed: Notify::new() })
     }
 
     /// Requests a list. Starts a fetch if the last copy is outdated and no fetch is running.
@@ -97,9 +104,7 @@ impl MemberLists {
         if let Some(fresh) = cached.copy_until(now, |copy| copy.stale_at) {
             return Lookup::Ready(Some(fresh));
         }
-        if !cached.is_fetching() && cached.may_fetch(now) {
-            self.start(kind, cached, now);
-        }
+        self.start_if_due(kind, cached, now);
         if let Some(stale) = cached.copy_until(now, |copy| copy.grace_end) {
             cached.was_outdated = true;
             return Lookup::Ready(Some(stale));
@@ -130,6 +135,42 @@ impl MemberLists {
         }
     }
 
+    /// Waits until the member has sent the list for the first time. Waits at most the time `wait` of the
+    /// settings, counted from the first request for the list.
+    pub(super) async fn wait_for_first(self: &Arc<Self>, kind: ListKind) {
+        let Some(until) = self.request_first(kind) else { return };
+        let arrival = async {
+            loop {
+                let changed = self.changed.notified();
+                if self.request_first(kind).is_none() {
+                    return;
+                }
+                // After a failure, the next attempt follows after a pause.
+                let _ = timeout(RETRY_PAUSE, changed).await;
+            }
+        };
+        let _ = timeout_at(until, arrival).await;
+    }
+
+    /// Starts to fetch the list, unless the member has already sent it. Returns the time until which requests
+    /// wait for the first list. Returns `None` if the member has already sent the list.
+    pub(super) fn request_first(self: &Arc<Self>, kind: ListKind) -> Option<Instant> {
+        let now = Instant::now();
+        let cached = &mut *self.lock(kind);
+        if cached.last.is_some() {
+            return None;
+        }
+        self.start_if_due(kind, cached, now);
+        cached.first_request.map(|first| first + self.settings.wait)
+    }
+
+    /// Returns `true` if requests no longer wait for the first list, although the member has not sent it.
+    pub(super) fn is_overdue(&self, kind: ListKind) -> bool {
+        let cached = self.lock(kind);
+        let is_late = |first: Instant| Instant::now() >= first + self.settings.wait;
+        cached.last.is_none() && cached.first_request.is_some_and(is_late)
+    }
+
     /// Returns the last list that the member has sent, regardless of its age.
     pub(super) fn last(&self, kind: ListKind) -> Option<Arc<MemberList>> {
         self.lock(kind).last.as_ref().map(|copy| copy.list.clone())
@@ -147,6 +188,16 @@ impl MemberLists {
         if let Some(copy) = &mut cached.last {
             copy.stale_at = copy.stale_at.min(now);
             copy.grace_end = copy.grace_end.min(now);
+            copy.is_in_use = false;
+        }
+        drop(cached);
+        self.changed.notify_waiters();
+    }
+
+    fn start_if_due(self: &Arc<Self>, kind: ListKind, cached: &mut CachedList, now: Instant) {
+        cached.first_request.get_or_insert(now);
+        if !cached.is_fetching() && cached.may_fetch(now) {
+            self.start(kind, cached, now);
         }
     }
 
@@ -184,6 +235,7 @@ impl MemberLists {
             };
             cached.fetch = None;
             drop(cached);
+            self.changed.notify_waiters();
             if is_announced {
                 (self.settings.on_change)(kind);
             }
@@ -204,9 +256,14 @@ impl MemberLists {
         let now = Instant::now();
         let lifetime = if is_current { list.lifetime(self.settings.ttl_max) } else { Duration::ZERO };
         let is_new = cached.last.as_ref().is_none_or(|copy| !copy.list.is_same(&list));
-        cached.last =
-            Some(LastCopy { list: Arc::new(list), stale_at: now + lifetime, grace_end: now + 2 * lifetime });
-        let was_outdated = std::mem::take(&mut cached.was_outdated);
+        let was_in_use = cached.last.as_ref().is_some_and(|copy| copy.is_in_use);
+        cached.last = Some(LastCopy {
+            list: Arc::new(list),
+            stale_at: now + lifetime,
+            grace_end: now + 2 * lifetime,
+            is_in_use: lifetime > Duration::ZERO,
+        });
+        let was_outdated = std::mem::take(&mut cached.was_outdated) || was_in_use;
         std::mem::take(&mut cached.was_missing) || (was_outdated && is_new)
     }
 

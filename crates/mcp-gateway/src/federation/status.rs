@@ -28,6 +28,9 @@ pub struct MemberStatus {
     pub resources: Option<usize>,
     /// Number of the member's resource templates.
     pub templates: Option<usize>,
+    /// `true` if other members can use the plain names of this member, because it has not sent its list of
+    /// tools or prompts within [`list_wait`](crate::McpGatewayOptions::list_wait).
+    pub has_unreserved_names: bool,
     /// The items of the member that clients do not get.
     pub withheld: Vec<WithheldItem>,
     /// The calls of the member.
@@ -88,6 +91,7 @@ fn of_member(gateway: &GatewayCore, member: usize) -> MemberStatus {
         prompts: count(ListKind::Prompts),
         resources: count(ListKind::Resources),
         templates: count(ListKind::ResourceTemplates),
+        has_unreserved_names: gateway.catalog.has_unreserved_names(member),
         withheld: Vec::new(),
         calls: connection.counters.counts(),
     }

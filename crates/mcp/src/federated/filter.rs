@@ -68,6 +68,11 @@ impl ToolFilter {
 }
 
 impl CompiledFilter {
+    /// `true` if the filter offers all tools under their own names.
+    pub fn is_empty(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty() && self.new_names.is_empty()
+    }
+
     /// Returns `true` if clients must not see and call the tool `own`.
     pub fn hides(&self, own: &str) -> bool {
         let is_allowed = self.allow.is_empty() || self.allow.iter().any(|glob| glob.matches(own));

@@ -24,6 +24,15 @@ impl Glob {
         matches_glob(&self.0.to_ascii_lowercase(), &text.to_ascii_lowercase())
     }
 
+    /// Returns `true` if the glob matches at least one text that begins with `prefix` and is longer than
+    /// `prefix`.
+    pub fn can_match_after(&self, prefix: &str) -> bool {
+        match self.0.split_once('*') {
+            Some((start, _)) => start.starts_with(prefix) || prefix.starts_with(start),
+            None => self.0.len() > prefix.len() && self.0.starts_with(prefix),
+        }
+    }
+
     /// Returns the glob as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -56,7 +56,50 @@ async fn stale_list_is_served_during_a_refresh() {
     // A copy that is too old for this is refreshed first.
     sleep(Duration::from_secs(30)).await;
     assert_eq!(catalog.names().await, ["a__x3"]);
+    assert_eq!(catalog.changes(), [TOOLS], "other clients may still use the old list");
+}
+
+/// The gateway keeps the list of a legacy member for some seconds. Clients keep it until a notification.
+#[tokio::test(start_paused = true)]
+async fn change_that_the_member_does_not_report_is_announced_after_any_time() {
+    for pause in [6, 11, 3600] {
+        let member = TestMember::scripted(false, |number, _| {
+            Answer::Result(json!({"tools": [{"name": format!("x{number}")}]}))
+        });
+        let catalog = TestCatalog::single(&member);
+        assert_eq!(catalog.names().await, ["a__x1"]);
+        sleep(Duration::from_secs(pause)).await;
+        catalog.tools().await;
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(catalog.changes(), [TOOLS], "after {pause} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unchanged_list_is_not_announced_after_a_refresh() {
+    let catalog = TestCatalog::single(&TestMember::scripted(false, |_, _| Answer::Result(page(&["x"]))));
+    for _ in 0..3 {
+        assert_eq!(catalog.names().await, ["a__x"]);
+        sleep(Duration::from_hours(1)).await;
+    }
     assert_eq!(catalog.changes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unlimited_times_are_accepted() {
+    let names = [(MemberName::try_from("a").unwrap(), CompiledFilter::default())];
+    let names = Arc::new(EndpointNames::new(NameStyle::Prefixed, names, &[]));
+    let options = CatalogOptions {
+        list_wait: Duration::MAX,
+        list_ttl_max: Duration::MAX,
+        page_entries: 100,
+        client_info: Implementation::new("gateway", "1"),
+    };
+    let slow = TestMember::scripted(true, |_, _| Answer::Slow(Duration::from_secs(30), page(&["x"])));
+    let catalog =
+        Catalog::new(names, vec![CatalogMember { source: slow, is_required: false }], options, |_| {});
+    let listing = catalog.list(TOOLS, Revision::LATEST, None).await.unwrap();
+    assert_eq!((listing.entries().count(), listing.cache.ttl_ms), (1, 60_000));
 }
 
 #[tokio::test(start_paused = true)]

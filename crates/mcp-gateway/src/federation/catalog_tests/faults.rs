@@ -69,6 +69,40 @@ async fn list_without_a_required_member_is_an_error() {
     assert_eq!((error.code, error.data), (ErrorCode::INTERNAL_ERROR, Some(json!({"server": "a"}))));
 }
 
+/// The name of a member can be secret for callers that cannot use it.
+#[tokio::test(start_paused = true)]
+async fn list_names_only_missing_members_that_the_caller_can_use() {
+    let silent = || TestMember::scripted(true, |_, _| Answer::Never);
+    let rules = |tools: &str| {
+        let rule = Rule { tools: vec![tools.to_owned()], ..Rule::default() };
+        AccessRules::compile(&[rule]).unwrap().unwrap()
+    };
+    for (style, tools, expected) in [
+        (NameStyle::Prefixed, "a__*", None),
+        (NameStyle::Prefixed, "b__x", Some("b")),
+        (NameStyle::Prefixed, "*", Some("b")),
+        (NameStyle::Plain, "a__*", Some("b")),
+    ] {
+        for is_required in [false, true] {
+            let members = [TestMember::with(&["x"]), silent()];
+            let catalog = TestCatalog::with_required(style, &[], &members, is_required);
+            let rules = rules(tools);
+            let access = rules.access_of(&Caller::Local);
+            match catalog.catalog.list(TOOLS, Revision::LATEST, Some(&access)).await {
+                Ok(listing) => {
+                    let missing: Vec<_> = listing.missing.iter().map(MemberName::as_str).collect();
+                    assert_eq!(missing, Vec::from_iter(expected), "{tools}");
+                    assert_eq!(listing.cache.ttl_ms <= 5000, expected.is_some(), "{tools}");
+                }
+                Err(missing) => {
+                    assert!(is_required);
+                    assert_eq!(Some(missing.name.as_str()), expected, "{tools}");
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn last_copy_of_a_lost_member_is_used_for_10_minutes() {
     let members = [TestMember::with(&["x"]), TestMember::with(&["y"])];

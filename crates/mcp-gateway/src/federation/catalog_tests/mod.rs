@@ -3,6 +3,7 @@
 mod caching;
 mod faults;
 mod owners;
+mod reserved_names;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,7 +17,7 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::{CacheScope, Implementation, ServerCapabilities, Tool};
 use thruway_mcp_client::{McpClient, McpClientError};
 use thruway_mcp_server::backend::{
-    Accepted, Backend, Exchange, LegacyRequest, Listening, ModernRequest, Reply, ServerCore, Status,
+    Accepted, Backend, Caller, Exchange, LegacyRequest, Listening, ModernRequest, Reply, ServerCore, Status,
     WantedNotifications,
 };
 use thruway_mcp_server::{McpServer, McpServerOptions};
@@ -27,6 +28,7 @@ use crate::federation::catalog::{Catalog, CatalogMember, CatalogOptions};
 use crate::federation::fetch::ListConnection;
 use crate::federation::listing::Listing;
 use crate::federation::member_lists::{ConnectionFuture, ListSource};
+use crate::federation::rules::{AccessRules, Rule};
 
 const TOOLS: ListKind = ListKind::Tools;
 const WAIT: Duration = Duration::from_secs(2);
@@ -193,8 +195,21 @@ impl TestCatalog {
         members: &[Arc<TestMember>],
         is_required: bool,
     ) -> Self {
-        let names = ["a", "b", "c"].iter().take(members.len());
-        let names = names.map(|name| (MemberName::try_from(*name).unwrap(), CompiledFilter::default()));
+        Self::with_filter(style, preferred, members, is_required, &CompiledFilter::default())
+    }
+
+    /// Creates a catalog in which `filter` applies to all members except the first.
+    fn with_filter(
+        style: NameStyle,
+        preferred: &[usize],
+        members: &[Arc<TestMember>],
+        is_required: bool,
+        filter: &CompiledFilter,
+    ) -> Self {
+        let names = ["a", "b", "c"].iter().take(members.len()).enumerate().map(|(member, name)| {
+            let filter = if member == 0 { CompiledFilter::default() } else { filter.clone() };
+            (MemberName::try_from(*name).unwrap(), filter)
+        });
         let names = Arc::new(EndpointNames::new(style, names, preferred));
         let members = members.iter().map(|member| CatalogMember { source: member.clone(), is_required });
         let options = CatalogOptions {
@@ -225,6 +240,10 @@ impl TestCatalog {
 
     async fn names(&self) -> Vec<String> {
         self.tools().await.entries().map(|entry| entry.key.to_string()).collect()
+    }
+
+    async fn owner(&self, public: &str) -> Option<usize> {
+        self.catalog.owner_of_name(TOOLS, public).await.map(|(member, _)| member)
     }
 
     async fn missing(&self) -> Vec<String> {

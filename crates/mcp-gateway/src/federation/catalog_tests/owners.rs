@@ -1,5 +1,7 @@
 //! Tests of the search for the owner of a name or a URI.
 
+use thruway_mcp::federated::ToolFilter;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -49,6 +51,51 @@ async fn new_plain_name_is_found_although_the_last_copy_lacks_it() {
     let catalog = TestCatalog::new(NameStyle::Plain, &[], &[member, TestMember::with(&["y"])]);
     assert_eq!(catalog.names().await, ["x1", "y"]);
     assert_eq!(catalog.catalog.owner_of_name(TOOLS, "x2").await, Some((0, "x2".to_owned())));
+}
+
+/// Regression test: a client could see the difference between a hidden tool and an unknown tool, because the
+/// calls of unknown tools reached the member.
+#[tokio::test(start_paused = true)]
+async fn hidden_and_unknown_names_have_no_owner_if_tools_are_hidden() {
+    let deny = ToolFilter { deny: vec!["secret*".to_owned()], ..ToolFilter::default() }.compile().unwrap();
+    let members = [TestMember::with(&["x"]), TestMember::with(&["y", "secret"])];
+    let catalog = TestCatalog::with_filter(NameStyle::Prefixed, &[], &members, false, &deny);
+    for (public, owner) in [
+        ("b__y", Some(1)),
+        ("b__secret", None),
+        ("b__secret2", None),
+        ("b__unknown", None),
+        ("a__unknown", Some(0)),
+    ] {
+        assert_eq!(catalog.owner(public).await, owner, "{public}");
+    }
+    assert_eq!(members[0].requests(), 0, "nothing is hidden");
+    assert_eq!(members[1].requests(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_tool_of_a_filtered_member_is_found() {
+    let deny = ToolFilter { deny: vec!["secret".to_owned()], ..ToolFilter::default() }.compile().unwrap();
+    let growing = TestMember::scripted(false, |number, _| {
+        let names: Vec<_> = (1..=number).map(|number| format!("y{number}")).collect();
+        Answer::Result(page_with(&names, json!({"ttlMs": 0})))
+    });
+    let members = [TestMember::with(&["x"]), growing];
+    let catalog = TestCatalog::with_filter(NameStyle::Prefixed, &[], &members, false, &deny);
+    for public in ["b__y1", "b__y2"] {
+        assert_eq!(catalog.owner(public).await, Some(1), "{public}");
+    }
+}
+
+/// The call then fails because the member is unavailable.
+#[tokio::test(start_paused = true)]
+async fn name_of_a_missing_filtered_member_belongs_to_it() {
+    let deny = ToolFilter { deny: vec!["secret".to_owned()], ..ToolFilter::default() }.compile().unwrap();
+    let members = [TestMember::with(&["x"]), TestMember::with(&["y"])];
+    members[1].set_down(true);
+    let catalog = TestCatalog::with_filter(NameStyle::Prefixed, &[], &members, false, &deny);
+    assert_eq!(catalog.owner("b__y").await, Some(1));
+    assert_eq!(catalog.owner("b__secret").await, None);
 }
 
 /// A member with resources and templates, by URI.

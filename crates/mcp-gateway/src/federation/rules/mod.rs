@@ -249,5 +249,6 @@ const BITS: usize = u64::BITS as usize;
 /// Number of times that a URI may be percent-encoded. No permission covers a URI that is encoded more often.
 const DECODED_MAX: usize = 4;
 
+mod reach;
 #[cfg(test)]
 mod tests;

@@ -213,6 +213,35 @@ impl EndpointNames {
         self.members.iter().position(is_owner)
     }
 
+    /// Returns the text with which the keys of all items of a member begin. Empty for plain names and for URIs.
+    ///
+    /// # Panics
+    /// Panics if there is no member with this index.
+    pub fn prefix(&self, kind: ListKind, member: usize) -> String {
+        match self.style {
+            NameStyle::Prefixed if kind.has_names() => {
+                format!("{}{SEPARATOR}", self.members[member].name.as_str())
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns `true` if the operator hides or renames tools of this member, and `kind` is the list of tools.
+    ///
+    /// # Panics
+    /// Panics if there is no member with this index.
+    pub fn hides_some(&self, kind: ListKind, member: usize) -> bool {
+        kind == ListKind::Tools && !self.members[member].filter.is_empty()
+    }
+
+    /// Returns `true` if the plain names of `member` belong to this member even if `other` has the same names.
+    ///
+    /// # Panics
+    /// Panics if there is no member with one of these indexes.
+    pub fn is_preferred(&self, member: usize, other: usize) -> bool {
+        member == other || self.preferred(&[member, other]) == Some(member)
+    }
+
     /// Returns the members that may own the tool or prompt with the public name `public`, in configuration
     /// order, with their own names for it. A prefixed name has at most one such member. This method does not
     /// know whether the members have the tool or prompt.
