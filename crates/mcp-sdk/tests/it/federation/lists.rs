@@ -106,6 +106,8 @@ async fn call_to_missing_member_is_unavailable() {
         assert_eq!((&error["code"], &error["data"]["server"]), (&json!(-32603), &json!(member)), "{error}");
         let retry_after = error["data"]["retryAfterMs"].as_u64().unwrap();
         assert!(retry_after <= 2000, "{error}");
+        let seconds = retry_after.div_ceil(1000).max(1).to_string();
+        assert_eq!(response.field("retry-after"), Some(&*seconds), "{error}");
         assert!(began.elapsed() <= Duration::from_millis(2100), "{:?}", began.elapsed());
     }
     let legacy = McpClient::builder().era(EraChoice::Legacy).server(&gateway);

@@ -101,8 +101,11 @@ async fn hidden_tool_is_not_listed_and_not_callable() {
         for era in ERAS {
             let client = McpClient::builder().era(era).server(&gateway);
             assert_eq!(tools(&client).await, [format!("{prefix}list"), format!("{prefix}read")]);
-            let hidden = format!("{prefix}delete");
-            assert_eq!(call(&client, &hidden).await, unknown(&hidden));
+            // A client cannot distinguish a hidden tool from an unknown tool.
+            for name in ["delete", "deleted", "unknown"] {
+                let name = format!("{prefix}{name}");
+                assert_eq!(call(&client, &name).await, unknown(&name));
+            }
         }
     }
 }
@@ -140,6 +143,8 @@ async fn builder_rejects_invalid_configurations() {
     let filter = ToolFilter { allow: vec![String::new()], ..ToolFilter::default() };
     let invalid = build(options(), vec![member("files").tools(filter)]);
     assert!(invalid.to_string().starts_with("invalid tools of the MCP server `files`: "), "{invalid}");
+    let prefixed = McpGatewayOptions { prefer: vec!["files".to_owned()], ..options() };
+    assert_eq!(build(prefixed, vec![member("files")]), McpGatewayError::PreferWithoutPlainNames);
     let unknown =
         build(McpGatewayOptions { prefer: vec!["file".to_owned()], ..plain() }, vec![member("files")]);
     assert_eq!(unknown, McpGatewayError::UnknownPreferred("file".to_owned()));

@@ -19,7 +19,6 @@ use tokio::time::{Instant, timeout};
 
 use super::sites::{ERAS, gateway, in_memory, over_http, wait_for, with_options};
 use crate::client::calls::text;
-use crate::client::misbehaving::on_stream_with;
 use crate::client::sites;
 use crate::fixtures::with_waiting;
 use crate::http::{Message, Site};
@@ -224,24 +223,6 @@ async fn http_member_works_again_after_restart() {
         }
         gateway.close().await;
     }
-}
-
-/// A member whose messages are no JSON.
-fn garbage(name: &str) -> Member {
-    Member::new(name, |builder| Ok(on_stream_with(builder, |_| b"no JSON\n".to_vec())))
-}
-
-#[tokio::test(start_paused = true)]
-async fn member_that_sends_garbage_does_not_disturb_others() {
-    let gateway = with_options(options(), [in_memory("one", &greeter()), garbage("two")]);
-    let client = McpClient::builder().server(&gateway);
-    assert_eq!(names(&client).await, ["one__greet"]);
-    assert_eq!(text(&client.call_tool("one__greet", json!({})).await.unwrap()), "Hello!");
-    let error = client.call_tool("two__greet", json!({})).await.unwrap_err();
-    assert_eq!(error.server_error().unwrap().data.as_ref().unwrap()["server"], "two", "{error}");
-    wait_for(&gateway, "two", MemberState::Failed).await;
-    let status = &gateway.members()[1];
-    assert!(status.last_error.is_some(), "{status:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
-use thruway_mcp_sdk::schema::{InputRequest, InputResponse, Tool};
-use thruway_mcp_sdk::{Context, EraChoice, McpClient, McpClientBuilder, McpGateway};
+use thruway_mcp_sdk::schema::{CreateMessageRequestParams, InputRequest, InputResponse, Tool};
+use thruway_mcp_sdk::{
+    BridgeOptions, Context, EraChoice, HandlerError, McpClient, McpClientBuilder, McpGateway,
+    McpGatewayOptions,
+};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::sites::{ERAS, gateway, of_era, options, over_http, with_options};
@@ -100,6 +104,56 @@ async fn each_question_reaches_only_the_client_of_its_call() {
     gateway.close().await;
 }
 
+/// A client that answers all elicitation and sampling requests with `name`.
+fn named_twice(builder: McpClientBuilder, name: &str) -> McpClientBuilder {
+    let name: Arc<str> = name.into();
+    let capabilities = serde_json::from_value(capabilities()).unwrap();
+    builder.answers(capabilities, move |question| {
+        let name = name.clone();
+        async move {
+            let answer = match question {
+                InputRequest::Elicit(_) => json!({"action": "accept", "content": {"name": &*name}}),
+                InputRequest::CreateMessage(_) => {
+                    json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": &*name}})
+                }
+                InputRequest::ListRoots(_) => panic!("the tool does not request the roots"),
+            };
+            Ok::<InputResponse, Error>(serde_json::from_value(answer).unwrap())
+        }
+    })
+}
+
+#[tokio::test]
+async fn questions_reach_only_their_own_clients_with_200_concurrent_callers() {
+    let server = server().tool(Tool::new("ask_both"), |_: Nothing, context: Context| async move {
+        let name = ask(&context, "name").await?;
+        tokio::task::yield_now().await;
+        let sampled = context.sample("model", CreateMessageRequestParams::new("Who are you?", 10)).await?;
+        Ok::<_, HandlerError>(format!("{name}, {}", sampled.text()))
+    });
+    let bridge = BridgeOptions { servers_max: 2000, questions_max: 2000, ..BridgeOptions::default() };
+    let eras = [("legacy", EraChoice::Legacy), ("modern", EraChoice::Modern), ("auto", EraChoice::Auto)];
+    let members = eras.map(|(name, era)| of_era(name, &server, era));
+    let gateway = with_options(McpGatewayOptions { bridge, ..McpGatewayOptions::default() }, members);
+    // All callers wait for each other, so that all calls are in progress at the same time.
+    let all_ready = Arc::new(Barrier::new(CALLERS));
+    let mut calls = JoinSet::new();
+    for n in 0..CALLERS {
+        let name = format!("client {n}");
+        let client = named_twice(McpClient::builder().era(ERAS[n % 2]), &name).server(&gateway);
+        let (tool, all_ready) = (format!("{}__ask_both", eras[n % 3].0), all_ready.clone());
+        calls.spawn(async move {
+            client.revision().await.unwrap();
+            all_ready.wait().await;
+            let answer = client.call_tool(&tool, json!({})).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{name} {tool}: {error}"));
+            assert_eq!(text(&answer), format!("{name}, {name}"), "{tool}");
+        });
+    }
+    calls.join_all().await;
+    gateway.close().await;
+}
+
 /// A member could otherwise get the state of another member, because both may have a tool of the same name.
 #[tokio::test]
 async fn request_state_is_valid_only_for_its_member() {
@@ -120,3 +174,6 @@ async fn request_state_is_valid_only_for_its_member() {
     let done = call(answered("one__ask")).await;
     assert_eq!(done["result"]["content"][0]["text"], "Ada", "{done}");
 }
+
+/// Number of callers at the same time.
+const CALLERS: usize = 200;

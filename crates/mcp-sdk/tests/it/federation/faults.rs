@@ -1,0 +1,166 @@
+//! Members that misbehave. Their faults are bounded, name the member, and do not disturb other members.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{
+    BridgeOptions, Context, EraChoice, McpClient, McpClientOptions, McpGateway, McpGatewayOptions, McpServer,
+    Member, MemberState,
+};
+use tokio::time::{Instant, sleep};
+
+use super::sites::{ERAS, gateway, in_memory, of_era, wait_for, with_options};
+use crate::client::calls::text;
+use crate::client::misbehaving::on_stream_with;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn greeter() -> McpServer {
+    McpServer::new("greeter", "1.0").tool(Tool::new("greet"), || "Hello!")
+}
+
+/// A gateway with the member `one`, which works, and another member.
+fn gateway_with(member: Member) -> McpGateway {
+    let client = McpClientOptions { timeout: TIMEOUT, ..McpClientOptions::default() };
+    let bridge = BridgeOptions { client, ..BridgeOptions::default() };
+    let options =
+        McpGatewayOptions { list_wait: Duration::from_secs(1), bridge, ..McpGatewayOptions::default() };
+    with_options(options, [in_memory("one", &greeter()), member])
+}
+
+/// Checks that the call fails, and that the error names the member `two`.
+async fn assert_attributed(client: &McpClient, tool: &str) {
+    let error = client.call_tool(tool, json!({})).await.unwrap_err();
+    let error = error.server_error().unwrap_or_else(|| panic!("{tool}: {error}"));
+    assert_eq!(error.code.0, -32603, "{error}");
+    assert!(error.message.starts_with("MCP server `two`: "), "{error}");
+    assert_eq!(error.data.as_ref().unwrap()["server"], "two", "{error}");
+}
+
+async fn assert_works(client: &McpClient) {
+    assert_eq!(text(&client.call_tool("one__greet", json!({})).await.unwrap()), "Hello!");
+}
+
+async fn names(client: &McpClient) -> Vec<String> {
+    client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect()
+}
+
+/// A member whose messages are no JSON.
+pub(super) fn garbage(name: &str) -> Member {
+    Member::new(name, |builder| Ok(on_stream_with(builder, |_| b"no JSON\n".to_vec())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_that_sends_garbage_does_not_disturb_others() {
+    let gateway = gateway_with(garbage("two"));
+    let client = McpClient::builder().server(&gateway);
+    assert_eq!(names(&client).await, ["one__greet"]);
+    assert_works(&client).await;
+    assert_attributed(&client, "two__greet").await;
+    wait_for(&gateway, "two", MemberState::Failed).await;
+    let status = &gateway.members()[1];
+    assert!(status.last_error.is_some(), "{status:?}");
+}
+
+/// A modern server that answers `server/discover` and lists, and answers all calls with `answer(id)`.
+fn scripted(name: &str, answer: impl Fn(&Value) -> Vec<u8> + Clone + Send + Sync + 'static) -> Member {
+    Member::new(name, move |builder| {
+        let answer = answer.clone();
+        let builder = builder.era(EraChoice::Modern);
+        Ok(on_stream_with(builder, move |message| {
+            let result = match message["method"].as_str() {
+                Some("server/discover") => json!({
+                    "resultType": "complete", "ttlMs": 0, "cacheScope": "public", "capabilities": {"tools": {}},
+                    "supportedVersions": ["2026-07-28"],
+                }),
+                Some("tools/list") => json!({
+                    "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+                    "tools": [{"name": "greet", "inputSchema": {"type": "object"}}],
+                }),
+                Some("tools/call") => return answer(&message["id"]),
+                _ => json!({"resultType": "complete"}),
+            };
+            line(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+        }))
+    })
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+#[tokio::test(start_paused = true)]
+async fn fault_in_an_answer_is_attributed_to_the_member() {
+    let faults: [(&str, fn(&Value) -> Vec<u8>); 4] = [
+        ("garbage", |_| b"{{{{\n".to_vec()),
+        ("no object", |id| line(&json!({"jsonrpc": "2.0", "id": id, "result": 5}))),
+        ("silence", |_| Vec::new()),
+        ("too large", |id| {
+            let text = "x".repeat(17 << 20);
+            let content = json!([{"type": "text", "text": text}]);
+            line(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
+        }),
+    ];
+    for (fault, answer) in faults {
+        let gateway = gateway_with(scripted("two", answer));
+        wait_for(&gateway, "two", MemberState::Connected).await;
+        for era in ERAS {
+            let client = McpClient::builder().era(era).server(&gateway);
+            let began = Instant::now();
+            assert_attributed(&client, "two__greet").await;
+            assert!(began.elapsed() <= 2 * TIMEOUT, "{fault}: {:?}", began.elapsed());
+            assert_works(&client).await;
+            assert_eq!(names(&client).await, ["one__greet", "two__greet"], "{fault}");
+        }
+        gateway.close().await;
+    }
+}
+
+#[tokio::test]
+async fn result_of_10_mb_arrives_and_does_not_block_other_members() {
+    let text_of_10_mb = || "x".repeat(10 << 20);
+    let server = McpServer::new("large", "1.0").tool(Tool::new("large"), text_of_10_mb);
+    // The gateway must convert the result for the other era.
+    for (far, era) in [(EraChoice::Legacy, EraChoice::Modern), (EraChoice::Modern, EraChoice::Legacy)] {
+        let gateway = gateway([in_memory("one", &greeter()), of_era("two", &server, far)]);
+        let client = McpClient::builder().era(era).server(&gateway);
+        let is_done = Cell::new(false);
+        let large = async {
+            let large = client.call_tool("two__large", json!({})).await.unwrap();
+            is_done.set(true);
+            text(&large).len()
+        };
+        let other = async {
+            assert_works(&client).await;
+            assert!(!is_done.get(), "the result of 10 MB blocked the call of another member");
+        };
+        assert_eq!(tokio::join!(large, other).0, 10 << 20);
+        gateway.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_member_delays_only_its_own_calls() {
+    let slow = McpServer::new("slow", "1.0").tool(Tool::new("wait"), |_: Context| async {
+        sleep(TIMEOUT / 2).await;
+        "done"
+    });
+    let gateway = gateway_with(in_memory("two", &slow));
+    for era in ERAS {
+        let client = McpClient::builder().era(era).server(&gateway);
+        assert_eq!(names(&client).await, ["one__greet", "two__wait"]);
+        let began = Instant::now();
+        let slow = client.call_tool("two__wait", json!({}));
+        let others = async {
+            for _ in 0..100 {
+                assert_works(&client).await;
+            }
+            began.elapsed()
+        };
+        let (slow, others) = tokio::join!(slow, others);
+        assert_eq!(text(&slow.unwrap()), "done");
+        assert!(others < TIMEOUT / 2, "{others:?}");
+    }
+}
