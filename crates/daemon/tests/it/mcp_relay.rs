@@ -140,7 +140,7 @@ fn relayed_call_gets_the_same_response_as_a_parsed_call() {
         let parsed = scene.call(name, &slow(name));
         assert_eq!(scene.relayed().len(), relayed, "{name}");
         assert_eq!(scene.call(name, &fast(name)), parsed, "{name}");
-        let is_relayed = !matches!(name, "web__secret" | "hello");
+        let is_relayed = !matches!(name, "web__secret" | "web__missing" | "hello");
         assert_eq!(scene.relayed().len(), relayed + usize::from(is_relayed), "{name}");
     }
     scene.end();
@@ -166,6 +166,10 @@ fn relayed_and_parsed_calls_are_counted() {
     let scene = Scene::start("");
     let (_, hello) = scene.call("web__hello", &fast("web__hello"));
     assert_eq!(hello["result"]["content"][0]["text"], "hello");
+    let (_, failed) = scene.call("web__fail", &fast("web__fail"));
+    assert_eq!(failed["result"]["isError"], true, "{failed}");
+    assert_eq!(scene.relayed().len(), 2);
+    // The endpoint itself answers calls of unknown tools, and does not count them.
     let (_, missing) = scene.call("web__missing", &fast("web__missing"));
     assert_eq!(missing["error"]["code"], -32602);
     assert_eq!(scene.relayed().len(), 2);
@@ -173,15 +177,14 @@ fn relayed_and_parsed_calls_are_counted() {
     // response to the second call, with the status 200, is an error.
     let calls = &scene.daemon.handle().status()["mcp_endpoints"][0]["servers"][0];
     assert_eq!((&calls["calls"]["total"], &calls["calls"]["errors"]), (&json!(3), &json!(1)), "{calls}");
-    // No client has requested the list, so the tools have no values of their own.
-    assert_eq!(calls["tool_calls"][0]["tool"], "_OTHER", "{calls}");
-    assert_eq!(calls["tool_calls"][0]["total"], 3, "{calls}");
+    assert_eq!(calls["tool_calls"][0]["tool"], "web__fail", "{calls}");
+    assert_eq!(calls["tool_calls"][0]["total"], 2, "{calls}");
     let metrics = scene.daemon.handle().metrics();
     for line in [
         "thruway_mcp_call_duration_seconds_count{endpoint=\"dev\",server=\"web\"} 3",
         "thruway_mcp_call_errors_total{endpoint=\"dev\",server=\"web\"} 1",
-        "thruway_mcp_tool_calls_total{endpoint=\"dev\",server=\"web\",tool=\"_OTHER\"} 3",
-        "thruway_mcp_tool_errors_total{endpoint=\"dev\",server=\"web\",tool=\"_OTHER\"} 1",
+        "thruway_mcp_tool_calls_total{endpoint=\"dev\",server=\"web\",tool=\"web__fail\"} 2",
+        "thruway_mcp_tool_errors_total{endpoint=\"dev\",server=\"web\",tool=\"web__fail\"} 1",
     ] {
         assert!(metrics.lines().any(|other| other == line), "{line}\n{metrics}");
     }
