@@ -8,7 +8,7 @@ use thruway_mcp_sdk::{Authorization, Identity, InvalidToken, McpGateway, Rule, V
 use crate::http::{Exchange, Message, Session, Site, request};
 
 /// Verifies tokens that consist of a name and groups: `ada:eng+ops`.
-struct Groups;
+pub(super) struct Groups;
 
 impl VerifyToken for Groups {
     fn verify(&self, token: &str) -> Result<Identity, InvalidToken> {
@@ -109,6 +109,11 @@ impl<'s> TestCaller<'s> {
 
     /// Sends a call with these parameters as JSON text.
     pub(super) async fn call_with_text(&self, params: &str) -> Value {
+        self.send(&self.message_with_text(params)).await
+    }
+
+    /// Returns the message of a call with these parameters as JSON text.
+    pub(super) fn message_with_text(&self, params: &str) -> Message {
         let value: Value = serde_json::from_str(params).unwrap();
         let message = self.message("tools/call", value);
         let mut body = request(1, "tools/call", &json!("PARAMS")).to_string();
@@ -121,7 +126,7 @@ impl<'s> TestCaller<'s> {
                 meta => format!("{params},\"_meta\":{meta}}}"),
             },
         );
-        self.send(&Message { content: body.into(), ..message }).await
+        Message { content: body.into(), ..message }
     }
 
     async fn send(&self, message: &Message) -> Value {

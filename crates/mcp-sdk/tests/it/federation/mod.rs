@@ -17,6 +17,7 @@ mod shutdown;
 mod changes;
 mod tasks;
 mod rules;
+mod hidden_tools;
 mod search;
 mod uris;
 mod tokens;

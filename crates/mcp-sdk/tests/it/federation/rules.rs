@@ -8,16 +8,16 @@ use thruway_mcp_sdk::{
     CompletionInput, EraChoice, InvalidRule, McpGateway, McpGatewayBuilder, McpGatewayError,
     McpGatewayOptions, McpServer, McpServerOptions, Member, MemberState, NameStyle, Rule, UriParameters,
 };
-use thruway_testkit::Random;
 
 use super::callers::{TestCaller, guarded, rule, texts};
 use super::sites::{in_memory, of_era, wait_for};
 use crate::http::Site;
 
-const NAMES: [&str; 8] = ["list", "read", "write", "delete", "read_all", "list_all", "admin", "search"];
+pub(super) const NAMES: [&str; 8] =
+    ["list", "read", "write", "delete", "read_all", "list_all", "admin", "search"];
 
 /// A server whose tools return the name of the server and of the tool.
-fn tools(member: &'static str, names: &[&'static str]) -> McpServer {
+pub(super) fn tools(member: &'static str, names: &[&'static str]) -> McpServer {
     names.iter().fold(McpServer::new(member, "1.0"), |server, name| {
         let name = *name;
         server.tool(Tool::new(name), move || format!("{member}__{name}"))
@@ -39,7 +39,11 @@ fn documents() -> McpServer {
         .completion("docs://public/{+path}", "path", |_: CompletionInput| vec!["a".to_owned()])
 }
 
-async fn gateway(options: McpGatewayOptions, rules: Vec<Rule>, members: Vec<Member>) -> McpGateway {
+pub(super) async fn gateway(
+    options: McpGatewayOptions,
+    rules: Vec<Rule>,
+    members: Vec<Member>,
+) -> McpGateway {
     let builder = McpGateway::builder("gateway", "1.0").options(options).rules(rules);
     let gateway = members.into_iter().fold(builder, McpGatewayBuilder::member).build().unwrap();
     for status in gateway.members() {
@@ -59,7 +63,7 @@ fn rules() -> Vec<Rule> {
     vec![public, all]
 }
 
-fn error_of(answer: &Value) -> (i64, String) {
+pub(super) fn error_of(answer: &Value) -> (i64, String) {
     let error = &answer["error"];
     (
         error["code"].as_i64().unwrap_or_else(|| panic!("{answer}")),
@@ -233,136 +237,4 @@ async fn builder_rejects_invalid_rules() {
     assert_eq!(error, McpGatewayError::InvalidRule { number: 2, error: InvalidRule::Empty });
     let error = check(vec![rule(&[], &[""])]).unwrap_err();
     assert_eq!(error.to_string(), "invalid access rule 1: invalid glob ``: expected 1 to 256 bytes");
-}
-
-/// A condition on names, with its glob.
-#[derive(Clone, Copy, Debug)]
-enum Pattern {
-    All,
-    Member(&'static str),
-    Tool(&'static str),
-    Exact(&'static str, &'static str),
-}
-
-impl Pattern {
-    fn random(random: &mut Random) -> Self {
-        let (member, tool) = (*random.pick(&MEMBERS), *random.pick(&NAMES));
-        match random.below(12) {
-            0 => Self::All,
-            1..4 => Self::Member(member),
-            4..7 => Self::Tool(tool),
-            _ => Self::Exact(member, tool),
-        }
-    }
-
-    fn glob(self) -> String {
-        match self {
-            Self::All => "*".to_owned(),
-            Self::Member(member) => format!("{member}__*"),
-            Self::Tool(tool) => format!("*__{tool}"),
-            Self::Exact(member, tool) => format!("{member}__{tool}"),
-        }
-    }
-
-    fn matches(self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Member(member) => name.split_once("__").is_some_and(|(other, _)| other == member),
-            Self::Tool(tool) => name.split_once("__").is_some_and(|(_, other)| other == tool),
-            Self::Exact(member, tool) => name == format!("{member}__{tool}"),
-        }
-    }
-}
-
-const MEMBERS: [&str; 3] = ["files", "issues", "wiki"];
-const GROUPS: [&str; 6] = ["eng", "ops", "sales", "hr", "legal", "it"];
-
-/// A random rule: the group for which it holds, if any, and its patterns.
-type RandomRule = (Option<&'static str>, Vec<Pattern>);
-
-fn random_rules(random: &mut Random) -> Vec<RandomRule> {
-    let count = 1 + random.below(8);
-    let rule = |_| {
-        let group = (!random.one_in(8)).then(|| *random.pick(&GROUPS));
-        (group, (0..=random.below(2)).map(|_| Pattern::random(random)).collect())
-    };
-    (0..count).map(rule).collect()
-}
-
-fn compiled(rules: &[RandomRule]) -> Vec<Rule> {
-    let rules = rules.iter().map(|(group, patterns)| {
-        let tools = patterns.iter().map(|pattern| pattern.glob()).collect();
-        Rule { tools, ..rule(group.as_slice(), &[]) }
-    });
-    rules.collect()
-}
-
-fn is_visible(rules: &[RandomRule], groups: &[&str], name: &str) -> bool {
-    rules.iter().any(|(group, patterns)| {
-        group.is_none_or(|group| groups.contains(&group))
-            && patterns.iter().any(|pattern| pattern.matches(name))
-    })
-}
-
-/// Returns parameters of a call of `name`: with the exact name, with another JSON text of this name, or with
-/// a similar name. `other` is another tool.
-fn params(random: &mut Random, name: &str, other: &str) -> (String, bool) {
-    let json = |name: &str| json!({"name": name}).to_string();
-    let (text, is_exact) = match random.below(12) {
-        0 => (format!(r#"{{"n\u0061me":"\u{:04x}{}"}}"#, u32::from(name.as_bytes()[0]), &name[1..]), true),
-        1 => (json(&name.to_uppercase()), false),
-        2 => (json(&format!("{name} ")), false),
-        3 => (json(&format!("{}__{name}", name.split("__").next().unwrap())), false),
-        4 => (json(&name.replace("__", "%5f_")), false),
-        5 => (format!(r#"{{"name":"{other}","name":"{name}"}}"#), false),
-        6 => (format!(r#"{{"name":"{other}","Name":"{name}"}}"#), false),
-        7 => (json(name.split_once("__").unwrap().1), false),
-        _ => (json(name), true),
-    };
-    (text, is_exact)
-}
-
-#[tokio::test(start_paused = true)]
-async fn hidden_tool_is_not_callable_for_10000_random_pairs() {
-    let mut random = Random::new(22);
-    for _ in 0..20 {
-        let rules = random_rules(&mut random);
-        let members = MEMBERS.map(|member| in_memory(member, &tools(member, &NAMES)));
-        let gateway = gateway(McpGatewayOptions::default(), compiled(&rules), members.into()).await;
-        let site = guarded(&gateway);
-        for _ in 0..10 {
-            let groups: Vec<_> = GROUPS.into_iter().filter(|_| random.one_in(3)).collect();
-            let callers = TestCaller::in_both_eras(&site, Some(&format!("ada:{}", groups.join("+")))).await;
-            check_caller(&callers, &mut random, |name| is_visible(&rules, &groups, name)).await;
-        }
-        gateway.close().await;
-    }
-}
-
-/// Checks the list of a caller, and 50 random calls.
-async fn check_caller(callers: &[TestCaller<'_>; 2], random: &mut Random, is_visible: impl Fn(&str) -> bool) {
-    let all: Vec<_> =
-        MEMBERS.into_iter().flat_map(|member| NAMES.map(|name| format!("{member}__{name}"))).collect();
-    let mut visible: Vec<_> = all.iter().filter(|name| is_visible(name)).cloned().collect();
-    visible.sort_unstable();
-    for caller in callers {
-        assert_eq!(caller.list("tools/list", "tools", "name").await, visible);
-    }
-    for _ in 0..50 {
-        let (name, other) = (random.pick(&all), random.pick(&all));
-        let (params, is_exact) = params(random, name, other);
-        for caller in callers {
-            let answer = caller.call_with_text(&params).await;
-            if let Some(called) = answer["result"]["content"][0]["text"].as_str() {
-                assert!(is_visible(called), "{params}: {answer}");
-                continue;
-            }
-            let (code, message) = error_of(&answer);
-            assert!(code == -32602 || code == -32020 && !is_exact, "{params}: {answer}");
-            assert!(!is_exact || !is_visible(name), "{params}: {answer}");
-            if is_exact {
-                assert_eq!(message, format!("Unknown tool: {name}"), "{params}");
-            }
-        }
-    }
 }
