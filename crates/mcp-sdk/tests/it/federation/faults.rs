@@ -91,9 +91,12 @@ fn line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
+/// Returns the answer to the call with this id.
+type Answer = fn(&Value) -> Vec<u8>;
+
 #[tokio::test(start_paused = true)]
 async fn fault_in_an_answer_is_attributed_to_the_member() {
-    let faults: [(&str, fn(&Value) -> Vec<u8>); 4] = [
+    let faults: [(&str, Answer); 4] = [
         ("garbage", |_| b"{{{{\n".to_vec()),
         ("no object", |id| line(&json!({"jsonrpc": "2.0", "id": id, "result": 5}))),
         ("silence", |_| Vec::new()),

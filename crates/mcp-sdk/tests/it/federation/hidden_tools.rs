@@ -218,11 +218,11 @@ impl CallerCheck<'_> {
     /// Checks a call on the fast path. Returns `true` if the fast path handles this call.
     fn check_fast_path(&self, params: &str, exact: Option<&String>) -> bool {
         let caller = &self.routes[1].caller;
-        let Some(called) = relayed(self.gateway, self.token, caller, params) else { return false };
+        let Some(tool) = relayed(self.gateway, self.token, caller, params) else { return false };
         // A member answers calls of unknown tools itself.
-        let is_tool = called.split_once("__").is_some_and(|(_, tool)| NAMES.contains(&tool));
-        assert!(!is_tool || (self.is_visible)(&called), "{params}: {called}");
-        assert!(exact.is_none_or(|name| *name == called), "{params}: {called}");
+        let is_known = tool.split_once("__").is_some_and(|(_, own)| NAMES.contains(&own));
+        assert!(!is_known || (self.is_visible)(&tool), "{params}: {tool}");
+        assert!(exact.is_none_or(|name| *name == tool), "{params}: {tool}");
         true
     }
 }
