@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 
-use super::authorization::OAuth;
-use super::binding::{Binding, Http, OnStderr, Origin, Stream, StreamIo};
+use super::authorization::{OAuth, TokenSource};
+use super::binding::{Binding, Credentials, Http, OnStderr, Origin, Stream, StreamIo};
 use super::client::McpClient;
 use super::conversation::Conversation;
 use super::error::McpClientError;
@@ -41,6 +41,7 @@ pub struct McpClientBuilder {
     http: Option<Client>,
     fields: Vec<(String, String)>,
     oauth: Option<OAuth>,
+    token_source: Option<Arc<dyn TokenSource>>,
     on_stderr: Option<OnStderr>,
 }
 
@@ -136,6 +137,13 @@ impl McpClientBuilder {
         self
     }
 
+    /// Sends a token of `token_source` with each HTTP request. If the server refuses a token with status 401, the
+    /// client sends the request once more with the next token. Replaces [`oauth`](Self::oauth).
+    pub fn token_source(mut self, token_source: Arc<dyn TokenSource>) -> Self {
+        self.token_source = Some(token_source);
+        self
+    }
+
     /// Calls `on_stderr` with each line that a child process writes to its standard error. Without this
     /// callback, the `stderr` setting of the command applies. If the command has no such setting, the child
     /// process inherits the standard error of this process.
@@ -150,7 +158,8 @@ impl McpClientBuilder {
     /// Panics if the caller is outside a tokio runtime.
     pub fn http(mut self, url: &str) -> McpClient {
         let client = self.http.take().unwrap_or_default();
-        let http = Http::new(client, url, std::mem::take(&mut self.fields), self.oauth.take());
+        let credentials = Credentials::of(self.token_source.take(), self.oauth.take(), url);
+        let http = Http::new(client, url, std::mem::take(&mut self.fields), credentials);
         self.client(Binding::Http(Arc::new(http)))
     }
 

@@ -45,8 +45,10 @@ mod binding;
 /// Types for OAuth 2.1 authorization: they configure how a client obtains access tokens.
 pub mod oauth {
     pub use crate::authorization::{
-        IdentityProvider, Locking, LoginFuture, LoopbackRedirect, MemoryTokenStore, OAuth, OAuthError,
-        PrivateKey, RegisteredClient, StoredToken, TokenLock, TokenStore, UserAgent,
+        AccessToken, IdentityProvider, Locking, LoginFuture, LoopbackRedirect, MemoryTokenStore, OAuth,
+        OAuthError, PrivateKey, RegisteredClient, ServerAccess, StoredToken, SubjectToken, SubjectTokenType,
+        TokenFuture, TokenIssuer, TokenIssuerOptions, TokenLock, TokenSource, TokenStore, TokenTarget,
+        UserAgent,
     };
 }
 

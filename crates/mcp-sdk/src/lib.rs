@@ -18,7 +18,7 @@ pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::{
-    AccessTokenRules, Authorization, BoxError, Call, CompletionInput, Context, Handler, HandlerError,
+    AccessTokenRules, Authorization, BoxError, Call, CallerToken, CompletionInput, Context, Handler, HandlerError,
     Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken, InvalidUriTemplate, JwtVerifier, Later,
     Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer, McpServerOptions, McpService, Next,
     NoInput, Offer, Outcome, ProtectedResource, RegistrationError, ResourceAnswer, ServerResult,

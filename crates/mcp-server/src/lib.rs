@@ -40,7 +40,7 @@ mod in_memory;
 mod testing;
 
 pub use authorization::{
-    AccessTokenRules, Authorization, Identity, InvalidKeys, InvalidResource, InvalidToken, JwtVerifier,
+    AccessTokenRules, Authorization, CallerToken, Identity, InvalidKeys, InvalidResource, InvalidToken, JwtVerifier,
     ProtectedResource, VerifyToken,
 };
 pub use handlers::{

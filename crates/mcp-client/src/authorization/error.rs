@@ -12,6 +12,8 @@ use thruway_message::StatusCode;
 pub enum OAuthError {
     /// The callback that provides an assertion or an ID token failed.
     AssertionUnavailable(io::ErrorKind),
+    /// The caller has no verified token that the gateway could exchange.
+    CallerTokenRequired,
     /// The client is not registered, and the authorization server does not permit registration.
     ClientNotRegistered,
     /// The document at this URL is invalid.
@@ -64,6 +66,9 @@ pub enum OAuthError {
     TokenRejected,
     /// The authorization server issued a token that is not bound to the key of the client (RFC 9449 §5).
     TokenUnbound,
+    /// The gateway cannot obtain a token for the server. The log contains the reason. The value is `true` if
+    /// the failure may be temporary.
+    TokenUnavailable(bool),
     /// A request to this URL failed without a complete response.
     Unreachable(Box<str>, ClientError),
     /// A server named this URL, which is on this machine or in a private network. The server itself is
@@ -73,9 +78,10 @@ pub enum OAuthError {
 
 impl OAuthError {
     /// `true` if the failure may be temporary.
-    pub(crate) const fn is_passing(&self) -> bool {
+    pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(..) => true,
+            Self::TokenUnavailable(is_passing) => *is_passing,
             Self::Status(_, status) => status.as_u16() >= 500 || matches!(status.as_u16(), 408 | 429),
             _ => false,
         }
@@ -83,7 +89,7 @@ impl OAuthError {
 
     /// `true` if the token endpoint refused the request or issued no usable token. `false` if the token
     /// endpoint was unavailable.
-    pub(crate) const fn is_refusal(&self) -> bool {
+    pub const fn is_refusal(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::TokenInvalid | Self::TokenUnbound => true,
             Self::Status(_, status) => matches!(status.as_u16(), 400 | 401 | 403),
@@ -112,6 +118,9 @@ impl fmt::Display for OAuthError {
             Self::AssertionUnavailable(kind) => {
                 write!(f, "cannot obtain an assertion for a token request: {kind}")
             }
+            Self::CallerTokenRequired => f.write_str(
+                "the server requires a token of the caller, but the request has no verified token",
+            ),
             Self::ClientNotRegistered => f.write_str(
                 "the client is not registered, and the authorization server does not permit \
                  registration; configure a client id",
@@ -171,6 +180,9 @@ impl fmt::Display for OAuthError {
             Self::TokenUnbound => {
                 f.write_str("the authorization server issued a token that is not bound to the client's key")
             }
+            Self::TokenUnavailable(_) => f.write_str(
+                "cannot obtain a token for the server; the log of the gateway contains the reason",
+            ),
             Self::Unreachable(url, error) => write!(f, "cannot reach `{url}`: {error}"),
             Self::UrlTooNear(url) => write!(
                 f,

@@ -18,6 +18,7 @@ pub(super) struct Fetch {
     /// The network scope of the MCP server: this machine, a private network, or the Internet. URLs that the
     /// MCP server names must not have a smaller scope.
     server: HostScope,
+    timeouts: Timeouts,
 }
 
 /// A response and its complete body.
@@ -31,7 +32,12 @@ pub(super) struct Answer {
 
 impl Fetch {
     pub(super) const fn new(client: Client, server: HostScope) -> Self {
-        Self { client, server }
+        Self { client, server, timeouts: TIMEOUTS }
+    }
+
+    /// Returns this value with the limit `timeout` for the time of each request.
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeouts: Timeouts { head: timeout, total: Some(timeout), ..TIMEOUTS }, ..self }
     }
 
     /// Returns a copy of this value for URLs that the user has configured. Such URLs may be on this
@@ -75,7 +81,7 @@ impl Fetch {
         let mut url = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let request =
-                self.client.get(url.as_str()).field("Accept", "application/json").timeouts(TIMEOUTS);
+                self.client.get(url.as_str()).field("Accept", "application/json").timeouts(self.timeouts);
             let response = send(&url, request).await?;
             let location = response.field("location").and_then(|value| value.as_str());
             let location =
@@ -96,7 +102,7 @@ impl Fetch {
         fields: &[(&'static str, String)],
     ) -> Result<Answer, OAuthError> {
         let request = self.client.post(url.as_str()).field("Content-Type", content_type);
-        let request = request.field("Accept", "application/json").content(content).timeouts(TIMEOUTS);
+        let request = request.field("Accept", "application/json").content(content).timeouts(self.timeouts);
         let request = fields.iter().fold(request, |request, (name, value)| request.field(name, value));
         let response = send(url, request).await?;
         let status = response.status();

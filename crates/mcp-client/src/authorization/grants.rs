@@ -4,6 +4,7 @@ use thruway_message::StatusCode;
 use tokio::time::timeout;
 
 use super::error::OAuthError;
+use super::exchange::{ID_TOKEN, id_jag_form, id_jag_of};
 use super::fetch::Fetch;
 use super::identity::Identity;
 use super::login::{AUTHORIZATION_CODE, LoginRequest, UserAgent};
@@ -92,14 +93,11 @@ impl TokenRequest<'_> {
     async fn exchange(&self, provider: &IdentityProvider) -> Result<String, OAuthError> {
         let id_token = (provider.id_token)(self.oauth_context.metadata.issuer.clone()).await;
         let id_token = id_token.map_err(|error| OAuthError::AssertionUnavailable(error.kind()))?;
-        let form = self.with_scope(vec![
-            ("grant_type", TOKEN_EXCHANGE.to_owned()),
-            ("requested_token_type", ID_JAG.to_owned()),
-            ("audience", self.oauth_context.metadata.issuer.clone()),
-            ("resource", self.oauth_context.resource.identifier.clone()),
-            ("subject_token", id_token),
-            ("subject_token_type", ID_TOKEN.to_owned()),
-        ]);
+        let form = self.with_scope(id_jag_form(
+            &self.oauth_context.metadata.issuer,
+            &self.oauth_context.resource.identifier,
+            (id_token, ID_TOKEN),
+        ));
         let metadata = ServerMetadata {
             issuer: provider.token_endpoint.clone(),
             token_endpoint: Some(provider.token_endpoint.clone()),
@@ -109,8 +107,7 @@ impl TokenRequest<'_> {
         let identity = Identity::new(client.id.clone(), client.secret.clone(), None, &metadata);
         let fetch = self.fetch.for_configured_urls();
         let response = request_token(&fetch, &metadata, &identity, None, form).await?;
-        let is_grant = response.issued_token_type.as_deref() == Some(ID_JAG);
-        is_grant.then_some(response.access_token).ok_or(OAuthError::TokenInvalid)
+        id_jag_of(response)
     }
 
     fn demand(&self, grant: &'static str) -> Result<(), OAuthError> {
@@ -134,8 +131,5 @@ pub(super) fn is_client_unknown(error: &OAuthError) -> bool {
     }
 }
 
-const CLIENT_CREDENTIALS: &str = "client_credentials";
-const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
-const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+pub(super) const CLIENT_CREDENTIALS: &str = "client_credentials";
+pub(super) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";

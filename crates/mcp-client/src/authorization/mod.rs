@@ -26,8 +26,15 @@ mod registration;
 mod token;
 mod logins;
 mod grants;
+mod exchange;
 mod oauth_context;
 mod token_record;
+
+// tokens of a gateway for other servers
+mod access_token;
+mod token_cache;
+mod token_issuer;
+mod server_access;
 
 // requests with a token
 mod authorizer;
@@ -43,11 +50,14 @@ use thruway_client::{Client, ClientConfig, PoolConfig};
 use logins::Authorizers;
 use scopes::Scopes;
 
+pub use access_token::{AccessToken, TokenFuture, TokenSource};
 pub use error::OAuthError;
 pub use identity::{PrivateKey, RegisteredClient};
 pub use login::{LoginFuture, UserAgent};
 pub use loopback::LoopbackRedirect;
+pub use server_access::{ServerAccess, SubjectToken, SubjectTokenType, TokenTarget};
 pub use store::{Locking, MemoryTokenStore, StoredToken, TokenLock, TokenStore};
+pub use token_issuer::{TokenIssuer, TokenIssuerOptions};
 
 pub(super) use authorizer::{Attempts, Authorizer};
 
@@ -184,12 +194,7 @@ impl OAuth {
             name: "thruway".to_owned(),
             scopes: Scopes::default(),
             store: Arc::new(MemoryTokenStore::default()),
-            // Keeps no idle connections, because a connection belongs to one tokio runtime, and clients in
-            // several runtimes may use this HTTP client.
-            http: Client::with_config(ClientConfig {
-                pool: PoolConfig { idle_max: 0, ..PoolConfig::default() },
-                ..ClientConfig::default()
-            }),
+            http: client_without_idle_connections(),
             login_timeout: LOGIN_TIMEOUT,
             authorizers: Authorizers::default(),
         }
@@ -247,6 +252,15 @@ impl OAuth {
     pub fn login_timeout(self, timeout: Duration) -> Self {
         Self { login_timeout: timeout, ..self.changed() }
     }
+}
+
+/// Returns an HTTP client that clients in several tokio runtimes can use. The HTTP client keeps no idle
+/// connections, because a connection belongs to one runtime.
+fn client_without_idle_connections() -> Client {
+    Client::with_config(ClientConfig {
+        pool: PoolConfig { idle_max: 0, ..PoolConfig::default() },
+        ..ClientConfig::default()
+    })
 }
 
 const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);

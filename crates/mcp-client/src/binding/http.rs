@@ -13,12 +13,12 @@ use thruway_message::{FieldLinesBuf, Method, StatusCode};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::super::authorization::{Attempts, Authorizer, OAuth};
 use super::super::conversation::Conversation;
 use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::outcome;
 use super::super::reading::{Read, Wanted};
+use super::credentials::Credentials;
 use super::http_events::{Kind, framing_invalid, kind_of, take_batch};
 use super::transport::{Endpoint, Http, Outgoing, Purpose, Received};
 
@@ -27,19 +27,17 @@ impl Http {
         client: Client,
         url: &str,
         fields: Vec<(String, String)>,
-        oauth: Option<OAuth>,
+        credentials: Credentials,
     ) -> Self {
-        // A request does not contain the fragment of a URL.
-        let url = url.split_once('#').map_or(url, |(before, _)| before);
-        let authorizer = oauth.map(|oauth| Authorizer::of(oauth, url));
+        let url = without_fragment(url);
         let endpoint = Endpoint::new(url, &fields);
-        Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), authorizer }
+        Self { client, url: url.into(), fields, endpoint, stream: ArcSwapOption::empty(), credentials }
     }
 
     /// Returns the time at which the last login ended, or the current time while a login is in progress.
     /// Timeouts do not include the time of a login.
     pub(super) fn waited_until(&self) -> Option<Instant> {
-        self.authorizer.as_ref().and_then(|authorizer| authorizer.waited_until())
+        self.credentials.waited_until()
     }
 
     pub(super) async fn exchange<R: Wanted>(
@@ -78,15 +76,8 @@ impl Http {
     pub(super) async fn end_session(&self, field_lines: FieldLinesBuf) -> Result<(), McpClientError> {
         let timeouts = Timeouts { total: Some(CLOSE_TIMEOUT), ..Timeouts::default() };
         let request = self.client.request_to(Method::Delete, &self.endpoint()?.any);
-        let mut request = request.field_lines(&field_lines).timeouts(timeouts);
-        if let Some(authorizer) = &self.authorizer {
-            request = authorizer.sign(
-                &authorizer.sent_credentials(),
-                Method::Delete.as_str(),
-                &self.url,
-                request,
-            )?;
-        }
+        let request = request.field_lines(&field_lines).timeouts(timeouts);
+        let request = self.credentials.sign_once(Method::Delete, &self.url, request).await?;
         // The status is ignored. The server may refuse the request (405), or may have ended the session
         // already (404). The client does not start a login (401) just to end a session.
         request.send().await?;
@@ -127,10 +118,7 @@ impl Http {
         url: &str,
         request: impl Fn() -> Request<'c>,
     ) -> Result<Response, McpClientError> {
-        match &self.authorizer {
-            None => Ok(request().send().await?),
-            Some(authorizer) => Box::pin(send_signed(authorizer, method, url, request)).await,
-        }
+        self.credentials.send(method, url, request).await
     }
 
     /// Requests an event stream. If `last_event_id` is not empty, the stream continues after that event.
@@ -182,27 +170,9 @@ fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, Cl
         .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
 }
 
-/// Sends a request with the current token. If the server demands another token, obtains a token and sends
-/// the request again.
-async fn send_signed<'c>(
-    authorizer: &Arc<Authorizer>,
-    method: Method<'static>,
-    url: &str,
-    request: impl Fn() -> Request<'c>,
-) -> Result<Response, McpClientError> {
-    let mut attempts = Attempts::default();
-    let mut sent_credentials = authorizer.sent_credentials();
-    if sent_credentials.ends_soon() {
-        sent_credentials = Box::pin(authorizer.renew(&sent_credentials)).await;
-    }
-    loop {
-        let response = authorizer.sign(&sent_credentials, method.as_str(), url, request())?.send().await?;
-        let Some(demand) = sent_credentials.demand(&response) else { return Ok(response) };
-        drop(response);
-        // Boxed to keep the futures of accepted requests small.
-        Box::pin(authorizer.satisfy(&sent_credentials, &demand, &mut attempts)).await?;
-        sent_credentials = authorizer.sent_credentials();
-    }
+/// Returns `url` without its fragment, which a request does not contain.
+pub(super) fn without_fragment(url: &str) -> &str {
+    url.split_once('#').map_or(url, |(before, _)| before)
 }
 
 /// Returns the answer to request `id`, if the body of `response` contains this answer.

@@ -2,6 +2,7 @@
 
 mod stream;
 mod child;
+mod credentials;
 mod http;
 mod http_events;
 mod http_sse;
@@ -18,6 +19,7 @@ use super::conversation::Conversation;
 use super::error::McpClientError;
 use super::reading::{Answer, Read, Wanted};
 
+pub(super) use credentials::Credentials;
 pub(super) use transport::{Binding, Http, OnStderr, Origin, Outgoing, Purpose, Received, Stream, StreamIo};
 
 impl Binding {

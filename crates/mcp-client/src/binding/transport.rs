@@ -14,8 +14,8 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::super::authorization::Authorizer;
 use super::super::reading::Read;
+use super::credentials::Credentials;
 
 /// The transport of a client.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub(crate) struct Http {
     pub(super) endpoint: Result<Endpoint, ClientError>,
     /// The shared stream of a server that supports only HTTP with SSE.
     pub(super) stream: ArcSwapOption<OpenStream>,
-    pub(super) authorizer: Option<Arc<Authorizer>>,
+    pub(super) credentials: Credentials,
 }
 
 /// The destinations of requests to an MCP endpoint.

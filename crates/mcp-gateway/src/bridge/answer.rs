@@ -45,10 +45,7 @@ pub(super) fn write(
         }
         Err(error) => {
             let is_unavailable = error.is_of_capacity() || (member.is_some() && is_unreachable(&error));
-            let error = match member {
-                Some(member) => member_error_of(member, error),
-                None => error_of(error),
-            };
+            let error = error_of_member(member, error);
             let error = translate_error(revisions, method, error);
             write_error(output, Some(id), &error);
             match revisions.client.era() {
@@ -218,6 +215,14 @@ pub(crate) fn is_unreachable(error: &McpClientError) -> bool {
         McpClientError::Http(_) => error.is_temporary(),
         McpClientError::Status(status) => matches!(status.as_u16(), 502..=504),
         _ => false,
+    }
+}
+
+/// Converts an error of the MCP client to a JSON-RPC error. `member` is the name of the server in a federation.
+pub(super) fn error_of_member(member: Option<&str>, error: McpClientError) -> Error {
+    match member {
+        Some(member) => member_error_of(member, error),
+        None => error_of(error),
     }
 }
 

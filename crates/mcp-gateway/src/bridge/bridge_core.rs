@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{DiscoverResult, ServerCapabilities};
 use thruway_mcp::{Era, Revision};
 use thruway_mcp_client::forwarding::Answer;
 use thruway_mcp_client::{EraChoice, McpClient, McpClientError};
-use thruway_mcp_server::backend::{Change, DroppedMessages, Session};
+use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Session};
 use tokio::time::timeout;
 
+use super::answer;
+use super::credentials::CallerCredential;
 use super::era_server::{EraServer, LegacyEraServer};
 use super::suspended::{CallsInFlight, Suspended};
 use super::upstreams::{Connector, MemberLink, public_change, task_prefix};
@@ -62,6 +65,11 @@ impl BridgeCore {
     /// Returns the name of this server in the federation. `None` for a bridge.
     pub(super) fn member_name(&self) -> Option<&str> {
         self.member.as_deref().map(MemberLink::name)
+    }
+
+    /// Converts an error of the MCP client to a JSON-RPC error. In a federation, the error names this server.
+    pub(super) fn error_of(&self, error: McpClientError) -> Error {
+        answer::error_of_member(self.member_name(), error)
     }
 
     /// Tells the federation, if any, that a request to this server has failed.
@@ -184,8 +192,25 @@ impl BridgeCore {
         let own = self.session_of(session).filter(|own| own.era_server.era() == Era::Legacy);
         let Some(own) = own else { return Ok(()) };
         let upstreams = &own.era_server.upstreams;
-        let upstream = upstreams.of_session(session, &own.state).await?;
+        let credential = own.state.credential();
+        if credential.is_none() && self.connector.credentials.as_ref().is_some_and(|all| all.is_per_caller())
+        {
+            // The first request of the session sets the level.
+            return Ok(());
+        }
+        let upstream = upstreams.of_session(session, &own.state, credential.as_ref()).await?;
         upstreams.log_for(&upstream, session, &own.state).await
+    }
+
+    /// Returns the credential of `caller` at the server, if each caller has its own.
+    ///
+    /// # Errors
+    /// The caller needs a verified token.
+    pub(super) fn credential_of(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<Arc<CallerCredential>>, McpClientError> {
+        self.connector.credentials.as_ref().map_or(Ok(None), |credentials| credentials.of_caller(caller))
     }
 
     /// Disconnects from the server. The bridge connects again when the next request arrives.

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
+use super::credentials::CallerCredential;
 use super::era_server::EraServer;
 use super::member_sessions::BridgeSession;
 use super::messages::{self, forwarded_call};
@@ -189,6 +190,8 @@ pub(super) struct Forwarding {
     bridge: Arc<BridgeCore>,
     era_server: Arc<EraServer>,
     session: Option<Arc<Session>>,
+    /// The credential of the caller, or the error if the caller needs a credential and has none.
+    credential: Result<Option<Arc<CallerCredential>>, McpClientError>,
     revision: Revision,
     id: RequestId,
     _call: CallInFlight,
@@ -204,6 +207,7 @@ impl Forwarding {
             bridge: bridge.clone(),
             era_server: era_server.clone(),
             session: session.cloned(),
+            credential: bridge.credential_of(incoming.caller),
             revision,
             id: request.id.to_owned(),
             _call: bridge.calls.begin(),
@@ -325,9 +329,10 @@ impl Forwarding {
 
     pub(super) async fn upstream(&self) -> Result<Arc<Upstream>, McpClientError> {
         let upstreams = &self.era_server.upstreams;
+        let credential = self.credential.as_ref().map_err(Clone::clone)?.as_ref();
         match self.session.as_ref().and_then(|session| Some((session, self.bridge.session_of(session)?))) {
-            Some((session, own)) => upstreams.of_session(session, &own.state).await,
-            None => upstreams.plain().await,
+            Some((session, own)) => upstreams.of_session(session, &own.state, credential).await,
+            None => upstreams.shared(credential).await,
         }
     }
 

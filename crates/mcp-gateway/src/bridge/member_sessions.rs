@@ -10,8 +10,8 @@ use thruway_mcp_server::backend::{BackendSession, DroppedMessages, Session};
 
 use super::bridge_core::BridgeCore;
 use super::era_server::EraServer;
+use super::session_state::SessionState;
 use super::tasks::TaskOwner;
-use super::upstreams::SessionState;
 
 /// The state of one session at all members. A member fills its slot when it handles the first request of the
 /// session, because the member may connect after the session began.

@@ -14,7 +14,13 @@ mod member_sessions;
 mod era_server;
 mod upstream;
 mod upstreams;
+mod session_state;
 mod server_pool;
+mod caller_servers;
+
+// tokens for the server
+mod caller_key;
+mod credentials;
 
 // forwarding of requests
 mod session_requester;
@@ -51,6 +57,7 @@ use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
 pub(crate) use answer::{is_unreachable, member_error, no_method, retry_after};
 pub(crate) use bridge_core::BridgeCore;
+pub(crate) use credentials::MemberCredentials;
 pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
 pub(crate) use member_sessions::MemberSessions;
 pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
@@ -112,6 +119,7 @@ impl Bridge {
             is_ending: Arc::default(),
             slot: 0,
             member: None,
+            credentials: None,
         };
         let (core, discovered) = BridgeCore::connect(connector).await?;
         let server_options =

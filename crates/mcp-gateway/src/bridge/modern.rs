@@ -20,6 +20,7 @@ use thruway_mcp_server::backend::{
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
 use super::caller_bound::{self, CallerBound};
+use super::credentials::CallerCredential;
 use super::messages::forwarded_call;
 use super::ongoing::{MessageSink, ModernRequester, OngoingCall, Step};
 use super::server_pool::{PoolKey, ReservedServer};
@@ -59,11 +60,16 @@ pub(crate) fn handle_request(
         Ok(bytes) => bytes.map(Arc::new),
         Err(error) => return Reply::unavailable(output, &request.id, &error),
     };
+    let credential = match bridge.credential_of(caller) {
+        Ok(credential) => credential,
+        Err(error) => return Reply::error(output, &request.id, &bridge.error_of(error)),
+    };
     let forwarding = Forwarding {
         core: core.clone(),
         bridge: bridge.clone(),
         id: request.id.to_owned(),
         holder: caller.holder(),
+        credential: credential.clone(),
         bytes,
         _call: bridge.calls.begin(),
     };
@@ -79,7 +85,7 @@ pub(crate) fn handle_request(
         let answer = forwarding.plain(forwarded_call, sink, bound);
         return Reply::Later(Exchange::new(answer, messages));
     };
-    let pool_key = pool_key(caller, capabilities);
+    let pool_key = pool_key(caller, capabilities, credential);
     if !may_ask(&request.method) {
         let answer = forwarding.without_questions(pool_key, forwarded_call, sink);
         return Reply::Later(Exchange::new(answer, messages));
@@ -117,8 +123,9 @@ fn question_capabilities<'p>(params: &Params<'p>) -> Result<Option<&'p str>, Err
     Ok(raw.map(RawValue::get))
 }
 
-fn pool_key(caller: &Caller, capabilities: &str) -> PoolKey {
-    PoolKey { owner: caller.principal().map(Into::into), capabilities: capabilities.into() }
+fn pool_key(caller: &Caller, capabilities: &str, credential: Option<Arc<CallerCredential>>) -> PoolKey {
+    let owner = caller.principal().map(Into::into);
+    PoolKey { owner, capabilities: capabilities.into(), credential }
 }
 
 fn resume(
@@ -140,6 +147,8 @@ struct Forwarding {
     id: RequestId,
     /// The caller of the request, for per-caller limits.
     holder: Holder,
+    /// The credential of the caller, if each caller has its own.
+    credential: Option<Arc<CallerCredential>>,
     /// Counts the request's parameters toward `in_flight_bytes_max`, until the call ends.
     bytes: Option<Arc<Share>>,
     _call: CallInFlight,
@@ -169,7 +178,7 @@ impl Forwarding {
         log_level: Option<LoggingLevel>,
         bound: &CallerBound,
     ) -> Result<Answer, McpClientError> {
-        let upstream = self.bridge.era_server.upstreams.plain().await?;
+        let upstream = self.bridge.era_server.upstreams.shared(self.credential.as_ref()).await?;
         if let Some(level) = log_level {
             upstream.log_from(level).await;
         }
@@ -227,7 +236,7 @@ impl Forwarding {
         if forwarded_call.param_headers.is_none() {
             return self.drive(ongoing, bound).await;
         }
-        let checked = match self.bridge.era_server.upstreams.plain().await {
+        let checked = match self.bridge.era_server.upstreams.shared(self.credential.as_ref()).await {
             Ok(upstream) => upstream.client.check_param_headers(&forwarded_call).await,
             Err(error) => Err(error),
         };
@@ -434,9 +443,12 @@ async fn upstream_of_subscription(
     let upstreams = &bridge.era_server.upstreams;
     let Subscriber { caller, capabilities, .. } = subscriber;
     let needs_own = bridge.era() == Era::Legacy && !bridge.shares_subscriptions;
+    let credential = bridge.credential_of(caller)?;
     match capabilities.as_deref().filter(|_| needs_own) {
-        None => upstreams.plain().await,
-        Some(capabilities) => upstreams.idle_or_new(pool_key(caller, capabilities), &caller.holder()).await,
+        None => upstreams.shared(credential.as_ref()).await,
+        Some(capabilities) => {
+            upstreams.idle_or_new(pool_key(caller, capabilities, credential), &caller.holder()).await
+        }
     }
 }
 

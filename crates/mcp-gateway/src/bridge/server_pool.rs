@@ -13,6 +13,7 @@ use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Requester, required_
 use thruway_mcp_server::backend::Holder;
 use tokio::time::Instant;
 
+use super::credentials::CallerCredential;
 use super::upstream::Upstream;
 
 /// The clients that may reuse a dedicated server. A server may remember the capabilities and the answers of
@@ -23,6 +24,8 @@ pub(super) struct PoolKey {
     pub(super) owner: Option<Arc<str>>,
     /// The capabilities of the client, as JSON.
     pub(super) capabilities: Arc<str>,
+    /// The credential of the caller, if each caller has its own.
+    pub(super) credential: Option<Arc<CallerCredential>>,
 }
 
 /// The idle dedicated servers, which currently handle no call.

@@ -14,6 +14,7 @@ use thruway_net::unguessable_id;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::credentials::CallerCredential;
 use super::logs::LogListeners;
 
 /// One connection to the server. A shared connection serves several clients. A dedicated connection serves
@@ -37,6 +38,9 @@ pub(crate) struct Upstream {
     /// server, or after the slot was released.
     share: Mutex<Option<Share>>,
     is_dedicated: bool,
+    /// The credential of the only caller of this connection. `None` if the connection has the credential of the
+    /// gateway.
+    credential: Option<Arc<CallerCredential>>,
     /// Locked while the bridge notifies the server that the client's roots have changed.
     roots: tokio::sync::Mutex<()>,
     /// `true` while a notification about changed roots waits to be sent.
@@ -78,6 +82,7 @@ impl Upstream {
         connection_id: u64,
         share: Option<Share>,
         log_listeners: Arc<LogListeners>,
+        credential: Option<Arc<CallerCredential>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -89,6 +94,7 @@ impl Upstream {
             nonce: unguessable_id(),
             is_dedicated: share.is_some(),
             share: Mutex::new(share),
+            credential,
             roots: tokio::sync::Mutex::default(),
             roots_are_due: AtomicBool::new(false),
             since: Instant::now(),
@@ -109,6 +115,15 @@ impl Upstream {
         } else {
             String::new()
         }
+    }
+
+    pub(super) const fn credential(&self) -> Option<&Arc<CallerCredential>> {
+        self.credential.as_ref()
+    }
+
+    /// Returns `true` if requests with this credential can use the connection.
+    pub(super) fn has_credential(&self, credential: Option<&Arc<CallerCredential>>) -> bool {
+        self.credential.as_ref() == credential
     }
 
     /// Returns `true` if the connection is permanently closed.
@@ -361,7 +376,7 @@ mod tests {
     async fn resource_counts_for_each_caller_while_it_watches() {
         let server = McpServer::new("watched", "1");
         let server = server.resource(thruway_mcp::schema::Resource::new("test://a", "a"), || "text");
-        let upstream = Upstream::new(McpClient::builder().server(&server), 1, None, Arc::default());
+        let upstream = Upstream::new(McpClient::builder().server(&server), 1, None, Arc::default(), None);
         let (ada, bob) = (caller("ada"), caller("bob"));
         let count =
             |holder| upstream.watches().get("test://a").and_then(|one| one.watchers.get(holder).copied());

@@ -1,15 +1,14 @@
 //! The connections of a bridge to its server. Several clients use the shared server. A dedicated server
 //! serves one session, or one call at a time.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use thruway_mcp::federated::UriRewriter;
-use thruway_mcp::schema::{ClientCapabilities, Implementation};
+use thruway_mcp::schema::{ClientCapabilities, Implementation, LoggingLevel};
 use thruway_mcp_client::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
 };
@@ -18,12 +17,15 @@ use thruway_mcp_server::backend::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
+use super::caller_servers::CallerServers;
+use super::credentials::{CallerCredential, MemberCredentials};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
 use super::server_pool::{PoolKey, ReservedServer, ServerPool};
 use super::session_requester::{self, OriginClient};
-use super::tasks::{TaskIdMap, TaskOwner, Tasks, TasksMax, TasksOfSession};
-use super::upstream::{Upstream, Watch};
+use super::session_state::SessionState;
+use super::tasks::{TaskIdMap, Tasks, TasksMax};
+use super::upstream::Upstream;
 
 /// Creates an MCP client that connects to the server.
 pub(crate) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
@@ -75,6 +77,8 @@ pub(crate) struct Connector {
     pub(crate) slot: usize,
     /// The link to the federation that the server belongs to. `None` for a bridge.
     pub(crate) member: Option<Arc<dyn MemberLink>>,
+    /// The access tokens for the server. `None` if the server needs none.
+    pub(crate) credentials: Option<Arc<MemberCredentials>>,
 }
 
 /// All connections of a bridge to its server in one era.
@@ -96,6 +100,9 @@ pub(super) struct Upstreams {
     /// The dedicated servers of all sessions, which `close` must close.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     pool: Arc<ServerPool>,
+    /// The connections of callers with their own tokens.
+    of_callers: Arc<CallerServers>,
+    credentials: Option<Arc<MemberCredentials>>,
     /// Limits the number of dedicated servers.
     capacity: Arc<Shares>,
     servers_max: usize,
@@ -130,6 +137,8 @@ impl Upstreams {
             connecting: tokio::sync::Mutex::const_new(None),
             of_sessions: Mutex::default(),
             pool: ServerPool::new(options.server.session_idle),
+            of_callers: CallerServers::new(options.server.session_idle),
+            credentials: connector.credentials.clone(),
             capacity: connector.capacity.clone(),
             servers_max: options.servers_max,
             last_id: AtomicU64::new(0),
@@ -154,7 +163,8 @@ impl Upstreams {
         let connection_id = self.next_id();
         let listeners = Arc::<LogListeners>::default();
         let builder = self.notifying_all(&listeners).shared_by_clients();
-        Ok(Upstream::new(self.client(connection_id, None, None, builder)?, connection_id, None, listeners))
+        let client = self.client(connection_id, None, None, None, builder)?;
+        Ok(Upstream::new(client, connection_id, None, listeners, None))
     }
 
     /// Returns a text that identifies the process of the shared server (see [`Upstream::process_id`]). Empty
@@ -197,6 +207,25 @@ impl Upstreams {
         Ok(upstream)
     }
 
+    /// Returns the shared server for requests of a caller: the server for all callers, or the connection with the
+    /// credential of this caller.
+    pub(super) async fn shared(
+        &self,
+        credential: Option<&Arc<CallerCredential>>,
+    ) -> Result<Arc<Upstream>, McpClientError> {
+        let Some(credential) = credential else { return self.plain().await };
+        let upstream = self.of_callers.get_or_connect(credential, |closed| {
+            let (connection_id, listeners) = (self.next_id(), Arc::<LogListeners>::default());
+            let builder = self.notifying_of_resources(&listeners);
+            let client = self.client(connection_id, None, None, Some(credential), builder)?;
+            let upstream = Upstream::new(client, connection_id, None, listeners, Some(credential.clone()));
+            closed.inspect(|closed| upstream.log_as(closed));
+            Ok(upstream)
+        })?;
+        self.sweep_from_now_on();
+        Ok(upstream)
+    }
+
     fn usable(&self) -> Option<Arc<Upstream>> {
         self.shared.load_full().filter(|upstream| !upstream.is_closed())
     }
@@ -207,11 +236,21 @@ impl Upstreams {
         &self,
         session: &Arc<Session>,
         state: &Arc<SessionState>,
+        credential: Option<&Arc<CallerCredential>>,
     ) -> Result<Arc<Upstream>, McpClientError> {
         let is_dedicated = self.has_server_per_session || accepts_questions(&session.client_capabilities());
-        let upstream = if is_dedicated { self.own_of(session, state)? } else { self.plain().await? };
-        if !is_dedicated && state.start_listening_to_logs() {
+        let upstream = if is_dedicated {
+            self.own_of(session, state, credential)?
+        } else {
+            self.shared(credential).await?
+        };
+        if !is_dedicated && state.is_new_listener(&upstream) {
             self.listen_to_logs(&upstream, session, state);
+            if credential.is_some() && session.log_level() != Some(LoggingLevel::Info) {
+                // The connection of the caller may be new, so the server does not know the level yet.
+                let upstream = upstream.clone();
+                tokio::spawn(async move { upstream.log_for_listeners().await.ok() });
+            }
         }
         watch_again(session, state, &upstream);
         Ok(upstream)
@@ -241,17 +280,23 @@ impl Upstreams {
         upstream.log_for_listeners().await
     }
 
-    /// Returns the dedicated server of a session. If the connection to this server is closed, the bridge
-    /// connects again. Returns an error until [`RECONNECT_PAUSE`] after the start of the closed connection.
-    fn own_of(&self, session: &Arc<Session>, state: &SessionState) -> Result<Arc<Upstream>, McpClientError> {
+    /// Returns the dedicated server of a session. If the connection to this server is closed or has another
+    /// credential, the bridge connects again. Returns an error until [`RECONNECT_PAUSE`] after the start of the closed connection.
+    fn own_of(
+        &self,
+        session: &Arc<Session>,
+        state: &SessionState,
+        credential: Option<&Arc<CallerCredential>>,
+    ) -> Result<Arc<Upstream>, McpClientError> {
         let mut own = state.upstream();
         match &*own {
+            Some(other) if !other.has_credential(credential) => other.release_slot(),
             Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
             Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
             Some(gone) => gone.release_slot(),
             None => {}
         }
-        let upstream = self.connect_for(session, state)?;
+        let upstream = self.connect_for(session, state, credential)?;
         if let Some(gone) = &*own {
             upstream.log_as(gone);
         }
@@ -263,6 +308,7 @@ impl Upstreams {
         &self,
         session: &Arc<Session>,
         state: &SessionState,
+        credential: Option<&Arc<CallerCredential>>,
     ) -> Result<Arc<Upstream>, McpClientError> {
         let share = self.reserve_capacity(session.holder()).map_err(too_many)?;
         let (info, capabilities) = (session.client_info(), session.client_capabilities());
@@ -272,9 +318,9 @@ impl Upstreams {
         let requester = OriginClient { session: Arc::downgrade(session), wait: self.question_wait, task_ids };
         let builder = McpClient::builder().on_notification(self.notify_session(session));
         let builder = builder.on_log(on_log).answers_by(Arc::new(requester));
-        let client = self.client(connection_id, info, Some(capabilities), builder)?;
+        let client = self.client(connection_id, info, Some(capabilities), credential, builder)?;
         self.sweep_from_now_on();
-        let upstream = Upstream::new(client, connection_id, Some(share), Arc::default());
+        let upstream = Upstream::new(client, connection_id, Some(share), Arc::default(), credential.cloned());
         let mut of_sessions = self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         of_sessions.retain(|upstream| upstream.strong_count() > 0);
         of_sessions.push(Arc::downgrade(&upstream));
@@ -349,9 +395,11 @@ impl Upstreams {
         let capabilities = capabilities.map_err(|_| McpClientError::ArgumentsInvalid)?;
         let connection_id = self.next_id();
         let listeners = Arc::<LogListeners>::default();
-        let client = self.client(connection_id, None, Some(capabilities), self.notifying_all(&listeners))?;
+        let (credential, builder) = (pool_key.credential.clone(), self.notifying_all(&listeners));
+        let client = self.client(connection_id, None, Some(capabilities), credential.as_ref(), builder)?;
         self.sweep_from_now_on();
-        Ok(self.pool.reserve(pool_key, Upstream::new(client, connection_id, Some(share), listeners)))
+        let upstream = Upstream::new(client, connection_id, Some(share), listeners, credential);
+        Ok(self.pool.reserve(pool_key, upstream))
     }
 
     /// Returns `true` if sessions and subscriptions use all dedicated servers, so the end of a call cannot
@@ -374,13 +422,15 @@ impl Upstreams {
         if self.is_swept.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (near, pool, period) = (self.near.clone(), self.pool.clone(), self.idle / 4);
+        let (near, period) = (self.near.clone(), self.idle / 4);
+        let (pool, of_callers) = (self.pool.clone(), self.of_callers.clone());
         tokio::spawn(async move {
             loop {
                 sleep(period.max(SWEEP_MIN)).await;
                 let Some(core) = near.get().and_then(Weak::upgrade) else { return };
                 core.end_idle_sessions();
                 pool.sweep();
+                of_callers.sweep();
             }
         });
     }
@@ -390,6 +440,7 @@ impl Upstreams {
         connection_id: u64,
         info: Option<Implementation>,
         capabilities: Option<ClientCapabilities>,
+        credential: Option<&Arc<CallerCredential>>,
         builder: McpClientBuilder,
     ) -> Result<McpClient, McpClientError> {
         if self.is_ending.load(Ordering::Acquire) {
@@ -410,16 +461,35 @@ impl Upstreams {
         let tasks = self.tasks.clone();
         let builder = builder
             .on_task(Arc::new(move |notification| tasks.send_notification(connection_id, notification)));
+        let builder = match (credential, &self.credentials) {
+            (Some(credential), _) => builder.token_source(credential.clone()),
+            (None, Some(credentials)) => builder.token_source(credentials.own()),
+            (None, None) => builder,
+        };
         (self.connect)(builder.options(options))
     }
 
     /// Returns a builder for a connection that several clients use. The connection forwards the server's
     /// notifications and log messages to all clients that want them.
     fn notifying_all(&self, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+        self.notifying(listeners, |_| true)
+    }
+
+    /// Returns a builder for the connection of one caller. The connection forwards only changes of resources,
+    /// because another connection forwards the changes of lists.
+    fn notifying_of_resources(&self, listeners: &Arc<LogListeners>) -> McpClientBuilder {
+        self.notifying(listeners, |change| matches!(change, Change::Resource(_)))
+    }
+
+    fn notifying(
+        &self,
+        listeners: &Arc<LogListeners>,
+        is_forwarded: impl Fn(&Change) -> bool + Send + Sync + 'static,
+    ) -> McpClientBuilder {
         let (near, member) = (self.near.clone(), self.member.clone());
         let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |notification| {
-            let Some(change) = change(notification) else { return };
+            let Some(change) = change(notification).filter(&is_forwarded) else { return };
             if let Some(member) = &member {
                 member.note_change(&change);
             }
@@ -440,8 +510,8 @@ impl Upstreams {
         let of_sessions =
             std::mem::take(&mut *self.of_sessions.lock().unwrap_or_else(PoisonError::into_inner));
         let of_sessions = of_sessions.iter().filter_map(Weak::upgrade);
-        let all: Vec<_> =
-            self.shared.swap(None).into_iter().chain(of_sessions).chain(self.pool.end_all()).collect();
+        let all = self.shared.swap(None).into_iter().chain(of_sessions).chain(self.pool.end_all());
+        let all: Vec<_> = all.chain(self.of_callers.end_all()).collect();
         let closing = all.iter().map(|upstream| tokio::spawn(upstream.client.clone().close()));
         for closed in closing.collect::<Vec<_>>() {
             // An error means that the task panicked, so nothing is left to wait for.
@@ -512,47 +582,3 @@ const RESERVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval at which a waiting call looks for an idle server.
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The tasks, the dedicated server and the subscriptions of one session. The field `tasks` must be before
-/// `upstream`, because Rust drops fields in this order. The bridge must cancel the tasks before it closes the
-/// connection to their server.
-#[derive(Debug)]
-pub(super) struct SessionState {
-    /// `true` if the session is registered for log messages of the shared server.
-    hears_logs: AtomicBool,
-    /// Cancels the client's tasks at the end of the session.
-    tasks: Option<TasksOfSession>,
-    /// The dedicated server of the session, if any.
-    upstream: Mutex<Option<Arc<Upstream>>>,
-    /// The session's subscriptions to resources, by URI.
-    watches: Mutex<HashMap<String, Watch>>,
-}
-
-impl SessionState {
-    pub(super) fn new(tasks: Option<TasksOfSession>) -> Self {
-        let hears_logs = AtomicBool::new(false);
-        Self { hears_logs, tasks, upstream: Mutex::default(), watches: Mutex::default() }
-    }
-
-    /// Returns the key under which the bridge stores the tasks of this session. Returns `None` if the bridge
-    /// does not forward tasks for this session.
-    pub(super) fn owner(&self) -> Option<&TaskOwner> {
-        self.tasks.as_ref().map(TasksOfSession::owner)
-    }
-
-    /// Returns the dedicated server of the session, if any.
-    pub(super) fn upstream(&self) -> MutexGuard<'_, Option<Arc<Upstream>>> {
-        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the session's subscriptions to resources.
-    pub(super) fn watches(&self) -> MutexGuard<'_, HashMap<String, Watch>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns `true` for the first call, and `false` for later calls. After `true`, the caller must
-    /// register the session for log messages of the shared server.
-    pub(super) fn start_listening_to_logs(&self) -> bool {
-        !self.hears_logs.load(Ordering::Relaxed) && !self.hears_logs.swap(true, Ordering::Relaxed)
-    }
-}

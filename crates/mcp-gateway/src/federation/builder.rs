@@ -10,6 +10,7 @@ use thruway_mcp::federated::{
     ToolFilter, UriRewriter,
 };
 use thruway_mcp::schema::Implementation;
+use thruway_mcp_client::oauth::ServerAccess;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
 use super::audit::AuditSink;
@@ -71,6 +72,7 @@ pub struct Member {
     pub(super) is_required: bool,
     pub(super) rewrites_uris: bool,
     pub(super) servers_max: Option<usize>,
+    pub(super) access: Option<ServerAccess>,
 }
 
 impl Member {
@@ -87,6 +89,7 @@ impl Member {
             is_required: false,
             rewrites_uris: false,
             servers_max: None,
+            access: None,
         }
     }
 
@@ -116,6 +119,17 @@ impl Member {
     #[must_use]
     pub const fn rewrite_uris(mut self, rewrites_uris: bool) -> Self {
         self.rewrites_uris = rewrites_uris;
+        self
+    }
+
+    /// Sets the access tokens in the requests to this member. Only members over HTTP use this setting. By
+    /// default, requests contain no token.
+    ///
+    /// If each caller has its own token, each caller also has its own connection to the member. The gateway
+    /// fetches the lists of the member with its own token.
+    #[must_use]
+    pub fn access(mut self, access: ServerAccess) -> Self {
+        self.access = Some(access);
         self
     }
 

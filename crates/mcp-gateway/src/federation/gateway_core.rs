@@ -23,7 +23,7 @@ use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
 use super::rules::{Access, AccessRules, UnmatchedPattern};
 use super::search::SearchState;
-use crate::bridge::{BridgeOptions, CallsInFlight, Connector, Near};
+use crate::bridge::{BridgeOptions, CallsInFlight, Connector, MemberCredentials, Near};
 
 /// The state of a gateway.
 pub(super) struct GatewayCore {
@@ -243,6 +243,7 @@ fn connector(
         is_ending: Arc::default(),
         slot,
         member: Some(link.clone()),
+        credentials: member.access.map(|access| MemberCredentials::new(&member.name, access)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thruway_mcp::schema::JsonObject;
 use thruway_server::StatusCode;
 
-use super::{Authorization, Identity};
+use super::{Authorization, CallerToken, Identity};
 use crate::http_response::WholeResponse;
 use crate::shares::Holder;
 
@@ -40,6 +40,11 @@ impl Caller {
     /// Returns the claims of the caller's verified token, if the caller has a token.
     pub fn claims(&self) -> Option<&JsonObject> {
         self.identity().map(|identity| &identity.claims)
+    }
+
+    /// Returns the verified token of the caller, if known. Never send this token to another server.
+    pub fn token(&self) -> Option<&CallerToken> {
+        self.identity()?.token.as_ref()
     }
 
     /// Returns this caller in the form that is used for limits on sessions, requests and tasks.

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use thruway_mcp::schema::JsonObject;
 
+use super::CallerToken;
+
 /// A caller whose identity was verified, for example by a token.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Identity {
@@ -14,12 +16,22 @@ pub struct Identity {
     pub scopes: Vec<String>,
     /// All claims of the token.
     pub claims: JsonObject,
+    /// The verified token, if known. A gateway exchanges this token for tokens of other servers. Never send
+    /// this token to another server.
+    pub token: Option<CallerToken>,
 }
 
 impl Identity {
     /// Returns the identity of a caller with these claims. The scopes are those of the claim `scope` or `scp`.
     pub fn new(issuer: impl Into<String>, subject: impl Into<String>, claims: JsonObject) -> Self {
-        Self { issuer: issuer.into(), subject: subject.into(), scopes: scopes(&claims), claims }
+        let (issuer, subject, scopes) = (issuer.into(), subject.into(), scopes(&claims));
+        Self { issuer, subject, scopes, claims, token: None }
+    }
+
+    /// Adds the verified token of the caller.
+    #[must_use]
+    pub fn with_token(self, token: CallerToken) -> Self {
+        Self { token: Some(token), ..self }
     }
 
     /// Returns `true` if the caller has `scope`.

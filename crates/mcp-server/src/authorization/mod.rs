@@ -3,6 +3,7 @@
 
 mod jwt;
 mod caller;
+mod caller_token;
 mod identity;
 mod challenge;
 mod protected_resource;
@@ -19,6 +20,7 @@ use thruway_server::{FieldLinesBuf, Response, StatusCode};
 pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
 pub use caller::Caller;
+pub use caller_token::CallerToken;
 pub(crate) use challenge::Challenge;
 pub use identity::Identity;
 pub use protected_resource::{InvalidResource, ProtectedResource};
@@ -152,7 +154,7 @@ impl Authorization {
         if !self.shared.scopes.iter().all(|scope| identity.has_scope(scope)) {
             return Err(self.insufficient(&self.shared.scopes));
         }
-        Ok(Arc::new(identity))
+        Ok(Arc::new(identity.with_token(CallerToken::new(token))))
     }
 
     /// Returns the challenge for a caller whose token lacks some of `scopes`.

@@ -23,3 +23,5 @@ mod uris;
 mod tokens;
 mod audit;
 mod calls;
+mod issuers;
+mod access;
