@@ -40,8 +40,8 @@ mod in_memory;
 mod testing;
 
 pub use authorization::{
-    AccessTokenRules, Authorization, CallerToken, Identity, InvalidKeys, InvalidResource, InvalidToken, JwtVerifier,
-    ProtectedResource, VerifyToken,
+    AccessTokenRules, Authorization, CallerToken, Identity, InvalidKeys, InvalidResource, InvalidToken,
+    JwtVerifier, ProtectedResource, VerifyToken,
 };
 pub use handlers::{
     BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,

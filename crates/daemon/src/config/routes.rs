@@ -224,6 +224,7 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
     let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
         check_claims(resolver, known, &policies, endpoint, &span);
+        check_caller_tokens(resolver, known, &policies, endpoint, &span);
     }
     Some(Route {
         matching: RouteMatch { host, path: path?, conditions },
@@ -254,6 +255,26 @@ fn check_claims(
             "the rules of the MCP endpoint `{endpoint}` require the claim `{}`, but no policy of this route \
              verifies it",
             claim.escape_debug()
+        );
+        let failure = resolver.source.failure(span.clone(), message);
+        resolver.failures.push(failure.with_hint("add a policy of the kind `jwt` to the route"));
+    }
+}
+
+/// Refuses a route without verified tokens to an MCP endpoint that exchanges the tokens of callers.
+fn check_caller_tokens(
+    resolver: &mut Resolver<'_>,
+    known: Known<'_>,
+    policies: &[String],
+    endpoint: &str,
+    span: &Span,
+) {
+    let is_jwt = |name: &String| matches!(known.policies.get(name), Some(Some(PolicyConfig::Jwt(_))));
+    let server = known.mcp.server_with_caller_tokens(endpoint);
+    if let Some(server) = server.filter(|_| !policies.iter().any(is_jwt)) {
+        let message = format!(
+            "the MCP server `{server}` needs the tokens of the callers, but no policy of this route verifies \
+             tokens"
         );
         let failure = resolver.source.failure(span.clone(), message);
         resolver.failures.push(failure.with_hint("add a policy of the kind `jwt` to the route"));

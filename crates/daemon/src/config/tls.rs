@@ -240,6 +240,21 @@ pub(in crate::config) fn resolve_upstream_tls(
     Some(UpstreamTls { connector: Arc::new(connector), server_name })
 }
 
+/// Returns a connector that trusts the root certificates in these files.
+pub(in crate::config) fn resolve_connector(
+    resolver: &mut Resolver<'_>,
+    roots: Spanned<Vec<PathBuf>>,
+) -> Option<Arc<TlsConnector>> {
+    let span = roots.span();
+    let config = TlsConnectorConfig {
+        roots: resolve_roots(resolver, Some(roots)),
+        alpn: alpn(Http2::No),
+        ..TlsConnectorConfig::default()
+    };
+    let connector = TlsConnector::load(config);
+    connector.map_err(|error| refuse_certificate(resolver, &span, &error)).ok().map(Arc::new)
+}
+
 fn resolve_server_name(resolver: &mut Resolver<'_>, text: &Spanned<String>) -> Option<TlsServerName> {
     let name = TlsServerName::new(text.get_ref());
     name.map_err(|error| resolver.refuse_with(text, error, InvalidServerName::HINT)).ok()

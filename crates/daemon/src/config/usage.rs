@@ -47,7 +47,13 @@ fn unused_mcp(config: &Config) -> impl Iterator<Item = Failure> {
         let warning = config.warning_at(span, format!("no endpoint uses the MCP server `{name}`"));
         warning.with_hint("add this server to `servers` of an endpoint, or remove this server")
     });
-    endpoints.chain(servers)
+    let issuers = config.mcp.used_issuers();
+    let issuers = config.places.mcp.issuers.iter().filter(move |(name, _)| !issuers.contains(name.as_str()));
+    let issuers = issuers.map(|(name, span)| {
+        let warning = config.warning_at(span, format!("no MCP server uses the issuer `{name}`"));
+        warning.with_hint("use this issuer in `auth` of an MCP server, or remove this issuer")
+    });
+    endpoints.chain(servers).chain(issuers)
 }
 
 /// Returns a warning if two upstreams for the same host have sticky cookies with the same name. Each upstream

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use thruway_gateway::VerifiedClient;
-use thruway_mcp_sdk::Identity;
+use thruway_mcp_sdk::{CallerToken, Identity};
+use thruway_message::FieldLines;
 
 /// Returns the identity of a verified client. Two clients are the same caller only if their issuers and their
 /// subjects are equal. The issuer is the claim `iss` of the token, or else the name of the policy.
@@ -26,6 +27,15 @@ fn subject_of(user: Option<&str>, claims: &Map<String, Value>) -> String {
     }
     let client = CLIENT_CLAIMS.iter().find_map(|name| Some((name, text_of(claims, name)?)));
     client.map_or_else(String::new, |(name, client)| format!("{name}:{client}"))
+}
+
+/// Returns the token that the policy of the route has verified: a policy of the kind `jwt` accepts only a request
+/// with a single header `Authorization`.
+pub(super) fn bearer_token(fields: FieldLines<'_>) -> Option<CallerToken> {
+    let value = fields.all("authorization").next()?;
+    let (scheme, token) = value.as_str()?.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    is_bearer.then(|| CallerToken::new(token.trim_ascii()))
 }
 
 fn text_of<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c str> {

@@ -10,6 +10,7 @@ use thruway_client::{Client, ClientConfig, Resolve, Resolving, UpstreamAddr};
 use thruway_gateway::{HostRewrite, ServerAddr, ServerState, Upstream};
 use thruway_mcp_sdk::{McpClient, McpClientBuilder, McpClientError, Member};
 
+use super::access::server_access;
 use crate::config::Config;
 use crate::config::mcp::settings::{McpServerConfig, McpTarget};
 
@@ -24,17 +25,19 @@ pub(super) fn member(
     upstreams: &RunningUpstreams,
 ) -> Member {
     let member = match &server.target {
-        McpTarget::Upstream { upstream, path, headers } => {
+        McpTarget::Upstream { upstream, path, headers, access } => {
             let upstream = upstreams[upstream].clone();
             let host = config.forwards.get(upstream.name()).map(|forward| &forward.host);
             let url = url(&upstream, host, path);
             let (client, headers) = (client(upstream), headers.clone());
-            Member::new(name, move |builder: McpClientBuilder| {
+            let access = access.as_ref().and_then(|access| server_access(access, &url));
+            let member = Member::new(name, move |builder: McpClientBuilder| {
                 let builder = builder.http_client(client.clone());
                 let headers = headers.iter();
                 let builder = headers.fold(builder, |builder, (name, value)| builder.field(name, value));
                 Ok(builder.http(&url))
-            })
+            });
+            access.into_iter().fold(member, Member::access)
         }
         target @ McpTarget::Command { processes_max, .. } => {
             let target = target.clone();

@@ -1,5 +1,6 @@
 //! Runs the MCP endpoints of a config.
 
+mod access;
 pub(crate) mod audit_logs;
 mod background;
 mod identity;
@@ -20,7 +21,7 @@ use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
 use audit_logs::AuditLogs;
 use background::Background;
-use identity::identity_of;
+use identity::{bearer_token, identity_of};
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
@@ -47,10 +48,11 @@ struct EndpointConfig {
 }
 
 /// An MCP endpoint, which does not run until [`McpEndpoints::start`].
-#[derive(Default)]
 struct Endpoint {
     /// The gateway, and the relays of its members.
     gateway: OnceLock<(McpGateway, Relays)>,
+    /// `true` if a server needs the tokens of the callers.
+    needs_tokens: bool,
 }
 
 /// Serves an MCP endpoint at a route.
@@ -67,7 +69,9 @@ impl McpEndpoints {
         let endpoint = |name: &String| {
             let settings = EndpointConfig::of(config, name);
             let kept = before.endpoints.get(name).filter(|(other, _)| *other == settings);
-            let endpoint = kept.map(|(_, kept)| kept.clone()).unwrap_or_default();
+            let needs_tokens = config.mcp.server_with_caller_tokens(name).is_some();
+            let create = || Arc::new(Endpoint { gateway: OnceLock::new(), needs_tokens });
+            let endpoint = kept.map_or_else(create, |(_, kept)| kept.clone());
             (name.clone(), (settings, endpoint))
         };
         let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
@@ -216,7 +220,12 @@ impl Handler for RouteEndpoint {
             return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
         };
         if let Some(client) = request.extensions_mut().remove::<Arc<VerifiedClient>>() {
-            request.extensions_mut().insert(Arc::new(identity_of(client)));
+            let has_token = self.endpoint.needs_tokens && !client.claims.is_empty();
+            let mut identity = identity_of(client);
+            if has_token {
+                identity.token = bearer_token(request.field_lines());
+            }
+            request.extensions_mut().insert(Arc::new(identity));
         }
         let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
         let served = self.served.get_or_init(serve);

@@ -32,7 +32,8 @@ pub(super) fn relays(config: &Config, endpoint: &str, upstreams: &RunningUpstrea
     let servers = config.mcp.endpoints[endpoint].servers.iter();
     let is_timed = config.admin.is_some();
     let relay = |name: &String| {
-        let McpTarget::Upstream { upstream, path, headers } = &config.mcp.servers.get(name)?.target else {
+        let McpTarget::Upstream { upstream, path, headers, .. } = &config.mcp.servers.get(name)?.target
+        else {
             return None;
         };
         let (upstream, config) = (upstreams[upstream].clone(), config.forwards.get(upstream));

@@ -111,6 +111,11 @@ impl MemberConnection {
         self.link.catalog.get_or_init(|| Arc::downgrade(catalog));
     }
 
+    /// Returns `true` if requests to the member need an access token.
+    pub(super) const fn has_credentials(&self) -> bool {
+        self.connector.credentials.is_some()
+    }
+
     pub(super) fn state(&self) -> ConnectionState {
         self.state.borrow().clone()
     }

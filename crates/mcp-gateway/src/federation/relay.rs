@@ -73,7 +73,8 @@ impl McpGateway {
             return None;
         }
         let member = &self.core.members[index];
-        if !has_relay(member.name.as_str()) {
+        // A program that relays a call does not know the access tokens for the member.
+        if member.has_credentials() || !has_relay(member.name.as_str()) {
             return None;
         }
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {

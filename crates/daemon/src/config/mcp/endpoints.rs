@@ -175,7 +175,11 @@ pub(in crate::config) fn known_endpoint(
 
 /// Returns a hint with a name that is similar to `name`, or with all names in `known`. If there are no names,
 /// returns `otherwise`.
-fn known_hint<'n>(name: &str, known: impl Iterator<Item = &'n String>, otherwise: &str) -> String {
+pub(in crate::config) fn known_hint<'n>(
+    name: &str,
+    known: impl Iterator<Item = &'n String>,
+    otherwise: &str,
+) -> String {
     let known: Vec<_> = known.collect();
     let similar = known.iter().map(|known| (strsim::jaro_winkler(name, known), known));
     let similar = similar.filter(|(likeness, _)| *likeness > 0.8);

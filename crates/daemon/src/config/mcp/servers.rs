@@ -9,8 +9,10 @@ use thruway_gateway::FieldRewrite;
 use thruway_server::FieldValue;
 
 use crate::config::Upstreams;
+use crate::config::mcp::auth::{RawMcpAuth, ResolvedAuth, resolve_auth};
+use crate::config::mcp::issuers::ResolvedIssuers;
 use crate::config::mcp::patterns::check_name_pattern;
-use crate::config::mcp::settings::{McpServerConfig, McpTarget, McpToolRules};
+use crate::config::mcp::settings::{McpAccess, McpServerConfig, McpTarget, McpToolRules};
 use crate::config::resolver::{Resolver, is_path_byte};
 use crate::config::upstreams::known_upstream;
 use crate::config::values::{Span, Spanned};
@@ -31,6 +33,9 @@ pub(in crate::config) struct RawMcpServer {
     /// hides the values in error messages. This key requires `upstream`. Default: none.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) headers: Option<Spanned<BTreeMap<Spanned<String>, Spanned<String>>>>,
+    /// Identity of Thruway and of its callers toward the server. This key requires `upstream`. Default: none, so
+    /// that requests contain no token.
+    pub(in crate::config) auth: Option<Spanned<RawMcpAuth>>,
     /// Program and arguments of a server that uses its standard input and output (stdio). Thruway starts the
     /// process, and starts it again after it has exited.
     pub(in crate::config) command: Option<Spanned<Vec<String>>>,
@@ -85,6 +90,7 @@ pub(in crate::config) fn resolve_servers(
     resolver: &mut Resolver<'_>,
     raw: BTreeMap<Spanned<String>, Spanned<RawMcpServer>>,
     upstreams: &Upstreams,
+    issuers: &ResolvedIssuers,
 ) -> ResolvedServers {
     let server = |(name, raw): (Spanned<String>, Spanned<RawMcpServer>)| {
         if !is_member_name(name.get_ref()) {
@@ -99,7 +105,7 @@ pub(in crate::config) fn resolve_servers(
                 format!("the name `{}` does not begin with a letter", name.get_ref().escape_debug());
             resolver.refuse_with(key, message, URI_HINT);
         }
-        (name.into_inner(), resolve_server(resolver, raw, upstreams))
+        (name.into_inner(), resolve_server(resolver, raw, upstreams, issuers))
     };
     raw.into_iter().map(server).collect()
 }
@@ -115,13 +121,14 @@ fn resolve_server(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawMcpServer>,
     upstreams: &Upstreams,
+    issuers: &ResolvedIssuers,
 ) -> Option<McpServerConfig> {
     let span = raw.span();
     let mut raw = raw.into_inner();
     let tools = resolve_tools(resolver, std::mem::take(&mut raw.tools));
     let is_required = raw.required;
     let rewrites_uris = raw.rewrite_uris.as_ref().is_some_and(|key| *key.get_ref());
-    let target = resolve_target(resolver, raw, &span, upstreams)?;
+    let target = resolve_target(resolver, raw, &span, upstreams, issuers)?;
     Some(McpServerConfig { target, tools, is_required, rewrites_uris })
 }
 
@@ -130,8 +137,11 @@ fn resolve_target(
     raw: RawMcpServer,
     span: &Span,
     upstreams: &Upstreams,
+    issuers: &ResolvedIssuers,
 ) -> Option<McpTarget> {
-    let RawMcpServer { upstream, path, headers, command, environment, directory, processes_max, .. } = raw;
+    let RawMcpServer {
+        upstream, path, headers, auth, command, environment, directory, processes_max, ..
+    } = raw;
     match (upstream, command) {
         (Some(upstream), None) => {
             refuse_without(resolver, environment.as_ref(), "command");
@@ -139,12 +149,14 @@ fn resolve_target(
             refuse_without(resolver, processes_max.as_ref(), "command");
             let path = path.map_or_else(|| DEFAULT_PATH.to_owned(), |path| resolve_path(resolver, path));
             let headers = headers.map(|headers| resolve_headers(resolver, headers)).unwrap_or_default();
+            let (headers, access) = resolve_credentials(resolver, headers, auth, issuers);
             let upstream = resolve_mcp_upstream(resolver, &upstream, upstreams)?;
-            Some(McpTarget::Upstream { upstream, path, headers })
+            Some(McpTarget::Upstream { upstream, path, headers, access })
         }
         (None, Some(command)) => {
             refuse_without(resolver, path.as_ref(), "upstream");
             refuse_without(resolver, headers.as_ref(), "upstream");
+            refuse_without(resolver, auth.as_ref(), "upstream");
             let environment =
                 environment.map(|names| resolve_environment(resolver, names)).unwrap_or_default();
             let directory = directory.map(|directory| resolver.relative_to_config(directory.get_ref()));
@@ -219,6 +231,30 @@ fn resolve_headers(
     }
     let header = |(name, value): (Spanned<String>, Spanned<String>)| (name.into_inner(), value.into_inner());
     raw.into_inner().into_iter().map(header).collect()
+}
+
+/// Returns the headers with a fixed token, and the other identity toward the server. Refuses a second token in
+/// the headers.
+fn resolve_credentials(
+    resolver: &mut Resolver<'_>,
+    mut headers: Vec<(String, String)>,
+    auth: Option<Spanned<RawMcpAuth>>,
+    issuers: &ResolvedIssuers,
+) -> (Vec<(String, String)>, Option<McpAccess>) {
+    let Some(auth) = auth else { return (headers, None) };
+    if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        let message = "`auth` and `headers` both set the header `Authorization`";
+        let failure = resolver.source.failure_without_values(&auth.span(), message);
+        resolver.failures.push(failure.with_hint("remove the header"));
+    }
+    match resolve_auth(resolver, auth, issuers) {
+        Some(ResolvedAuth::Header(value)) => {
+            headers.push(("Authorization".to_owned(), value));
+            (headers, None)
+        }
+        Some(ResolvedAuth::Access(access)) => (headers, Some(access)),
+        None => (headers, None),
+    }
 }
 
 /// Returns `true` if the MCP client sets the header `name`.

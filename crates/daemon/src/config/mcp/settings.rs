@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thruway_mcp_sdk::{CallLimit, NameStyle, Rule, ToolFilter, ToolSearch};
+use thruway_net::tls::TlsConnector;
 use thruway_server::AccessLogTarget;
 
 use crate::config::values::Span;
@@ -23,6 +25,7 @@ pub(crate) struct McpSettings {
 #[derive(Default)]
 pub(in crate::config) struct McpPlaces {
     pub(in crate::config) servers: BTreeMap<String, Span>,
+    pub(in crate::config) issuers: BTreeMap<String, Span>,
     pub(in crate::config) endpoints: BTreeMap<String, Span>,
     /// Positions of the patterns in the rules of each endpoint, in the order of the rules.
     pub(in crate::config) rules: BTreeMap<String, Vec<PatternPlaces>>,
@@ -59,6 +62,8 @@ pub(crate) enum McpTarget {
         path: String,
         /// Additional headers of each request.
         headers: Vec<(String, String)>,
+        /// The access tokens in the requests. `None` means no token, or a token in `headers`.
+        access: Option<McpAccess>,
     },
     /// Child processes.
     Command {
@@ -69,6 +74,66 @@ pub(crate) enum McpTarget {
         /// Maximum number of processes for single sessions and calls. `None` means the default.
         processes_max: Option<usize>,
     },
+}
+
+/// The access tokens for an MCP server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct McpAccess {
+    pub(crate) grant: McpGrant,
+    /// The authorization server that issues the tokens for the MCP server.
+    pub(crate) issuer: McpIssuerConfig,
+    pub(crate) resource: Option<String>,
+    pub(crate) audience: Option<String>,
+    pub(crate) scope: Option<String>,
+}
+
+/// The way in which Thruway obtains access tokens.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum McpGrant {
+    /// All callers share the token of Thruway.
+    ClientCredentials,
+    /// The issuer exchanges the tokens of callers.
+    Exchange(McpTokenType),
+    /// This identity provider exchanges the tokens of callers for assertions to the issuer.
+    Enterprise(Box<McpIssuerConfig>, McpTokenType),
+}
+
+/// An authorization server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct McpIssuerConfig {
+    pub(crate) name: String,
+    pub(crate) token_url: String,
+    /// The issuer identifier. `None` means the origin of `token_url`.
+    pub(crate) issuer: Option<String>,
+    pub(crate) client_id: String,
+    pub(crate) client_secret: Option<String>,
+    pub(crate) client_authentication: ClientAuthentication,
+    pub(crate) audience: Option<String>,
+    pub(crate) scope: Option<String>,
+    pub(crate) timeout: Duration,
+    /// `None` means the root certificates of the system.
+    pub(crate) tls: Option<Arc<TlsConnector>>,
+}
+
+/// The way in which Thruway sends its secret to an authorization server.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClientAuthentication {
+    /// In the header `Authorization`.
+    #[default]
+    ClientSecretBasic,
+    /// In the form.
+    ClientSecretPost,
+}
+
+/// The type of the callers' tokens.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum McpTokenType {
+    #[default]
+    AccessToken,
+    IdToken,
+    Jwt,
 }
 
 /// The tools of a server that an endpoint offers, and their new names.
@@ -141,6 +206,19 @@ impl McpSettings {
             .is_some_and(|endpoint| endpoint.servers.iter().any(|name| name == server))
     }
 
+    /// Returns the first server of the endpoint for which each caller needs a token.
+    pub(crate) fn server_with_caller_tokens(&self, endpoint: &str) -> Option<&str> {
+        let servers = &self.endpoints.get(endpoint)?.servers;
+        let has_tokens =
+            |name: &&String| self.servers.get(*name).is_some_and(McpServerConfig::has_caller_tokens);
+        servers.iter().find(has_tokens).map(String::as_str)
+    }
+
+    /// Returns the names of the issuers that servers use.
+    pub(crate) fn used_issuers(&self) -> BTreeSet<&str> {
+        self.servers.values().filter_map(McpServerConfig::access).flat_map(McpAccess::issuers).collect()
+    }
+
     /// Returns the names of the servers that belong to an endpoint.
     pub(crate) fn used_servers(&self) -> BTreeSet<&str> {
         self.endpoints.values().flat_map(|endpoint| &endpoint.servers).map(String::as_str).collect()
@@ -180,6 +258,19 @@ impl McpSearch {
 }
 
 impl McpServerConfig {
+    /// Returns the access tokens for the server, if Thruway obtains tokens.
+    pub(crate) fn access(&self) -> Option<&McpAccess> {
+        match &self.target {
+            McpTarget::Upstream { access, .. } => access.as_ref(),
+            McpTarget::Command { .. } => None,
+        }
+    }
+
+    /// Returns `true` if each caller has its own token for the server.
+    pub(crate) fn has_caller_tokens(&self) -> bool {
+        self.access().is_some_and(|access| access.grant != McpGrant::ClientCredentials)
+    }
+
     /// Returns the name of the upstream, if the server is behind an upstream.
     pub(crate) fn upstream(&self) -> Option<&str> {
         match &self.target {
@@ -189,11 +280,37 @@ impl McpServerConfig {
     }
 }
 
+impl McpAccess {
+    /// Returns the names of the authorization servers.
+    pub(crate) fn issuers(&self) -> Vec<&str> {
+        match &self.grant {
+            McpGrant::Enterprise(provider, _) => vec![&provider.name, &self.issuer.name],
+            _ => vec![&self.issuer.name],
+        }
+    }
+}
+
+/// Describes the kind of the tokens and the issuers, without secrets.
+impl fmt::Display for McpAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.grant {
+            McpGrant::ClientCredentials => write!(f, "client credentials of {}", self.issuer.name),
+            McpGrant::Exchange(_) => write!(f, "token exchange at {}", self.issuer.name),
+            McpGrant::Enterprise(provider, _) => {
+                write!(f, "assertions of {} for {}", provider.name, self.issuer.name)
+            }
+        }
+    }
+}
+
 /// Describes the target without headers, arguments and environment variables, because these may be secret.
 impl fmt::Display for McpServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
-            McpTarget::Upstream { upstream, path, .. } => write!(f, "upstream {upstream}, path {path}"),
+            McpTarget::Upstream { upstream, path, access, .. } => {
+                write!(f, "upstream {upstream}, path {path}")?;
+                access.as_ref().map_or(Ok(()), |access| write!(f, ", {access}"))
+            }
             McpTarget::Command { words, .. } => {
                 write!(f, "command `{}`", words.first().map_or("", String::as_str))
             }

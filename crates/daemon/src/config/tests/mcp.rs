@@ -66,7 +66,8 @@ fn example_config_contains_every_mcp_key() {
     let config = resolved(EXAMPLE).unwrap();
     assert_eq!(config.mcp.endpoints["dev"].list_ttl_max, Some(Duration::from_mins(5)));
     let server = "[mcp.servers.a]\n";
-    for section in [server, "[mcp.servers.a]\ntools.", "[mcp.endpoints.a]\n", "[mcp]\n"] {
+    for section in [server, "[mcp.servers.a]\ntools.", "[mcp.issuers.a]\n", "[mcp.endpoints.a]\n", "[mcp]\n"]
+    {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
@@ -104,6 +105,92 @@ fn mistakes_in_mcp_servers_are_errors_with_a_hint() {
         let failure = server_errors(keys);
         assert!(failure.contains(message) && failure.contains("serve.toml:"), "{keys}\n{failure}");
     }
+}
+
+const ISSUERS: &str = "[mcp.issuers.corp]\ntoken_url = \"https://login.example/token\"\nclient_id = \"a\"\n\
+                       client_secret = \"secret\"\naudience = \"all\"\nscope = \"read\"\n\
+                       [mcp.issuers.other]\ntoken_url = \"https://as.example/token\"\nclient_id = \"b\"\n";
+const TOKENS: &str = "[policies.tokens.jwt]\nsecret = \"a secret of thirty-two bytes, at least\"\n\
+                      [[routes]]\npath = \"/dev\"\nmcp = \"dev\"\npolicies = [\"tokens\"]\n";
+
+/// Resolves a server with the key `auth` and two issuers.
+fn with_auth(auth: &str, route: &str) -> Result<Config, String> {
+    let server = format!("[mcp.servers.a]\nupstream = \"web\"\nauth = {auth}\n");
+    config(&format!("{ISSUERS}{server}{ENDPOINT}{route}"))
+}
+
+#[test]
+fn identity_toward_a_server_has_four_kinds() {
+    for (auth, shown) in [
+        ("{ exchange = \"corp\" }", ", token exchange at corp"),
+        ("{ enterprise = \"corp\", authorization_server = \"other\" }", ", assertions of corp for other"),
+        ("{ client_credentials = \"corp\" }", ", client credentials of corp"),
+        ("{ bearer = \"secret\" }", ""),
+    ] {
+        let config = with_auth(auth, TOKENS).unwrap_or_else(|failure| panic!("{auth}\n{failure}"));
+        let text = config.to_string();
+        let line = format!("MCP server a: upstream web, path /mcp{shown}");
+        assert!(text.lines().any(|shown| shown == line) && !text.contains("secret"), "{line}\n{text}");
+    }
+    let config = with_auth("{ exchange = \"corp\", scope = \"write\" }", TOKENS).unwrap();
+    let access = config.mcp.servers["a"].access().unwrap();
+    assert_eq!((access.audience.as_deref(), access.scope.as_deref()), (Some("all"), Some("write")));
+    let McpTarget::Upstream { headers, access: None, .. } =
+        &with_auth("{ bearer = \"x\" }", ROUTE).unwrap().mcp.servers["a"].target
+    else {
+        panic!("a fixed token needs no issuer")
+    };
+    assert_eq!(headers[..], [("Authorization".to_owned(), "Bearer x".to_owned())]);
+}
+
+#[test]
+fn mistakes_in_identities_toward_servers_are_errors() {
+    for (auth, message) in [
+        ("{}", "`auth` needs exactly one of"),
+        ("{ exchange = \"corp\", bearer = \"secret\" }", "`auth` needs exactly one of"),
+        ("{ exchange = \"crop\" }", "there is no MCP issuer `crop`"),
+        ("{ exchange = \"crop\" }", "hint: did you mean `corp`?"),
+        ("{ enterprise = \"corp\" }", "`enterprise` needs `authorization_server`"),
+        ("{ enterprise = \"corp\", authorization_server = \"x\" }", "there is no MCP issuer `x`"),
+        (
+            "{ enterprise = \"corp\", authorization_server = \"other\", audience = \"a\" }",
+            "cannot be set with",
+        ),
+        ("{ exchange = \"corp\", authorization_server = \"other\" }", "this key requires `enterprise`"),
+        ("{ client_credentials = \"corp\", token_type = \"jwt\" }", "requires `exchange` or `enterprise`"),
+        ("{ bearer = \"secret\", scope = \"a\" }", "this key requires an issuer"),
+        ("{ bearer = \"Bearer secret\" }", "hint: write the token without `Bearer`"),
+        (
+            "{ bearer = \"secret\" }\nheaders = { authorization = \"secret\" }",
+            "both set the header `Authorization`",
+        ),
+    ] {
+        let failure = with_auth(auth, TOKENS).err().unwrap_or_else(|| panic!("{auth}"));
+        assert!(failure.contains(message) && !failure.contains("secret\""), "{auth}\n{failure}");
+    }
+    let failure = with_auth("{ exchange = \"corp\" }", ROUTE).err().unwrap();
+    assert!(failure.contains("the MCP server `a` needs the tokens of the callers"), "{failure}");
+    let on_command = config(&format!(
+        "{ISSUERS}[mcp.servers.a]\ncommand = [\"run\"]\nauth = {{ exchange = \"corp\" }}\n{ENDPOINT}{TOKENS}"
+    ));
+    let failure = on_command.err().unwrap();
+    assert!(failure.contains("this key requires `upstream`"), "{failure}");
+    let plain = config(&format!(
+        "[mcp.issuers.a]\ntoken_url = \"http://login.example/\"\nclient_id = \"a\"\n{SERVER}{ENDPOINT}{ROUTE}"
+    ));
+    let failure = plain.err().unwrap();
+    assert!(failure.contains("`http` is allowed only for hosts on this machine"), "{failure}");
+}
+
+#[test]
+fn unused_issuer_causes_a_warning() {
+    let config = with_auth("{ exchange = \"corp\" }", TOKENS).unwrap();
+    let warnings: Vec<_> = usage::unused(&config).iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("no MCP server uses the issuer `other`")),
+        "{warnings:?}"
+    );
+    assert!(!warnings.iter().any(|warning| warning.contains("issuer `corp`")), "{warnings:?}");
 }
 
 #[test]
