@@ -4,6 +4,7 @@ mod client;
 mod configs_from_code;
 mod examples;
 mod files_with_mistakes;
+mod mcp_access;
 mod mcp_relay;
 mod reload;
 mod service;

@@ -166,3 +166,103 @@ const UNKNOWN_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Maximum time for which the cache returns a token, so that a wrong value of the issuer does no harm.
 const LIFETIME_MAX: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    fn response(expires_in: u64) -> TokenResponse {
+        let response = json!({"access_token": "a", "token_type": "Bearer", "expires_in": expires_in});
+        serde_json::from_value(response).unwrap()
+    }
+
+    /// Requests the token `subject`, and counts the request in `requests`.
+    async fn get(
+        cache: &Arc<TokenCache>,
+        requests: &Arc<AtomicUsize>,
+        subject: &str,
+        outcome: Result<u64, OAuthError>,
+    ) -> Outcome {
+        let requests = requests.clone();
+        let request = async move {
+            requests.fetch_add(1, Ordering::Relaxed);
+            sleep(Duration::from_secs(1)).await;
+            outcome.map(response)
+        };
+        cache.get(TokenKey::of([subject]), request).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_is_requested_again_shortly_before_it_expires() {
+        for (expires_in, lifetime) in [(3600, 3570), (100, 90), (0, 60), (u64::MAX, 86_400 - 30)] {
+            let (cache, requests) = (Arc::<TokenCache>::default(), Arc::<AtomicUsize>::default());
+            get(&cache, &requests, "a", Ok(expires_in)).await.unwrap();
+            advance(Duration::from_secs(lifetime - 1)).await;
+            get(&cache, &requests, "a", Ok(expires_in)).await.unwrap();
+            assert_eq!(requests.load(Ordering::Relaxed), 1, "{expires_in}");
+            advance(Duration::from_secs(1)).await;
+            get(&cache, &requests, "a", Ok(expires_in)).await.unwrap();
+            assert_eq!(requests.load(Ordering::Relaxed), 2, "{expires_in}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrent_calls_share_one_request_and_its_error() {
+        let (cache, requests) = (Arc::<TokenCache>::default(), Arc::<AtomicUsize>::default());
+        for outcome in [Err(OAuthError::TokenInvalid), Ok(3600)] {
+            let before = requests.load(Ordering::Relaxed);
+            let (one, other) = tokio::join!(
+                get(&cache, &requests, "a", outcome.clone()),
+                get(&cache, &requests, "a", outcome.clone())
+            );
+            assert_eq!((one.is_ok(), other.is_ok()), (outcome.is_ok(), outcome.is_ok()));
+            assert_eq!(requests.load(Ordering::Relaxed), before + 1);
+        }
+        get(&cache, &requests, "b", Ok(3600)).await.unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_continues_after_its_caller_stopped_waiting() {
+        let (cache, requests) = (Arc::<TokenCache>::default(), Arc::<AtomicUsize>::default());
+        let waiting = get(&cache, &requests, "a", Ok(3600));
+        tokio::time::timeout(Duration::from_millis(1), waiting).await.unwrap_err();
+        get(&cache, &requests, "a", Ok(3600)).await.unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_token_is_removed_but_not_its_successor() {
+        let (cache, requests) = (Arc::<TokenCache>::default(), Arc::<AtomicUsize>::default());
+        let refused = get(&cache, &requests, "a", Ok(3600)).await.unwrap();
+        cache.forget(&refused);
+        let next = get(&cache, &requests, "a", Ok(3600)).await.unwrap();
+        // A slower call reports the same refused token.
+        cache.forget(&refused);
+        assert!(get(&cache, &requests, "a", Ok(3600)).await.unwrap().is_same(&next));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_cache_drops_the_token_that_ends_first() {
+        let (cache, requests) = (Arc::<TokenCache>::default(), Arc::<AtomicUsize>::default());
+        get(&cache, &requests, "first", Ok(1000)).await.unwrap();
+        let waiting: Vec<_> = (0..TOKENS_MAX)
+            .map(|number| {
+                let (cache, requests) = (cache.clone(), requests.clone());
+                tokio::spawn(
+                    async move { get(&cache, &requests, &number.to_string(), Ok(3600)).await.is_ok() },
+                )
+            })
+            .collect();
+        for waiting in waiting {
+            assert!(waiting.await.unwrap());
+        }
+        assert_eq!(cache.entries().len(), TOKENS_MAX);
+        assert!(!cache.entries().contains_key(&TokenKey::of(["first"])));
+    }
+}
