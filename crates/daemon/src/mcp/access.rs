@@ -9,8 +9,8 @@ use crate::config::mcp::settings::{
     ClientAuthentication, McpAccess, McpGrant, McpIssuerConfig, McpTokenType,
 };
 
-/// Returns the access tokens for the MCP server at `url`. The config was checked, so the library accepts the URLs
-/// of the issuers.
+/// Returns the access tokens for the MCP server at `url`. The config was checked, so the library accepts
+/// the URLs of the issuers.
 pub(super) fn server_access(access: &McpAccess, url: &str) -> Option<ServerAccess> {
     let McpAccess { grant, issuer, resource, audience, scope } = access;
     let resource = resource.clone().or_else(|| audience.is_none().then(|| url.to_owned()));
@@ -42,8 +42,8 @@ fn token_issuer(config: &McpIssuerConfig) -> Option<TokenIssuer> {
         .ok()
 }
 
-/// Returns the HTTP client for an issuer. The client keeps no idle connections, because the threads of the server
-/// share it.
+/// Returns the HTTP client for an issuer. The client keeps no idle connections, because the threads of the
+/// server share it.
 fn client_of(config: &McpIssuerConfig) -> Client {
     Client::with_config(ClientConfig {
         tls: config.tls.clone(),

@@ -59,12 +59,12 @@ impl fmt::Debug for AccessToken {
 /// Provides the access tokens of a client of one MCP server. See
 /// [`McpClientBuilder::token_source`](crate::McpClientBuilder::token_source).
 pub trait TokenSource: fmt::Debug + Send + Sync + 'static {
-    /// Returns the token for the next request. Without a token, the client sends the request without the header
-    /// `Authorization`.
+    /// Returns the token for the next request. Without a token, the client sends the request without the
+    /// header `Authorization`.
     fn token(&self) -> TokenFuture<'_>;
 
-    /// Called after the server has refused `token` with status 401. Returns `true` if the source may have another
-    /// token. The client then sends the request once more.
+    /// Called after the server has refused `token` with status 401. Returns `true` if the source may have
+    /// another token. The client then sends the request once more.
     fn reject(&self, token: &AccessToken) -> bool;
 }
 

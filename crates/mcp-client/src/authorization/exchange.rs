@@ -12,8 +12,9 @@ pub(super) fn access_token_form(subject: Subject) -> Form {
     form(ACCESS_TOKEN, subject)
 }
 
-/// Returns the form for the exchange of `subject` for an assertion to the authorization server `audience`. The
-/// assertion is about the use of the MCP server `resource` (identity assertion JWT authorization grant).
+/// Returns the form for the exchange of `subject` for an assertion to the authorization server `audience`.
+/// The assertion is about the use of the MCP server `resource` (identity assertion JWT authorization
+/// grant).
 pub(super) fn id_jag_form(audience: &str, resource: &str, subject: Subject) -> Form {
     let mut form = form(ID_JAG, subject);
     form.push(("audience", audience.to_owned()));

@@ -26,8 +26,8 @@ enum AccessGrant {
     ClientCredentials,
     /// The issuer exchanges the token of a caller (RFC 8693).
     Exchange(SubjectTokenType),
-    /// This identity provider exchanges the token of a caller for an assertion to the issuer (identity assertion
-    /// JWT authorization grant).
+    /// This identity provider exchanges the token of a caller for an assertion to the issuer (identity
+    /// assertion JWT authorization grant).
     Enterprise(TokenIssuer, SubjectTokenType),
 }
 
@@ -36,8 +36,8 @@ enum AccessGrant {
 pub struct TokenTarget {
     /// The URL of the server (RFC 8707). Requests for tokens contain it as `resource`.
     pub resource: Option<String>,
-    /// The logical name of the server (RFC 8693 §2.1). Requests for tokens contain it as `audience`. Not used for
-    /// enterprise-managed authorization.
+    /// The logical name of the server (RFC 8693 §2.1). Requests for tokens contain it as `audience`. Not
+    /// used for enterprise-managed authorization.
     pub audience: Option<String>,
     /// The requested scopes, separated by spaces.
     pub scope: Option<String>,
@@ -55,8 +55,8 @@ pub enum SubjectTokenType {
     Jwt,
 }
 
-/// The token of a caller, which a [`ServerAccess`] exchanges for another token. The debug output does not contain
-/// the token.
+/// The token of a caller, which a [`ServerAccess`] exchanges for another token. The debug output does not
+/// contain the token.
 #[derive(Clone)]
 pub struct SubjectToken(Arc<str>);
 
@@ -71,9 +71,9 @@ impl ServerAccess {
         Self { grant: AccessGrant::Exchange(subject), issuer, target: Arc::new(target) }
     }
 
-    /// The identity provider `provider` exchanges the token of each caller for an assertion. With this assertion,
-    /// the gateway obtains a token from `authorization_server`, the authorization server of the MCP server
-    /// (enterprise-managed authorization).
+    /// The identity provider `provider` exchanges the token of each caller for an assertion. With this
+    /// assertion, the gateway obtains a token from `authorization_server`, the authorization server of the
+    /// MCP server (enterprise-managed authorization).
     pub fn enterprise(
         provider: TokenIssuer,
         authorization_server: TokenIssuer,

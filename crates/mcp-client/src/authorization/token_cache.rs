@@ -47,8 +47,8 @@ impl TokenKey {
 }
 
 impl TokenCache {
-    /// Returns the cached token, or waits for the outcome of `request`. Concurrent calls with the same key share
-    /// one request. The request continues if its caller stops waiting. Does not keep errors.
+    /// Returns the cached token, or waits for the outcome of `request`. Concurrent calls with the same key
+    /// share one request. The request continues if its caller stops waiting. Does not keep errors.
     pub(super) async fn get<F>(self: &Arc<Self>, key: TokenKey, request: F) -> Outcome
     where
         F: Future<Output = Result<TokenResponse, OAuthError>> + Send + 'static,

@@ -29,8 +29,8 @@ pub struct TokenIssuerOptions {
     /// The client that is registered with the authorization server. Needs no issuer, because only
     /// `token_endpoint` receives the secret.
     pub client: RegisteredClient,
-    /// `true` if the client sends its secret in the form (`client_secret_post`). Default: `false`, so that the
-    /// client sends the secret in the header `Authorization` (`client_secret_basic`).
+    /// `true` if the client sends its secret in the form (`client_secret_post`). Default: `false`, so that
+    /// the client sends the secret in the header `Authorization` (`client_secret_basic`).
     pub has_secret_in_form: bool,
     /// Maximum time of a request for a token. Default: 10 seconds.
     pub timeout: Duration,
@@ -112,8 +112,8 @@ impl TokenIssuer {
     }
 }
 
-/// Removes the text of the authorization server from an error, except for an error code that has the usual form.
-/// A server could repeat the token from the request in this text.
+/// Removes the text of the authorization server from an error, except for an error code that has the usual
+/// form. A server could repeat the token from the request in this text.
 fn without_description(error: OAuthError) -> OAuthError {
     match error {
         OAuthError::Refused { error, .. } => {

@@ -99,8 +99,8 @@ async fn send_signed<'c>(
     }
 }
 
-/// Sends a request with a token of `source`. If the server refuses the token, sends the request once more with
-/// the next token.
+/// Sends a request with a token of `source`. If the server refuses the token, sends the request once more
+/// with the next token.
 async fn send_with_token<'c>(
     source: &dyn TokenSource,
     request: impl Fn() -> Request<'c>,

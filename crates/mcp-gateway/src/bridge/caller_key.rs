@@ -7,8 +7,9 @@ use thruway_mcp::schema::JsonObject;
 use thruway_mcp_server::CallerToken;
 use thruway_mcp_server::backend::Caller;
 
-/// Identifies a caller and its permissions. The tokens of a caller have the same key if they differ only in their
-/// times and ids. A token with other scopes or groups has another key, so it never shares a connection.
+/// Identifies a caller and its permissions. The tokens of a caller have the same key if they differ only in
+/// their times and ids. A token with other scopes or groups has another key, so it never shares a
+/// connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct CallerKey([u8; 32]);
 

@@ -1,5 +1,5 @@
-//! The connections to a server that issues a token for each caller. A connection has the credential of one caller
-//! and serves only this caller, because a legacy session belongs to the token that started it.
+//! The connections to a server that issues a token for each caller. A connection has the credential of one
+//! caller and serves only this caller, because a legacy session belongs to the token that started it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,8 +31,8 @@ impl CallerServers {
         Arc::new(Self { servers: Mutex::default(), idle_max })
     }
 
-    /// Returns the connection of the caller, or creates it with `connect`. `connect` gets the closed connection
-    /// that the new connection replaces, if any.
+    /// Returns the connection of the caller, or creates it with `connect`. `connect` gets the closed
+    /// connection that the new connection replaces, if any.
     ///
     /// # Errors
     /// `connect` fails, or all connections are in use.

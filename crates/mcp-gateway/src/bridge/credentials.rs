@@ -1,5 +1,5 @@
-//! The access tokens that the gateway sends to one member: its own token, or a token for each caller. The tokens
-//! of the callers themselves never reach the member.
+//! The access tokens that the gateway sends to one member: its own token, or a token for each caller. The
+//! tokens of the callers themselves never reach the member.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -68,8 +68,8 @@ impl MemberCredentials {
         self.access.is_per_caller()
     }
 
-    /// Returns the credential of `caller`. Returns `None` if all callers share the gateway's own token. If the
-    /// caller has renewed its token, the credential uses the token that expires later.
+    /// Returns the credential of `caller`. Returns `None` if all callers share the gateway's own token. If
+    /// the caller has renewed its token, the credential uses the token that expires later.
     ///
     /// # Errors
     /// The request of the caller has no verified token.
@@ -101,8 +101,8 @@ impl MemberCredentials {
         Ok(Some(credential))
     }
 
-    /// Returns the gateway's own token. If callers have their own tokens, the gateway also works without its own
-    /// token, because some members list their tools without a token.
+    /// Returns the gateway's own token. If callers have their own tokens, the gateway also works without
+    /// its own token, because some members list their tools without a token.
     async fn own_token(&self) -> Result<Option<AccessToken>, OAuthError> {
         if self.is_refused() {
             return Ok(None);

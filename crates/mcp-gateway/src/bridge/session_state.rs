@@ -15,8 +15,8 @@ use super::upstream::{Upstream, Watch};
 pub(super) struct SessionState {
     /// `true` if the session is registered for log messages of the server that all callers share.
     hears_logs: AtomicBool,
-    /// The connection with the credential of the caller, if each caller has its own. The connection stays open
-    /// during the session, and the session is registered for its log messages.
+    /// The connection with the credential of the caller, if each caller has its own. The connection stays
+    /// open during the session, and the session is registered for its log messages.
     of_caller: Mutex<Option<Arc<Upstream>>>,
     /// Cancels the client's tasks at the end of the session.
     tasks: Option<TasksOfSession>,
@@ -59,8 +59,8 @@ impl SessionState {
         upstream?.credential().cloned()
     }
 
-    /// Returns `true` if the session is not registered for the log messages of `upstream` yet. The caller must
-    /// then register the session.
+    /// Returns `true` if the session is not registered for the log messages of `upstream` yet. The caller
+    /// must then register the session.
     pub(super) fn is_new_listener(&self, upstream: &Arc<Upstream>) -> bool {
         if upstream.credential().is_none() {
             return !self.hears_logs.load(Ordering::Relaxed)

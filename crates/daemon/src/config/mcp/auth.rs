@@ -10,8 +10,8 @@ use crate::config::mcp::settings::{McpAccess, McpGrant, McpIssuerConfig, McpToke
 use crate::config::resolver::Resolver;
 use crate::config::values::{Span, Spanned};
 
-/// Tokens for an MCP server: exactly one of `exchange`, `enterprise`, `client_credentials` and `bearer`. The token
-/// of a caller never reaches the server.
+/// Tokens for an MCP server: exactly one of `exchange`, `enterprise`, `client_credentials` and `bearer`.
+/// The token of a caller never reaches the server.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
@@ -19,12 +19,12 @@ use crate::config::values::{Span, Spanned};
     { "required": ["bearer"] },
 ]))]
 pub(in crate::config) struct RawMcpAuth {
-    /// Name of an `[mcp.issuers.NAME]` that exchanges the token of each caller for a token for the server (RFC
-    /// 8693). Each route of an endpoint with this server needs a policy of the kind `jwt`.
+    /// Name of an `[mcp.issuers.NAME]` that exchanges the token of each caller for a token for the server
+    /// (RFC 8693). Each route of an endpoint with this server needs a policy of the kind `jwt`.
     pub(in crate::config) exchange: Option<Spanned<String>>,
-    /// Name of an `[mcp.issuers.NAME]`: the identity provider of an enterprise. It exchanges the token of each
-    /// caller for an assertion (ID-JAG). With the assertion, Thruway obtains a token from `authorization_server`.
-    /// Each route of an endpoint with this server needs a policy of the kind `jwt`.
+    /// Name of an `[mcp.issuers.NAME]`: the identity provider of an enterprise. It exchanges the token of
+    /// each caller for an assertion (ID-JAG). With the assertion, Thruway obtains a token from
+    /// `authorization_server`. Each route of an endpoint with this server needs a policy of the kind `jwt`.
     pub(in crate::config) enterprise: Option<Spanned<String>>,
     /// Name of an `[mcp.issuers.NAME]` that issues one token for Thruway. All callers share this token.
     pub(in crate::config) client_credentials: Option<Spanned<String>>,
@@ -38,10 +38,11 @@ pub(in crate::config) struct RawMcpAuth {
     /// Type of the callers' tokens: `access_token`, `id_token` or `jwt`. This key requires `exchange` or
     /// `enterprise`. Default: `access_token`.
     pub(in crate::config) token_type: Option<Spanned<McpTokenType>>,
-    /// URL of the MCP server in the requests for tokens. Default: the URL of the server, or none if there is an
-    /// audience. With `enterprise`, the default is always the URL of the server.
+    /// URL of the MCP server in the requests for tokens. Default: the URL of the server, or none if there
+    /// is an audience. With `enterprise`, the default is always the URL of the server.
     pub(in crate::config) resource: Option<Spanned<String>>,
-    /// Audience in the requests for tokens. Cannot be set with `enterprise`. Default: the audience of the issuer.
+    /// Audience in the requests for tokens. Cannot be set with `enterprise`. Default: the audience of the
+    /// issuer.
     pub(in crate::config) audience: Option<Spanned<String>>,
     /// Requested scopes, separated by spaces. Default: the scope of the issuer.
     pub(in crate::config) scope: Option<Spanned<String>>,

@@ -19,12 +19,13 @@ use crate::config::values::{Period, Spanned};
 pub(in crate::config) struct RawMcpIssuer {
     /// URL of the token endpoint: an `https` URL, or an `http` URL of this machine.
     pub(in crate::config) token_url: Spanned<String>,
-    /// Issuer identifier of the authorization server. Only `enterprise` of an MCP server uses it. Default: the
-    /// origin of `token_url`.
+    /// Issuer identifier of the authorization server. Only `enterprise` of an MCP server uses it. Default:
+    /// the origin of `token_url`.
     pub(in crate::config) issuer: Option<String>,
     /// Client id of Thruway at the authorization server.
     pub(in crate::config) client_id: String,
-    /// Secret of the client, such as `${CORP_SECRET}`. Thruway hides the secret in error messages. Default: none.
+    /// Secret of the client, such as `${CORP_SECRET}`. Thruway hides the secret in error messages. Default:
+    /// none.
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) client_secret: Option<String>,
     /// Way in which Thruway sends the secret: `client_secret_basic` (header `Authorization`) or
@@ -42,7 +43,8 @@ pub(in crate::config) struct RawMcpIssuer {
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
 }
 
-/// Issuers by name. An invalid issuer is `None`, so that servers can refer to its name without a second error.
+/// Issuers by name. An invalid issuer is `None`, so that servers can refer to its name without a second
+/// error.
 pub(in crate::config) type ResolvedIssuers = BTreeMap<String, Option<McpIssuerConfig>>;
 
 pub(in crate::config) fn resolve_issuers(

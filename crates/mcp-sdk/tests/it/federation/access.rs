@@ -227,8 +227,8 @@ async fn caller_without_token_cannot_use_a_member_with_exchange() {
     assert_eq!(issuer.exchanges().len(), 0);
 }
 
-/// Calls members of both eras as many callers at the same time. Each member must see the subject of its caller, and
-/// no part of the caller's token.
+/// Calls members of both eras as many callers at the same time. Each member must see the subject of its
+/// caller, and no part of the caller's token.
 #[tokio::test]
 async fn no_part_of_a_callers_token_reaches_a_member() {
     let mut random = Random::new(0x1D_3A6);

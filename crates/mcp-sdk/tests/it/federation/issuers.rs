@@ -19,7 +19,8 @@ use crate::fixtures::Nothing;
 
 pub(super) const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
-/// An authorization server. A token of the caller `NAME:GROUPS` is exchanged for a token of the subject `NAME`.
+/// An authorization server. A token of the caller `NAME:GROUPS` is exchanged for a token of the subject
+/// `NAME`.
 pub(super) struct Issuer {
     site: sites::Site,
     state: Arc<IssuerState>,
