@@ -118,3 +118,19 @@ pub(super) fn resolve_some_period(
 ) -> Option<Duration> {
     raw.map(|period| resolver.or(Some(period), Period(Duration::ZERO), SOME_PERIOD).0)
 }
+
+/// Returns a hint with a name that is similar to `name`, or with all names in `known`. If there are no names,
+/// returns `otherwise`.
+pub(super) fn known_hint<'n>(name: &str, known: impl Iterator<Item = &'n String>, otherwise: &str) -> String {
+    let known: Vec<_> = known.collect();
+    let similar = known.iter().map(|known| (strsim::jaro_winkler(name, known), known));
+    let similar = similar.filter(|(likeness, _)| *likeness > 0.8);
+    match similar.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((_, name)) => format!("did you mean `{name}`?"),
+        None if known.is_empty() => otherwise.to_owned(),
+        None => {
+            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("possible here: {}", known.join(", "))
+        }
+    }
+}

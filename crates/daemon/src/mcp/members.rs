@@ -30,7 +30,7 @@ pub(super) fn member(
             let host = config.forwards.get(upstream.name()).map(|forward| &forward.host);
             let url = url(&upstream, host, path);
             let (client, headers) = (client(upstream), headers.clone());
-            let access = access.as_ref().and_then(|access| server_access(access, &url));
+            let access = access.as_deref().and_then(|access| server_access(access, &url));
             let member = Member::new(name, move |builder: McpClientBuilder| {
                 let builder = builder.http_client(client.clone());
                 let headers = headers.iter();

@@ -5,10 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::error::OAuthError;
-use super::token_cache::TokenKey;
 
 /// An access token. The debug output does not contain the token.
 #[derive(Clone)]
@@ -22,6 +22,11 @@ pub(super) struct IssuedToken {
     /// Time until which the cache returns the token.
     pub(super) fresh_until: Instant,
 }
+
+/// Identifies a token: a digest of the request for the token. The digest contains the token of a caller only
+/// as a hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct TokenKey([u8; 32]);
 
 impl AccessToken {
     pub(super) fn new(issued: IssuedToken) -> Self {
@@ -47,6 +52,19 @@ impl AccessToken {
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl TokenKey {
+    /// Returns the key of the request that consists of `parts`.
+    pub(super) fn of<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
+        let mut digest = Sha256::new();
+        for part in parts {
+            // The lengths keep different lists of parts apart.
+            digest.update(part.len().to_be_bytes());
+            digest.update(part);
+        }
+        Self(digest.finalize().into())
     }
 }
 

@@ -161,12 +161,7 @@ impl fmt::Display for OAuthError {
             Self::RedirectStateMismatch => {
                 f.write_str("the answer from the authorization server belongs to another login")
             }
-            Self::Refused { error, description: None } => {
-                write!(f, "the authorization server refused the request: `{error}`")
-            }
-            Self::Refused { error, description: Some(description) } => {
-                write!(f, "the authorization server refused the request: `{error}`, {description}")
-            }
+            Self::Refused { error, description } => write_refusal(f, error, description.as_deref()),
             Self::ResourceMismatch(resource) => {
                 write!(f, "the metadata of the server describes another server: `{resource}`")
             }
@@ -180,9 +175,7 @@ impl fmt::Display for OAuthError {
             Self::TokenUnbound => {
                 f.write_str("the authorization server issued a token that is not bound to the client's key")
             }
-            Self::TokenUnavailable(_) => f.write_str(
-                "cannot obtain a token for the server; the log of the gateway contains the reason",
-            ),
+            Self::TokenUnavailable(_) => f.write_str(TOKEN_UNAVAILABLE),
             Self::Unreachable(url, error) => write!(f, "cannot reach `{url}`: {error}"),
             Self::UrlTooNear(url) => write!(
                 f,
@@ -192,5 +185,13 @@ impl fmt::Display for OAuthError {
         }
     }
 }
+
+fn write_refusal(f: &mut fmt::Formatter<'_>, error: &str, description: Option<&str>) -> fmt::Result {
+    write!(f, "the authorization server refused the request: `{error}`")?;
+    description.map_or(Ok(()), |description| write!(f, ", {description}"))
+}
+
+const TOKEN_UNAVAILABLE: &str =
+    "cannot obtain a token for the server; the log of the gateway contains the reason";
 
 impl std::error::Error for OAuthError {}

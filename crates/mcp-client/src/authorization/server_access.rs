@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::access_token::AccessToken;
+use super::access_token::{AccessToken, TokenKey};
 use super::error::OAuthError;
 use super::exchange::{self, access_token_form, id_jag_form, id_jag_of, is_access_token};
 use super::grants::{CLIENT_CREDENTIALS, JWT_BEARER};
 use super::token::{Form, TokenResponse};
-use super::token_cache::TokenKey;
 use super::token_issuer::TokenIssuer;
 
 /// The tokens with which a gateway uses one MCP server.

@@ -6,18 +6,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::access_token::{AccessToken, IssuedToken};
+use super::access_token::{AccessToken, IssuedToken, TokenKey};
 use super::error::OAuthError;
 use super::token::TokenResponse;
-
-/// Identifies a token: a digest of the request for the token. The digest contains the token of a caller only
-/// as a hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct TokenKey([u8; 32]);
 
 /// The tokens of one authorization server.
 #[derive(Default)]
@@ -32,19 +26,6 @@ enum Entry {
 }
 
 type Outcome = Result<AccessToken, OAuthError>;
-
-impl TokenKey {
-    /// Returns the key of the request that consists of `parts`.
-    pub(super) fn of<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
-        let mut digest = Sha256::new();
-        for part in parts {
-            // The lengths keep different lists of parts apart.
-            digest.update(part.len().to_be_bytes());
-            digest.update(part);
-        }
-        Self(digest.finalize().into())
-    }
-}
 
 impl TokenCache {
     /// Returns the cached token, or waits for the outcome of `request`. Concurrent calls with the same key
@@ -143,7 +124,7 @@ fn lifetime(response: &TokenResponse) -> Duration {
     match response.expires_in().filter(|seconds| *seconds > 0) {
         Some(seconds) => {
             let lifetime = Duration::from_secs(seconds).min(LIFETIME_MAX);
-            lifetime - (lifetime / 10).min(MARGIN_MAX)
+            lifetime.saturating_sub((lifetime / 10).min(MARGIN_MAX))
         }
         None => UNKNOWN_LIFETIME,
     }

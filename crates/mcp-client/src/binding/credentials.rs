@@ -9,7 +9,6 @@ use tokio::time::{Instant, timeout};
 
 use super::super::authorization::{AccessToken, Attempts, Authorizer, OAuth, TokenSource};
 use super::super::error::McpClientError;
-use super::http::without_fragment;
 
 /// The origin of the access tokens in the requests to one server.
 #[derive(Debug)]
@@ -122,6 +121,11 @@ fn with_token<'c>(request: Request<'c>, token: Option<&AccessToken>) -> Request<
         Some(token) => request.field("Authorization", token.header()),
         None => request,
     }
+}
+
+/// Returns `url` without its fragment, which a request does not contain.
+pub(super) fn without_fragment(url: &str) -> &str {
+    url.split_once('#').map_or(url, |(before, _)| before)
 }
 
 /// Maximum time to wait for the token of a request that ends a session.

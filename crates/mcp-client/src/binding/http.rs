@@ -18,7 +18,7 @@ use super::super::error::McpClientError;
 use super::super::handlers::Direction;
 use super::super::incoming::outcome;
 use super::super::reading::{Read, Wanted};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, without_fragment};
 use super::http_events::{Kind, framing_invalid, kind_of, take_batch};
 use super::transport::{Endpoint, Http, Outgoing, Purpose, Received};
 
@@ -168,11 +168,6 @@ fn destination(url: &str, fields: &[(String, String)]) -> Result<Destination, Cl
     fields
         .iter()
         .try_fold(Destination::parse(url)?, |destination, (name, value)| destination.field(name, value))
-}
-
-/// Returns `url` without its fragment, which a request does not contain.
-pub(super) fn without_fragment(url: &str) -> &str {
-    url.split_once('#').map_or(url, |(before, _)| before)
 }
 
 /// Returns the answer to request `id`, if the body of `response` contains this answer.

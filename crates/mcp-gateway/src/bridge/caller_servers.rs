@@ -36,7 +36,7 @@ impl CallerServers {
     ///
     /// # Errors
     /// `connect` fails, or all connections are in use.
-    pub(super) fn get_or_connect(
+    pub(super) fn connected(
         &self,
         credential: &CallerCredential,
         connect: impl FnOnce(Option<&Upstream>) -> Result<Arc<Upstream>, McpClientError>,

@@ -214,7 +214,7 @@ impl Upstreams {
         credential: Option<&Arc<CallerCredential>>,
     ) -> Result<Arc<Upstream>, McpClientError> {
         let Some(credential) = credential else { return self.plain().await };
-        let upstream = self.of_callers.get_or_connect(credential, |closed| {
+        let upstream = self.of_callers.connected(credential, |closed| {
             let (connection_id, listeners) = (self.next_id(), Arc::<LogListeners>::default());
             let builder = self.notifying_of_resources(&listeners);
             let client = self.client(connection_id, None, None, Some(credential), builder)?;

@@ -3,7 +3,6 @@
 
 mod jwt;
 mod caller;
-mod caller_token;
 mod identity;
 mod challenge;
 mod protected_resource;
@@ -20,9 +19,8 @@ use thruway_server::{FieldLinesBuf, Response, StatusCode};
 pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
 pub use caller::Caller;
-pub use caller_token::CallerToken;
 pub(crate) use challenge::Challenge;
-pub use identity::Identity;
+pub use identity::{CallerToken, Identity};
 pub use protected_resource::{InvalidResource, ProtectedResource};
 
 /// Access rules of an endpoint. Every request needs a token that was issued for this endpoint (RFC 6750,

@@ -4,10 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use thruway_server::FieldValue;
 
-use crate::config::mcp::endpoints::known_hint;
 use crate::config::mcp::issuers::ResolvedIssuers;
 use crate::config::mcp::settings::{McpAccess, McpGrant, McpIssuerConfig, McpTokenType};
-use crate::config::resolver::Resolver;
+use crate::config::resolver::{Resolver, known_hint};
 use crate::config::values::{Span, Spanned};
 
 /// Tokens for an MCP server: exactly one of `exchange`, `enterprise`, `client_credentials` and `bearer`.
@@ -52,7 +51,7 @@ pub(in crate::config) struct RawMcpAuth {
 pub(in crate::config) enum ResolvedAuth {
     /// Value of the header `Authorization`.
     Header(String),
-    Access(McpAccess),
+    Access(Box<McpAccess>),
 }
 
 /// Returns the identity toward a server. Returns `None` if the key is invalid.
@@ -101,12 +100,12 @@ pub(in crate::config) fn resolve_auth(
     }
 }
 
-fn access(grant: McpGrant, issuer: McpIssuerConfig, raw: RawMcpAuth) -> McpAccess {
+fn access(grant: McpGrant, issuer: McpIssuerConfig, raw: RawMcpAuth) -> Box<McpAccess> {
     let text = |text: Option<Spanned<String>>| text.map(Spanned::into_inner);
     let is_enterprise = matches!(grant, McpGrant::Enterprise(..));
     let audience = text(raw.audience).or_else(|| issuer.audience.clone()).filter(|_| !is_enterprise);
     let scope = text(raw.scope).or_else(|| issuer.scope.clone());
-    McpAccess { grant, issuer, resource: text(raw.resource), audience, scope }
+    Box::new(McpAccess { grant, issuer, resource: text(raw.resource), audience, scope })
 }
 
 fn token_type(raw: &RawMcpAuth) -> McpTokenType {
@@ -129,14 +128,12 @@ fn known_issuer(
     name: &Spanned<String>,
     issuers: &ResolvedIssuers,
 ) -> Option<McpIssuerConfig> {
-    match issuers.get(name.get_ref()) {
-        Some(issuer) => issuer.clone(),
-        None => {
-            let message = format!("there is no MCP issuer `{}`", name.get_ref().escape_debug());
-            resolver.refuse_with(name, message, &known_hint(name.get_ref(), issuers.keys(), ISSUER_HINT));
-            None
-        }
+    let known = issuers.get(name.get_ref()).cloned();
+    if known.is_none() {
+        let message = format!("there is no MCP issuer `{}`", name.get_ref().escape_debug());
+        resolver.refuse_with(name, message, &known_hint(name.get_ref(), issuers.keys(), ISSUER_HINT));
     }
+    known?
 }
 
 /// Refuses all keys about requests for tokens.

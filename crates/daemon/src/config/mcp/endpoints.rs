@@ -14,7 +14,7 @@ use crate::config::mcp::search::{RawMcpSearch, resolve_search};
 use crate::config::mcp::servers::ResolvedServers;
 use crate::config::mcp::settings::{McpEndpointConfig, McpEndpoints, McpNames};
 use crate::config::operation::log_target;
-use crate::config::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD};
+use crate::config::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD, known_hint};
 use crate::config::values::{Period, Span, Spanned};
 
 /// An MCP endpoint that offers the tools, resources and prompts of several MCP servers.
@@ -171,26 +171,6 @@ pub(in crate::config) fn known_endpoint(
         resolver.source.failure(span.clone(), format!("there is no MCP endpoint `{}`", name.escape_debug()));
     resolver.failures.push(failure.with_hint(known_hint(name, endpoints.keys(), ENDPOINT_HINT)));
     None
-}
-
-/// Returns a hint with a name that is similar to `name`, or with all names in `known`. If there are no names,
-/// returns `otherwise`.
-pub(in crate::config) fn known_hint<'n>(
-    name: &str,
-    known: impl Iterator<Item = &'n String>,
-    otherwise: &str,
-) -> String {
-    let known: Vec<_> = known.collect();
-    let similar = known.iter().map(|known| (strsim::jaro_winkler(name, known), known));
-    let similar = similar.filter(|(likeness, _)| *likeness > 0.8);
-    match similar.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
-        Some((_, name)) => format!("did you mean `{name}`?"),
-        None if known.is_empty() => otherwise.to_owned(),
-        None => {
-            let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-            format!("possible here: {}", known.join(", "))
-        }
-    }
 }
 
 fn names_of(raw: Vec<Spanned<String>>) -> Vec<String> {

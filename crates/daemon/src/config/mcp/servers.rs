@@ -240,7 +240,7 @@ fn resolve_credentials(
     mut headers: Vec<(String, String)>,
     auth: Option<Spanned<RawMcpAuth>>,
     issuers: &ResolvedIssuers,
-) -> (Vec<(String, String)>, Option<McpAccess>) {
+) -> (Vec<(String, String)>, Option<Box<McpAccess>>) {
     let Some(auth) = auth else { return (headers, None) };
     if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         let message = "`auth` and `headers` both set the header `Authorization`";

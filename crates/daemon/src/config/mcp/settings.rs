@@ -63,7 +63,7 @@ pub(crate) enum McpTarget {
         /// Additional headers of each request.
         headers: Vec<(String, String)>,
         /// The access tokens in the requests. `None` means no token, or a token in `headers`.
-        access: Option<McpAccess>,
+        access: Option<Box<McpAccess>>,
     },
     /// Child processes.
     Command {
@@ -261,7 +261,7 @@ impl McpServerConfig {
     /// Returns the access tokens for the server, if Thruway obtains tokens.
     pub(crate) fn access(&self) -> Option<&McpAccess> {
         match &self.target {
-            McpTarget::Upstream { access, .. } => access.as_ref(),
+            McpTarget::Upstream { access, .. } => access.as_deref(),
             McpTarget::Command { .. } => None,
         }
     }
