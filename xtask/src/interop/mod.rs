@@ -21,6 +21,9 @@ mod tls;
 // a third-party ACME server
 mod acme;
 
+// a third-party authorization server
+mod issuer;
+
 // test suites of other gateways
 mod outside;
 
@@ -51,6 +54,9 @@ pub(crate) struct Options {
     /// Check only certificates that the ACME server Pebble issues. Needs Go to build Pebble
     #[arg(long, group = "kind")]
     acme: bool,
+    /// Check only the tokens for MCP servers, with the authorization server oidc-provider (installed from npm)
+    #[arg(long, group = "kind")]
+    issuer: bool,
     /// Check only gRPC: third-party clients and servers through the gateway, and our engine as a gRPC server.
     /// Needs Go and pip. `--gateway --full` includes these checks
     #[arg(long, group = "kind")]
@@ -92,6 +98,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     if options.acme {
         acme::run(&checker)?;
+    } else if options.issuer {
+        issuer::run(&checker)?;
     } else if options.gateway {
         gateway::run(&checker)?;
     } else if options.outside {
