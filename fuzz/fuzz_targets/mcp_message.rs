@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thruway_mcp::federated::ScannedCall;
+use thruway_mcp::federated::{OutcomeScan, ScannedCall};
 use thruway_mcp::json_rpc::{
     Message, Notification, Request, Response, parse, split_batch, write_error, write_notification,
     write_request, write_result,
@@ -26,7 +26,20 @@ fuzz_target!(|bytes: &[u8]| {
     }
     check(bytes);
     check_scanned_call(bytes);
+    check_outcome(bytes);
 });
+
+/// The outcome of a response must not depend on the boundaries of its parts.
+fn check_outcome(bytes: &[u8]) {
+    for new in [OutcomeScan::of_json, OutcomeScan::of_events] {
+        let (mut whole, mut parts) = (new(), new());
+        whole.read(bytes);
+        let (before, after) = bytes.split_at(bytes.len() / 2);
+        parts.read(before);
+        parts.read(after);
+        assert_eq!(whole.outcome(), parts.outcome());
+    }
+}
 
 /// The gateway replaces the name in a scanned call. Another parser must find exactly this change.
 fn check_scanned_call(bytes: &[u8]) {

@@ -15,6 +15,6 @@ pub use federation::{
     AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, CallLimit, CallRate, InvalidFilter,
     InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway, McpGatewayBuilder,
     McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,
-    RelayedCall, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
+    RelayedCall, RelayedResponse, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
 pub use jwks::JwksVerifier;

@@ -11,7 +11,8 @@ pub use thruway_mcp_gateway::{
     AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, CallLimit, CallRate,
     InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, JwksVerifier, LimitBy,
     McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState,
-    MemberStatus, NameStyle, RelayedCall, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
+    MemberStatus, NameStyle, RelayedCall, RelayedResponse, Rule, ToolFilter, ToolSearch, UnmatchedPattern,
+    WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;

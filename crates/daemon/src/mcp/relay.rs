@@ -1,14 +1,18 @@
 //! Relays tool calls to the upstreams of MCP servers, without the MCP client of the endpoint.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use thruway_gateway::Forward;
-use thruway_mcp_sdk::RelayedCall;
+use thruway_mcp_sdk::{RelayedCall, RelayedResponse};
 use thruway_message::{
     FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
     RequestTarget, StatusCode, Version,
 };
-use thruway_server::{Answer, FieldLinesBuf, Request, Response};
+use thruway_server::{
+    Answer, AtDrain, BoxError, Content, ContentStream, FieldLinesBuf, Piece, Request, Response,
+};
 
 use super::members::{RunningUpstreams, host_of_requests};
 use crate::config::Config;
@@ -62,12 +66,7 @@ impl Relay {
         };
         let answer = request.forward_with_content(&head, call.content(), &self.forward);
         answer.map(move |response| match unusable(&response) {
-            None => {
-                if !response.status().is_success() {
-                    call.note_error();
-                }
-                without_secrets(response)
-            }
+            None => observed(without_secrets(response), call),
             Some((status, reason)) => Response::ok(JSON, call.failure(&reason)).with_status(status),
         })
     }
@@ -104,13 +103,9 @@ fn is_relayed(line: &FieldLine<'_>) -> bool {
 /// challenge of the server is no challenge for the client, because the endpoint has its own credentials.
 fn unusable(response: &Response) -> Option<(StatusCode, String)> {
     let status = response.status();
-    let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
-    let is_type = |expected: &[u8]| {
-        media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
-    };
     let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    let is_message =
-        is_type(b"application/json") || (status == StatusCode::OK && is_type(b"text/event-stream"));
+    let is_message = has_media_type(response, b"application/json")
+        || (status == StatusCode::OK && has_media_type(response, b"text/event-stream"));
     if is_message && !is_refused {
         return None;
     }
@@ -119,6 +114,57 @@ fn unusable(response: &Response) -> Option<(StatusCode, String)> {
         _ => StatusCode::BAD_GATEWAY,
     };
     Some((status_of_client, format!("HTTP status {}", status.as_u16())))
+}
+
+/// Returns `response` with a body that shows the gateway the outcome of `call`.
+fn observed(mut response: Response, call: RelayedCall) -> Response {
+    let mut observer = call.into_response(has_media_type(&response, b"text/event-stream"));
+    if let Some(bytes) = response.content().as_bytes() {
+        observer.read(bytes);
+        observer.end();
+        return response;
+    }
+    let content = match response.take_body().into_stream() {
+        Ok(stream) => Content::from_content_stream(ObservedBody { stream, observer }),
+        Err(content) => content,
+    };
+    response.with_content(content)
+}
+
+/// A streamed body that passes unchanged. `observer` reads its bytes.
+struct ObservedBody {
+    stream: Pin<Box<dyn ContentStream>>,
+    observer: RelayedResponse,
+}
+
+/// This stream does not implement `poll_pipe`, because the bytes in a pipe cannot be read.
+impl ContentStream for ObservedBody {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let polled = self.stream.as_mut().poll_next(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(Piece::Data(bytes)))) => self.observer.read(bytes),
+            Poll::Ready(None) => self.observer.end(),
+            _ => {}
+        }
+        polled
+    }
+
+    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        self.stream.as_mut().poll_meanwhile(cx)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.stream.length()
+    }
+
+    fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
+        self.stream.as_mut().at_drain()
+    }
+}
+
+fn has_media_type(response: &Response, expected: &[u8]) -> bool {
+    let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
+    media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
 }
 
 /// Removes headers that concern only the endpoint and its server.

@@ -173,18 +173,17 @@ fn relayed_and_parsed_calls_are_counted() {
     let (_, missing) = scene.call("web__missing", &fast("web__missing"));
     assert_eq!(missing["error"]["code"], -32602);
     assert_eq!(scene.relayed().len(), 2);
-    // The start of the scene has called the tool `fail` on the slow path. The fast path does not see that the
-    // response to the second call, with the status 200, is an error.
+    // The start of the scene has called the tool `fail` on the slow path.
     let calls = &scene.daemon.handle().status()["mcp_endpoints"][0]["servers"][0];
-    assert_eq!((&calls["calls"]["total"], &calls["calls"]["errors"]), (&json!(3), &json!(1)), "{calls}");
+    assert_eq!((&calls["calls"]["total"], &calls["calls"]["errors"]), (&json!(3), &json!(2)), "{calls}");
     assert_eq!(calls["tool_calls"][0]["tool"], "web__fail", "{calls}");
     assert_eq!(calls["tool_calls"][0]["total"], 2, "{calls}");
     let metrics = scene.daemon.handle().metrics();
     for line in [
         "thruway_mcp_call_duration_seconds_count{endpoint=\"dev\",server=\"web\"} 3",
-        "thruway_mcp_call_errors_total{endpoint=\"dev\",server=\"web\"} 1",
+        "thruway_mcp_call_errors_total{endpoint=\"dev\",server=\"web\"} 2",
         "thruway_mcp_tool_calls_total{endpoint=\"dev\",server=\"web\",tool=\"web__fail\"} 2",
-        "thruway_mcp_tool_errors_total{endpoint=\"dev\",server=\"web\",tool=\"web__fail\"} 1",
+        "thruway_mcp_tool_errors_total{endpoint=\"dev\",server=\"web\",tool=\"web__fail\"} 2",
     ] {
         assert!(metrics.lines().any(|other| other == line), "{line}\n{metrics}");
     }
@@ -217,7 +216,7 @@ fn body_that_arrives_later_or_is_long_is_not_relayed() {
 }
 
 #[test]
-fn rules_and_audit_logs_apply_to_relayed_calls() {
+fn rules_apply_to_relayed_calls() {
     let rule = "[[mcp.endpoints.dev.rules]]\ntools = [\"web__large\", \"web__f*\"]\n";
     let scene = Scene::start(rule);
     let (_, refused) = scene.call("web__hello", &fast("web__hello"));
@@ -226,10 +225,33 @@ fn rules_and_audit_logs_apply_to_relayed_calls() {
     assert_eq!(allowed["result"]["isError"], true, "{allowed}");
     assert_eq!(scene.relayed().len(), 1);
     scene.end();
+}
+
+#[test]
+fn audit_log_has_the_same_lines_for_relayed_and_parsed_calls() {
     let scene = Scene::start("audit = \"audit.log\"\n");
-    scene.call("web__hello", &fast("web__hello"));
-    assert_eq!(scene.relayed(), [""; 0], "an audit log needs parsed calls");
-    scene.end();
+    let tools = ["web__hello", "web__large", "web__fail"];
+    for tool in tools {
+        scene.call(tool, &slow(tool));
+        scene.call(tool, &fast(tool));
+    }
+    assert_eq!(scene.relayed().len(), tools.len());
+    let Scene { daemon, server, directory, .. } = scene;
+    end(daemon);
+    let log = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // The start of the scene writes the first line.
+    let [_, calls @ ..] = &*lines else { panic!("{log}") };
+    assert_eq!(calls.len(), 2 * tools.len(), "{log}");
+    for (pair, tool) in calls.chunks(2).zip(tools) {
+        for key in ["server", "name", "method", "revision", "outcome", "response_bytes"] {
+            assert_eq!(pair[0][key], pair[1][key], "{key} {pair:?}");
+        }
+        assert_eq!((&pair[1]["server"], &pair[1]["name"]), (&json!("web"), &json!(tool)), "{pair:?}");
+        assert_eq!(pair[1]["request_bytes"], fast(tool).to_string().len(), "{pair:?}");
+    }
+    server.drain();
+    server.join();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
-use thruway_mcp::federated::MemberName;
+use thruway_mcp::federated::{CallOutcome, MemberName, ScannedCall};
 use thruway_mcp::json_rpc::ErrorCode;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
@@ -119,6 +119,31 @@ pub(super) struct AuditedRequest<'r> {
 }
 
 impl AuditedCall {
+    /// Begins the audit of a tool call that a program relays to `member`. `params` are the parameters as JSON,
+    /// and `tool` contains the counters of the tool. `sink` receives the event, if requested.
+    pub(super) fn begin_relayed(
+        sink: Option<&Arc<dyn AuditSink>>,
+        caller: &Caller,
+        call: &ScannedCall<'_>,
+        member: (&MemberName, &Arc<MemberCounters>),
+        tool: Arc<CallCounters>,
+    ) -> Self {
+        let event = sink.map(|sink| BegunEvent {
+            sink: sink.clone(),
+            caller: caller.principal(),
+            session: None,
+            method: methods::TOOLS_CALL.into(),
+            name: Some(cut(call.name())),
+            revision: Revision::LATEST,
+            request_bytes: call.params().len(),
+        });
+        let progress = Arc::<CallProgress>::default();
+        progress.begin();
+        progress.select(member.0, member.1);
+        progress.select_tool(tool);
+        Self { began: Instant::now(), event, progress, is_recorded: false }
+    }
+
     /// Begins the audit of a request. Returns `None` for requests without audit events. `sink` receives the
     /// event, if requested.
     pub(super) fn begin(sink: Option<&Arc<dyn AuditSink>>, request: &AuditedRequest<'_>) -> Option<Self> {
@@ -132,7 +157,7 @@ impl AuditedCall {
             caller: request.caller.principal(),
             session: request.session,
             method: request.method.into(),
-            name: name.map(|name| name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()),
+            name: name.map(cut),
             revision: request.revision,
             request_bytes: request.request_bytes,
         });
@@ -146,6 +171,14 @@ impl AuditedCall {
     /// Records the outcome of a request with the response message `answer`.
     pub(super) fn finish(mut self, answer: &[u8]) {
         self.record(outcome_of(answer), answer.len());
+    }
+
+    /// Records the outcome of a relayed call. `found` is the outcome in its response, and the size of the response
+    /// message. `None` means that the response is incomplete or contains no response message.
+    pub(super) fn finish_relayed(mut self, found: Option<(CallOutcome, usize)>) {
+        if let Some((outcome, response_bytes)) = found {
+            self.record(outcome.into(), response_bytes);
+        }
     }
 
     fn record(&mut self, outcome: AuditOutcome, response_bytes: usize) {
@@ -203,6 +236,22 @@ impl CallProgress {
     pub(super) fn select_tool(&self, counters: Arc<CallCounters>) {
         self.tool.get_or_init(|| counters);
     }
+}
+
+impl From<CallOutcome> for AuditOutcome {
+    fn from(outcome: CallOutcome) -> Self {
+        match outcome {
+            CallOutcome::Ok => Self::Ok,
+            CallOutcome::InputRequired => Self::InputRequired,
+            CallOutcome::ToolError => Self::ToolError,
+            CallOutcome::Error(code) => Self::Error(code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode)),
+        }
+    }
+}
+
+/// Cuts a name after [`NAME_BYTES_MAX`] bytes.
+fn cut(name: &str) -> Box<str> {
+    name[..name.floor_char_boundary(NAME_BYTES_MAX)].into()
 }
 
 #[derive(Deserialize)]

@@ -127,9 +127,9 @@ impl GatewayCore {
         AuditedCall::begin(self.audit.as_ref(), request)
     }
 
-    /// Returns `true` if calls need audit events.
-    pub(super) const fn is_audited(&self) -> bool {
-        self.audit.is_some()
+    /// Returns the receiver of audit events, if requested.
+    pub(super) const fn audit_sink(&self) -> Option<&Arc<dyn AuditSink>> {
+        self.audit.as_ref()
     }
 
     /// Returns the permissions of a caller. Returns `None` if all callers may use everything.

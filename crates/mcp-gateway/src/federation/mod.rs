@@ -69,7 +69,7 @@ pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use call_stats::{CallCounts, MemberCalls};
 pub use limits::{CallLimit, CallRate, InvalidLimit, LimitBy};
-pub use relay::RelayedCall;
+pub use relay::{RelayedCall, RelayedResponse};
 pub use rules::{InvalidRule, Rule, UnmatchedPattern};
 pub use search::ToolSearch;
 pub use status::{MemberState, MemberStatus, WithheldItem};

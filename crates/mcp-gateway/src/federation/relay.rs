@@ -1,23 +1,21 @@
 //! The fast path: tool calls that a program relays to a member without the MCP client of the gateway. The
 //! gateway selects the member and replaces the name of the tool, and does not parse the rest.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use thruway_mcp::Revision;
-use thruway_mcp::federated::{ListKind, ScannedCall};
+use thruway_mcp::federated::{CallOutcome, ListKind, OutcomeScan, ScannedCall};
 use thruway_mcp::json_rpc::{Id, write_error};
 use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::Caller;
 use thruway_message::{FieldLines, FieldValue};
-use tokio::time::Instant;
 
 use super::McpGateway;
-use super::call_stats::CallCounters;
+use super::audit::AuditedCall;
 use super::member::MemberConnection;
 
 /// A tool call in the form that its member expects.
-#[derive(Debug)]
 pub struct RelayedCall {
     member: Arc<MemberConnection>,
     /// The member's own name of the tool.
@@ -25,10 +23,16 @@ pub struct RelayedCall {
     content: Vec<u8>,
     /// The JSON-RPC id.
     id: Box<str>,
-    /// The counters of the tool.
-    counters: Arc<CallCounters>,
-    began: Instant,
-    has_failed: AtomicBool,
+    audited: AuditedCall,
+}
+
+/// Reads the response of a relayed call while a program sends it to the client. When this value is dropped, the
+/// gateway counts the call and records the audit event. If the body is incomplete and contains no response message,
+/// the call counts as canceled.
+pub struct RelayedResponse {
+    scan: OutcomeScan,
+    has_ended: bool,
+    audited: Option<AuditedCall>,
 }
 
 impl McpGateway {
@@ -39,7 +43,7 @@ impl McpGateway {
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles calls with limits, and all calls if the gateway has an audit sink or asks for confirmations.
+    /// also handles calls with limits, and all calls if the gateway asks for confirmations.
     /// See [`ScannedCall::scan`] for the conditions on the body.
     pub fn relayed_call(
         &self,
@@ -49,8 +53,8 @@ impl McpGateway {
         has_relay: impl Fn(&str) -> bool,
     ) -> Option<RelayedCall> {
         let is_method = single(fields, "Mcp-Method")? == methods::TOOLS_CALL.as_bytes();
-        let is_observed = self.core.is_audited() || self.core.confirmations.is_some();
-        if !is_method || is_observed || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
+        let has_confirmations = self.core.confirmations.is_some();
+        if !is_method || has_confirmations || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
             return None;
         }
         let call = ScannedCall::scan(content)?;
@@ -81,16 +85,10 @@ impl McpGateway {
             return None;
         }
         let content = call.with_name(&name)?;
-        let counters = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
-        Some(RelayedCall {
-            member: member.clone(),
-            name,
-            content,
-            id: call.id().into(),
-            counters,
-            began: Instant::now(),
-            has_failed: AtomicBool::new(false),
-        })
+        let tool = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
+        let counted = (&member.name, &member.counters);
+        let audited = AuditedCall::begin_relayed(self.core.audit_sink(), caller, &call, counted, tool);
+        Some(RelayedCall { member: member.clone(), name, content, id: call.id().into(), audited })
     }
 }
 
@@ -110,27 +108,57 @@ impl RelayedCall {
         &self.content
     }
 
-    /// Counts the call as failed in the statistics of the member and of the tool. The call ends when this value
-    /// is dropped.
-    pub fn note_error(&self) {
-        self.has_failed.store(true, Ordering::Relaxed);
+    /// Begins to read the response of the member. `is_event_stream` is `true` if the response is an event stream,
+    /// and `false` if it is one JSON message.
+    pub fn into_response(self, is_event_stream: bool) -> RelayedResponse {
+        let scan = if is_event_stream { OutcomeScan::of_events() } else { OutcomeScan::of_json() };
+        RelayedResponse { scan, has_ended: false, audited: Some(self.audited) }
     }
 
     /// Returns the JSON-RPC response for a call without a usable response of the member, with the reason. Makes
     /// the gateway check its connection to the member. Counts the call as failed.
-    pub fn failure(&self, reason: &str) -> Vec<u8> {
-        self.note_error();
+    pub fn failure(self, reason: &str) -> Vec<u8> {
         let mut output = Vec::new();
         let id: Option<Id<'_>> = serde_json::from_str(&self.id).ok();
         write_error(&mut output, id.as_ref(), &self.member.relay_failed(&reason));
+        self.audited.finish(&output);
         output
     }
 }
 
-impl Drop for RelayedCall {
+impl RelayedResponse {
+    /// Reads the next bytes of the response body.
+    pub fn read(&mut self, bytes: &[u8]) {
+        self.scan.read(bytes);
+    }
+
+    /// Notes that the response body is complete. Without a response message in the body, the call has failed.
+    pub fn end(&mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for RelayedResponse {
     fn drop(&mut self) {
-        let is_error = self.has_failed.load(Ordering::Relaxed);
-        self.member.counters.record(Some(&self.counters), is_error, self.began.elapsed());
+        if let Some(audited) = self.audited.take() {
+            let invalid = self.has_ended.then_some((CallOutcome::Error(None), 0));
+            audited.finish_relayed(self.scan.outcome().or(invalid));
+        }
+    }
+}
+
+impl fmt::Debug for RelayedResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayedResponse").field("scan", &self.scan).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RelayedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayedCall")
+            .field("member", &self.member())
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

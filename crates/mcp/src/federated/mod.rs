@@ -10,6 +10,7 @@ mod uris;
 mod items;
 mod cursor;
 mod merge;
+mod outcome;
 mod search;
 mod splice;
 
@@ -18,6 +19,7 @@ pub use filter::{CompiledFilter, InvalidFilter, ToolFilter};
 pub use items::{ItemInvalid, ListItem, ListKind};
 pub use merge::{MemberItems, MergedEntry, MergedList, Page, WithheldItem};
 pub use names::{EndpointNames, InvalidMemberName, MemberName, NameStyle, Withheld};
+pub use outcome::{CallOutcome, OutcomeScan};
 pub use patterns::{Glob, InvalidGlob, matches_template};
 pub use search::{SearchIndex, SearchText};
 pub use splice::ScannedCall;

@@ -12,6 +12,8 @@ pub struct ScannedCall<'m> {
     message: &'m str,
     /// Position of the JSON-RPC id: a string with its quotation marks, or a number.
     id: Range<usize>,
+    /// Position of the parameters.
+    params: Range<usize>,
     /// Position of the name, without the quotation marks.
     name: Range<usize>,
     /// Position of the revision, without the quotation marks.
@@ -38,15 +40,19 @@ impl<'m> ScannedCall<'m> {
                 b"jsonrpc" => scanner.exact(b"\"2.0\"").then(|| known |= 1 << 0),
                 b"method" => scanner.exact(b"\"tools/call\"").then(|| known |= 1 << 1),
                 b"id" if id.is_none() => scanner.id().map(|found| id = Some(found)),
-                b"params" if params.is_none() => scanner.params().map(|found| params = Some(found)),
+                b"params" if params.is_none() => {
+                    scanner.whitespace();
+                    let start = scanner.at;
+                    scanner.params().map(|found| params = Some((start..scanner.at, found)))
+                }
                 _ => None,
             }?;
             Some(())
         })?;
         scanner.whitespace();
-        let (name, version) = params?;
+        let (params, (name, version)) = params?;
         let is_complete = scanner.at == scanner.bytes.len() && known == 0b11;
-        is_complete.then_some(Self { message, id: id?, name, version })
+        is_complete.then_some(Self { message, id: id?, params, name, version })
     }
 
     /// Returns the JSON-RPC id: a JSON string or a JSON number.
@@ -57,6 +63,11 @@ impl<'m> ScannedCall<'m> {
     /// Returns the name of the tool.
     pub fn name(&self) -> &'m str {
         &self.message[self.name.clone()]
+    }
+
+    /// Returns the parameters, as JSON.
+    pub fn params(&self) -> &'m str {
+        &self.message[self.params.clone()]
     }
 
     /// Returns the revision in `_meta`.

@@ -164,6 +164,22 @@ impl Content {
         (bytes.len() <= bytes_max).then_some(bytes)
     }
 
+    /// Returns the bytes of the body if the body is in memory.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.small_bytes(usize::MAX)
+    }
+
+    /// Returns the stream of a streamed body.
+    ///
+    /// # Errors
+    /// Returns the body unchanged if it is not streamed.
+    pub fn into_stream(self) -> Result<Pin<Box<dyn ContentStream>>, Self> {
+        match self.0 {
+            Source::Stream(stream) => Ok(stream),
+            other => Err(Self(other)),
+        }
+    }
+
     /// Returns the length in bytes, if known.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {

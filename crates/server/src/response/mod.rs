@@ -213,6 +213,12 @@ impl Response {
         self
     }
 
+    /// Takes the body. The response then has an empty body.
+    #[inline]
+    pub fn take_body(&mut self) -> Content {
+        std::mem::take(&mut self.content)
+    }
+
     /// Sets the body.
     #[inline]
     pub fn set_content(&mut self, content: impl Into<Content>) {
