@@ -42,6 +42,8 @@ pub(crate) enum Workload {
     McpClient,
     /// Bridges from HTTP to an MCP server on pipes
     McpBridge,
+    /// One endpoint for several MCP servers, compared with other federations
+    Federation,
     /// Runs of `thruway` commands
     McpCommand,
     /// CPU time on one core, compared with the minimum cost on this machine
@@ -93,6 +95,9 @@ pub(crate) struct Case {
     /// The conditions of the load.
     #[serde(default)]
     pub(crate) circumstance: LoadCondition,
+    /// Name of the MCP server behind federations. A second process of this server, without a federation, can
+    /// be a candidate.
+    pub(crate) backend: Option<String>,
     /// The peers in this case.
     #[serde(default)]
     pub(crate) peers: Peers,
@@ -159,6 +164,10 @@ pub(crate) enum Role {
     Client,
     /// A bridge from HTTP to an MCP server on pipes.
     Bridge,
+    /// One endpoint for several MCP servers, with `POST /mcp`, or an MCP server without such an endpoint.
+    Federation,
+    /// An MCP server behind a federation.
+    Member,
     /// A command that runs to its end.
     Command,
     /// A backend for gateways that listens on nine addresses with the same port.
@@ -230,6 +239,8 @@ pub(crate) enum ComparisonKind {
     Clients,
     /// Compares bridges in front of a server on pipes.
     Bridges,
+    /// Compares federations in front of an MCP server. Also measures the MCP server without a federation.
+    Federations,
     /// Compares commands that may call a server.
     Commands,
 }
@@ -261,6 +272,8 @@ pub(crate) enum LoadCondition {
     /// The server, its backend and the load generator share one core. Each program runs until it has no more
     /// work, so each poll of the server finds the requests of all connections, with any load generator.
     OneCore,
+    /// The load opens MCP sessions, and then measures the memory of these idle sessions.
+    IdleSessions,
 }
 
 /// The peers of a case.
@@ -299,11 +312,12 @@ impl Operation {
     /// Returns the request for a server with these properties.
     pub(crate) fn on(self, facts: &McpServerFacts) -> McpOperation {
         let call = |name: &str, arguments: Value| {
-            let known = facts.tools.iter().find(|tool| tool.name == name).cloned();
+            let known = facts.tools.iter().find(|tool| is_name_of(name, tool)).cloned();
             let tool =
                 known.unwrap_or_else(|| FoundTool { name: name.to_owned(), input_schema: Value::Null });
             let mirrored = tool.mirrored(&arguments);
-            McpOperation { mirrored, ..plain("tools/call", json!({"name": name, "arguments": arguments})) }
+            let params = json!({"name": tool.name, "arguments": arguments});
+            McpOperation { mirrored, ..plain("tools/call", params) }
         };
         match self {
             Self::Ping if facts.revision.era() == Era::Modern => plain("server/discover", json!({})),
@@ -316,6 +330,12 @@ impl Operation {
             Self::Prompts => plain("prompts/list", json!({})),
         }
     }
+}
+
+/// Returns `true` if a tool has this name, after the prefix that a federation may add.
+fn is_name_of(name: &str, tool: &FoundTool) -> bool {
+    let prefix = tool.name.strip_suffix(name);
+    prefix.is_some_and(|prefix| !prefix.ends_with(char::is_alphanumeric))
 }
 
 fn plain(method: &str, params: Value) -> McpOperation {
@@ -339,6 +359,7 @@ impl Case {
             (ComparisonKind::Pipes | ComparisonKind::PipeGenerators, _) => Role::Pipes,
             (ComparisonKind::Clients, _) => Role::Client,
             (ComparisonKind::Bridges, _) => Role::Bridge,
+            (ComparisonKind::Federations, _) => Role::Federation,
             (ComparisonKind::Commands, _) => Role::Command,
             _ if self.is_counted() && self.security == Security::None => Role::Counted,
             _ if self.is_counted() => Role::CountedTls,
@@ -354,6 +375,7 @@ impl Case {
     /// Returns `true` if the case needs this server.
     pub(crate) fn needs(&self, peer: &str) -> bool {
         self.ours == peer
+            || self.backend.as_deref() == Some(peer)
             || match self.between {
                 ComparisonKind::Bridges => peer == OUR_SDK,
                 ComparisonKind::GatewaysBeforeClosing => peer == CLOSING_BACKEND,
@@ -374,7 +396,8 @@ impl Case {
     /// Returns `true` if each round starts its servers anew. Otherwise, memory from earlier connections would
     /// hide the growth in this round. On one core, the figures of a process also depend on its start.
     pub(crate) fn restarts_servers(&self) -> bool {
-        let measures_memory = matches!(self.workload, Workload::Connections | Workload::McpSoak);
+        let measures_memory = matches!(self.workload, Workload::Connections | Workload::McpSoak)
+            || self.circumstance == LoadCondition::IdleSessions;
         measures_memory || self.is_crowded() || self.takes_turns()
     }
 

@@ -15,7 +15,9 @@ use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
 use crate::calls;
-use crate::case::{Case, ComparisonKind, MessageEra, Operation, Request, Role, Security, Workload};
+use crate::case::{
+    Case, ComparisonKind, LoadCondition, MessageEra, Operation, Request, Role, Security, Workload,
+};
 use crate::commands;
 use crate::cores::run_on;
 use crate::counter;
@@ -23,6 +25,7 @@ use crate::figures::{Figures, Metric, as_f64};
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::hand_written::HandWritten;
+use crate::idle_sessions;
 use crate::process::cpu_of_program;
 use crate::reloads::Reloads;
 use crate::results::CandidateResult;
@@ -202,6 +205,9 @@ impl StartedCandidate {
                 soak::run(server.id(), loads, requests, cell.duration, &|load| run(load, None, cell))
             }
             Self::Server(_, loads) if case.between == ComparisonKind::Bridges => bridged(&loads[0], cell),
+            Self::Server(server, _) if case.circumstance == LoadCondition::IdleSessions => {
+                idle_sessions::measure(server, case.requests.context(NO_REQUESTS)?, runner.stop)
+            }
             Self::Server(server, loads) => {
                 if let Some(generator) = cell.load_with {
                     return generator.load(case, cell.duration, server.address, server.id(), runner);
@@ -330,7 +336,8 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
         }
         Request::Mcp(operation) => {
             let is_persistent = case.is_persistent;
-            let endpoint = Endpoint { url: url("/mcp")?, headers: Vec::new(), is_persistent };
+            let headers = if case.between == ComparisonKind::Federations { vec![key()] } else { Vec::new() };
+            let endpoint = Endpoint { url: url("/mcp")?, headers, is_persistent };
             let facts = probe_http(&endpoint, &address, None, &revisions(case), PROBE_TIMEOUT)?;
             Arc::new(messages(*operation, &facts, Some(&endpoint), case)?)
         }
@@ -346,6 +353,11 @@ fn http_load(cell: Cell<'_>, server: &Server, found: Option<&Found>) -> anyhow::
         load.connections = fewer as usize;
     }
     Ok(load)
+}
+
+/// Returns the header with the API key of the load, which some configs of our MCP endpoint require.
+fn key() -> (String, String) {
+    ("X-Api-Key".to_owned(), "benchmark".to_owned())
 }
 
 fn child(found: &Found, cell: Cell<'_>) -> anyhow::Result<StartedCandidate> {

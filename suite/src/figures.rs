@@ -48,6 +48,8 @@ pub(crate) enum Metric {
     ProgramCpu,
     Mean,
     P50,
+    /// P50 minus the P50 of the server without a gateway.
+    AddedP50,
     P90,
     P95,
     P98,
@@ -59,6 +61,8 @@ pub(crate) enum Metric {
     ReceivedRate,
     /// Growth of the server's resident memory per connection, in bytes, if the case reports it.
     MemoryPerConnection,
+    /// Growth of the server's resident memory per idle MCP session, in bytes.
+    MemoryPerSession,
     HandshakeRate,
     /// Growth of the server's anonymous memory during the load, in bytes. Can be negative.
     MemoryGrowth,
@@ -166,6 +170,7 @@ impl Metric {
             Self::ProgramCpu => "CPU of the program alone",
             Self::Mean => "mean",
             Self::P50 => "p50",
+            Self::AddedP50 => "added p50",
             Self::P90 => "p90",
             Self::P95 => "p95",
             Self::P98 => "p98",
@@ -175,6 +180,7 @@ impl Metric {
             Self::Deviation => "deviation",
             Self::ReceivedRate => "received/s",
             Self::MemoryPerConnection => "memory per connection",
+            Self::MemoryPerSession => "memory per session",
             Self::HandshakeRate => "handshakes/s",
             Self::MemoryGrowth => "memory growth",
         }
@@ -186,7 +192,9 @@ impl Metric {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
             Self::MemoryGrowth if value < 0.0 => format!("−{}", bytes(-value as u64)),
-            Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryGrowth => bytes(value as u64),
+            Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryPerSession | Self::MemoryGrowth => {
+                bytes(value as u64)
+            }
             _ => time(value),
         }
     }

@@ -26,6 +26,7 @@ mod server;
 mod process;
 mod reloads;
 mod soak;
+mod idle_sessions;
 mod calls;
 mod commands;
 mod counter;

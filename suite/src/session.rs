@@ -1,5 +1,6 @@
 //! Measures the cases one after the other: starts the candidates, loads them in turn, and ends them.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use thruway_net::Clock;
 use crate::case::{CLOSING_BACKEND, Case, ComparisonKind, LoadCondition, OUR_SDK, Peers, Role};
 use crate::contender::{CandidateKind, Cell, Contender, Entry};
 use crate::cores::{BatchTasks, CHRT, run_on};
+use crate::figures::Metric;
 use crate::found::Found;
 use crate::generators::Generator;
 use crate::plan::{Plan, PlannedCase};
 use crate::process;
-use crate::results::{CaseResult, Omission};
+use crate::results::{CandidateResult, CaseResult, Omission};
 use crate::server::{Server, ServerResources};
 
 /// The servers, and the results so far.
@@ -66,7 +68,7 @@ impl Session<'_> {
         let cores = match case.circumstance {
             LoadCondition::SharedCores => &shared,
             LoadCondition::OneCore => &one,
-            LoadCondition::Usual | LoadCondition::Reloads => apart,
+            LoadCondition::Usual | LoadCondition::Reloads | LoadCondition::IdleSessions => apart,
         };
         run_on(&cores.load);
         match self.measure_on(ServerResources { cores, ..self.resources }, case, plan, end) {
@@ -92,6 +94,9 @@ impl Session<'_> {
             ComparisonKind::Commands => Some(start(OURS, Role::Http)?),
             ComparisonKind::Gateways => Some(start(OURS, Role::Backend)?),
             ComparisonKind::GatewaysBeforeClosing => Some(start(CLOSING_BACKEND, Role::ClosingBackend)?),
+            ComparisonKind::Federations => {
+                Some(start(case.backend.as_deref().context("the case names no backend")?, Role::Member)?)
+            }
             _ => None,
         };
         // All load generators use the same server.
@@ -119,6 +124,9 @@ impl Session<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         let mut candidates: Vec<_> = contenders.into_iter().map(Contender::into_result).collect();
+        if let Some(direct) = &case.backend {
+            add_added_p50(&mut candidates, direct);
+        }
         // If a backend failed, all candidates have failed.
         let deaths = [&mut backend, &mut shared].map(|server| server.as_mut().and_then(Server::death));
         if let Some(death) = deaths.into_iter().flatten().next() {
@@ -175,7 +183,8 @@ impl Session<'_> {
         if let Some(limit) = process::descriptor_limit().filter(|limit| *limit < needed) {
             return Some(format!("the case needs {needed} descriptors, but the limit is {limit}"));
         }
-        for name in [&case.ours, OUR_SDK, CLOSING_BACKEND] {
+        let backend = case.backend.as_deref();
+        for name in [&case.ours, OUR_SDK, CLOSING_BACKEND].into_iter().chain(backend) {
             if case.needs(name) && self.server(name).is_none() {
                 return Some(format!("`{name}` is missing"));
             }
@@ -188,6 +197,18 @@ impl Session<'_> {
 
     fn leave_out(&mut self, what: &str, because: impl Into<String>) {
         self.left_out.push(Omission { what: what.to_owned(), because: because.into() });
+    }
+}
+
+/// Adds to the figures of each round the p50 minus the p50 of the candidate `direct` in the same round.
+fn add_added_p50(candidates: &mut [CandidateResult], direct: &str) {
+    let Some(base) = candidates.iter().find(|candidate| candidate.name == direct) else { return };
+    let base: Vec<_> = base.rounds.iter().map(|figures| Metric::P50.of(figures)).collect();
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.name != direct) {
+        for (figures, base) in candidate.rounds.iter_mut().zip(&base) {
+            let added = Metric::P50.of(figures).zip(*base).map(|(p50, base)| p50 - base);
+            *figures = mem::take(figures).with(Metric::AddedP50, added);
+        }
     }
 }
 
