@@ -1,11 +1,13 @@
 //! Client with the official Rust SDK. It uses all features of the demo server in both eras, over HTTP and
 //! stdio.
 //!
-//! Arguments: the URL of a server, and the command of a server.
+//! Arguments: the URL of a server, and the command of a server. With `--calls FILE` instead of the command, the client
+//! makes the calls in a file.
 
 mod client;
 mod connection;
 mod features;
+mod members;
 mod tools;
 
 use std::time::Duration;
@@ -26,6 +28,9 @@ async fn main() -> anyhow::Result<()> {
         arguments.next().context("the URL is missing")?,
         arguments.next().context("the command is missing")?,
     );
+    if program == "--calls" {
+        return members::call_all(&url, &arguments.next().context("the file is missing")?).await;
+    }
     let arguments: Vec<_> = arguments.collect();
     for era in [Era::Modern, Era::Legacy] {
         let revision = era.revision();

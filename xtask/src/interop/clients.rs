@@ -140,7 +140,9 @@ mod tests {
     #[test]
     fn every_set_has_checks() {
         let clients = list().unwrap();
-        for (set, count) in [("demo", 19), ("files", 2), ("gateway", 20), ("gateway, full", 1), ("mcp", 7)] {
+        for (set, count) in
+            [("demo", 19), ("files", 2), ("gateway", 20), ("gateway, full", 1), ("mcp", 7), ("federation", 7)]
+        {
             assert_eq!(clients.iter().filter(|client| client.sets.iter().any(|of| of == set)).count(), count);
         }
     }

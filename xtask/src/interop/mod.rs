@@ -10,6 +10,7 @@ mod words;
 mod clients;
 mod slow;
 mod servers;
+mod federation;
 
 // third-party upstream servers
 mod gateway;
@@ -48,6 +49,10 @@ pub(crate) struct Options {
     /// from npm, `PyPI` and crates.io
     #[arg(long, group = "kind")]
     mcp: bool,
+    /// Check only MCP endpoints: third-party MCP clients, with third-party MCP servers as members. Installs
+    /// missing clients and servers. Needs npm, Python, Go and cargo
+    #[arg(long, group = "kind")]
+    federation: bool,
     /// Check only `thruway serve` as a gateway between third-party clients and upstream servers
     #[arg(long, group = "kind")]
     gateway: bool,
@@ -100,6 +105,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         acme::run(&checker)?;
     } else if options.issuer {
         issuer::run(&checker)?;
+    } else if options.federation {
+        federation::run(&checker)?;
     } else if options.gateway {
         gateway::run(&checker)?;
     } else if options.outside {

@@ -39,9 +39,10 @@ async def use(read, write):
         hello = await session.read_resource("example://hello")
         assert hello.contents[0].text == "Hello, World!", hello
         templates = (await session.list_resource_templates()).resourceTemplates
-        assert templates[0].uriTemplate == "example://greeting/{name}", templates
+        assert any(template.uriTemplate == "example://greeting/{name}" for template in templates), templates
         prompts = (await session.list_prompts()).prompts
-        assert prompts[0].arguments[0].name == "name", prompts
+        greeting = next(prompt for prompt in prompts if prompt.name == "greeting")
+        assert greeting.arguments[0].name == "name", prompts
 
 
 async def main():
