@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 use super::check::Checker;
-use super::{LISTEN, clients, words};
+use super::{clients, words};
 use crate::program::find_on_path;
 use crate::server::Server;
 
@@ -22,7 +22,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     fs::write(checker.directory.join("read-me"), "read")?;
     fs::write(checker.directory.join("memory.json"), MEMORY)?;
     let mut command = Command::new(checker.program);
-    command.args(["serve", "--listen", LISTEN]);
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
     let demo = Server::start(command, &checker.directory.join("demo.log"), checker.stop)?;
     let no_variables = BTreeMap::new();
     let go = words::start(&GO_SDK, &no_variables, &[], "gosdk", checker)?;
