@@ -82,16 +82,17 @@ impl Client {
     fn post(&mut self, number: u64, message: &Value) -> anyhow::Result<String> {
         let (address, body) = (self.address, message.to_string());
         let [.., high, middle, low] = number.to_be_bytes();
-        let mut head = format!(
+        let session = match &*self.session {
+            "" => String::new(),
+            id => format!("Mcp-Session-Id: {id}\r\n"),
+        };
+        let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: {address}\r\nX-Forwarded-For: 10.{high}.{middle}.{low}\r\n\
              Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-             Content-Length: {}\r\n",
+             {session}Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        if !self.session.is_empty() {
-            head += &format!("Mcp-Session-Id: {}\r\n", self.session);
-        }
-        self.stream.get_mut().write_all(format!("{head}\r\n{body}").as_bytes())?;
+        self.stream.get_mut().write_all(request.as_bytes())?;
         self.receive()
     }
 
@@ -104,7 +105,7 @@ impl Client {
             match text.split_once(": ") {
                 _ if text.is_empty() => break,
                 Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = value.parse()?
+                    length = value.parse()?;
                 }
                 Some((name, value)) if name.eq_ignore_ascii_case("mcp-session-id") => {
                     value.clone_into(&mut self.session);
