@@ -89,6 +89,9 @@ pub(crate) struct Case {
     /// Estimated duration of these requests, in milliseconds.
     #[serde(default)]
     pub(crate) about_ms: u64,
+    /// Minimum duration of each measurement, in milliseconds, if a candidate is slow.
+    #[serde(default)]
+    pub(crate) at_least_ms: u64,
     /// The kind of comparison.
     #[serde(default)]
     pub(crate) between: ComparisonKind,

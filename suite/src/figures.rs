@@ -192,6 +192,7 @@ impl Metric {
         match self {
             Self::Rate | Self::HandshakeRate => rate(value),
             Self::MemoryGrowth if value < 0.0 => format!("−{}", bytes(-value as u64)),
+            Self::AddedP50 if value < 0.0 => format!("−{}", time(-value)),
             Self::ReceivedRate | Self::MemoryPerConnection | Self::MemoryPerSession | Self::MemoryGrowth => {
                 bytes(value as u64)
             }

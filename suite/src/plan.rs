@@ -66,7 +66,7 @@ impl Plan {
             // This duration is enough for about a dozen requests on each connection.
             _ if case.is_crowded() && !case.holds_connections() => self.duration.max(SECOND * 2),
             _ if case.is_crowded() || needs_a_second(case) => self.duration.max(SECOND),
-            _ => self.duration,
+            _ => self.duration.max(Duration::from_millis(case.at_least_ms)),
         }
     }
 
@@ -203,6 +203,14 @@ mod tests {
         ] {
             assert_eq!(short.duration_of(planned_case(&short, name)), duration, "{name}");
         }
+    }
+
+    #[test]
+    fn a_case_with_a_minimum_duration_ignores_a_shorter_duration() {
+        let cases = CASES.iter().filter(|case| case.name == "federation call c=16");
+        let cases = cases.map(|case| PlannedCase { candidates: 6, case: case.clone() }).collect();
+        let plan = Plan::new(cases, SHORTEST, 6, SECOND * 1000);
+        assert_eq!(plan.duration_of(planned_case(&plan, "federation call c=16")), SECOND * 4);
     }
 
     /// Cases with ten thousand connections once had a warm-up of 0.2 s. In this time, slow servers responded

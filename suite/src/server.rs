@@ -93,7 +93,12 @@ impl Server {
         let started = StartedServer::of(&mut command, &found.peer.name, resources.runner.groups, GRACE);
         run_on(&resources.cores.load);
         let mut server = Self { started: started?, directory, address, admin };
-        let ready = server.started.wait_until_ready(&[address.into()], resources.runner.stop);
+        let mut wait = || server.started.wait_until_ready(&[address.into()], resources.runner.stop);
+        // A peer that creates a database may need more than the 20 seconds of one call.
+        let ready = wait().or_else(|error| match error {
+            StartError::NotListening(..) => wait(),
+            ended => Err(ended),
+        });
         ready.map_err(|error| server.with_output(error.into()))?;
         Ok(server)
     }
