@@ -129,6 +129,14 @@ impl Access<'_> {
         matching.any(|(_, rule)| rule.globs(kind).iter().any(allows))
     }
 
+    /// Returns `true` if the rules of the caller can permit an item whose public name or URI begins with
+    /// `prefix`.
+    pub(super) fn allows_some(&self, kind: ListKind, prefix: &str) -> bool {
+        let rules = self.rules.rules.iter().enumerate();
+        let mut matching = rules.filter(|(index, _)| self.matching.contains(*index));
+        matching.any(|(_, rule)| rule.globs(kind).iter().any(|glob| glob.can_match_after(prefix)))
+    }
+
     /// Returns an identifier that all callers with the same permissions share.
     pub(super) const fn class(&self) -> &RuleSet {
         &self.matching
@@ -249,6 +257,5 @@ const BITS: usize = u64::BITS as usize;
 /// Number of times that a URI may be percent-encoded. No permission covers a URI that is encoded more often.
 const DECODED_MAX: usize = 4;
 
-mod reach;
 #[cfg(test)]
 mod tests;

@@ -124,3 +124,21 @@ fn invalid_rules_are_errors_with_their_number() {
     assert!(matches!(error(Rule { prompts: vec![long], ..Rule::default() }), (2, InvalidRule::Glob(_))));
     assert!(AccessRules::compile(&[]).unwrap().is_none());
 }
+
+#[test]
+fn rule_reaches_only_members_that_its_patterns_can_match() {
+    let rule = Rule {
+        tools: vec!["a__*".into(), "bc*".into(), "d__x".into(), "e__".into()],
+        resources: vec!["file:*".into()],
+        ..Rule::default()
+    };
+    let rules = AccessRules::compile(&[rule]).unwrap().unwrap();
+    let access = rules.access_of(&Caller::Local);
+    for (prefix, is_reached) in
+        [("a__", true), ("ab__", false), ("b__", false), ("bcd__", true), ("d__", true), ("e__", false)]
+    {
+        assert_eq!(access.allows_some(ListKind::Tools, prefix), is_reached, "{prefix}");
+    }
+    assert!(access.allows_some(ListKind::Resources, ""));
+    assert!(!access.allows_some(ListKind::Prompts, ""));
+}
