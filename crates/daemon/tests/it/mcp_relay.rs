@@ -255,6 +255,20 @@ fn audit_log_has_the_same_lines_for_relayed_and_parsed_calls() {
 }
 
 #[test]
+fn limits_apply_to_relayed_calls() {
+    // The start of the scene makes the first call.
+    let scene = Scene::start("[[mcp.endpoints.dev.limits]]\nrate = { requests = 3, per = \"1h\" }\n");
+    for _ in 0..2 {
+        let (_, allowed) = scene.call("web__hello", &fast("web__hello"));
+        assert_eq!(allowed["result"]["content"][0]["text"], "hello", "{allowed}");
+    }
+    let (status, refused) = scene.call("web__hello", &fast("web__hello"));
+    assert_eq!((status.as_str(), &refused["error"]["code"]), ("429", &json!(-32603)), "{refused}");
+    assert_eq!(scene.relayed().len(), 2);
+    scene.end();
+}
+
+#[test]
 fn relayed_call_of_a_missing_server_names_the_server() {
     let scene = Scene::start("");
     let Scene { daemon, server, heads, directory } = scene;

@@ -13,6 +13,7 @@ use thruway_message::{FieldLines, FieldValue};
 
 use super::McpGateway;
 use super::audit::AuditedCall;
+use super::limits::CallPermits;
 use super::member::MemberConnection;
 
 /// A tool call in the form that its member expects.
@@ -24,6 +25,7 @@ pub struct RelayedCall {
     /// The JSON-RPC id.
     id: Box<str>,
     audited: AuditedCall,
+    permits: CallPermits,
 }
 
 /// Reads the response of a relayed call while a program sends it to the client. When this value is dropped, the
@@ -33,6 +35,7 @@ pub struct RelayedResponse {
     scan: OutcomeScan,
     has_ended: bool,
     audited: Option<AuditedCall>,
+    _permits: CallPermits,
 }
 
 impl McpGateway {
@@ -43,7 +46,7 @@ impl McpGateway {
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles calls with limits, and all calls if the gateway asks for confirmations.
+    /// also handles calls above a limit, and all calls if the gateway asks for confirmations.
     /// See [`ScannedCall::scan`] for the conditions on the body.
     pub fn relayed_call(
         &self,
@@ -61,9 +64,6 @@ impl McpGateway {
         let has_name = single(fields, "Mcp-Name")? == call.name().as_bytes();
         let has_version = single(fields, "MCP-Protocol-Version")? == call.version().as_bytes();
         if !has_name || !has_version || call.version() != Revision::LATEST.as_str() {
-            return None;
-        }
-        if self.core.limits.apply_to(call.name()) {
             return None;
         }
         let access = self.core.access_of(caller);
@@ -85,10 +85,12 @@ impl McpGateway {
             return None;
         }
         let content = call.with_name(&name)?;
+        // The slow path has the response to a call above a limit.
+        let permits = self.core.limits.admit(caller, call.name()).ok()?;
         let tool = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
         let counted = (&member.name, &member.counters);
         let audited = AuditedCall::begin_relayed(self.core.audit_sink(), caller, &call, counted, tool);
-        Some(RelayedCall { member: member.clone(), name, content, id: call.id().into(), audited })
+        Some(RelayedCall { member: member.clone(), name, content, id: call.id().into(), audited, permits })
     }
 }
 
@@ -112,7 +114,7 @@ impl RelayedCall {
     /// and `false` if it is one JSON message.
     pub fn into_response(self, is_event_stream: bool) -> RelayedResponse {
         let scan = if is_event_stream { OutcomeScan::of_events() } else { OutcomeScan::of_json() };
-        RelayedResponse { scan, has_ended: false, audited: Some(self.audited) }
+        RelayedResponse { scan, has_ended: false, audited: Some(self.audited), _permits: self.permits }
     }
 
     /// Returns the JSON-RPC response for a call without a usable response of the member, with the reason. Makes

@@ -112,11 +112,6 @@ impl CallLimits {
         })
     }
 
-    /// Returns `true` if there is a limit for `tool`.
-    pub(super) fn apply_to(&self, tool: &str) -> bool {
-        self.limits.iter().any(|limit| limit.applies_to(tool))
-    }
-
     /// Counts a call of `tool` by `caller`.
     ///
     /// # Errors
