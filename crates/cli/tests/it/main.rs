@@ -17,6 +17,7 @@ mod mcp;
 mod mcp_client;
 mod mcp_login;
 mod mcp_rules;
+mod mcp_tokens;
 mod mcp_bridge;
 mod mcp_federate;
 mod mcp_access;
