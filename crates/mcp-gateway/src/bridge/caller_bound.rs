@@ -8,7 +8,7 @@
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key), each of them accepts values that the other
 //! bridge signed.
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::Params;
@@ -139,7 +139,7 @@ impl CallerBound {
         RequestBinding::new(
             self.caller.principal().as_deref(),
             ["task of a bridge", process_id, &self.task_prefix],
-            &Value::Null,
+            RawValue::NULL,
         )
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use thruway_mcp::json_rpc::Error;
+use thruway_mcp::members::append_members;
 use thruway_mcp::params::Params;
 use thruway_net::{Clock, random_bytes};
 
@@ -55,7 +56,7 @@ pub struct BoundRequest {
     method: String,
     name: String,
     uri: String,
-    arguments: Box<str>,
+    arguments: Box<RawValue>,
 }
 
 impl BoundRequest {
@@ -66,7 +67,7 @@ impl BoundRequest {
             method: method.to_owned(),
             name: params.name.as_deref().unwrap_or_default().to_owned(),
             uri: params.uri.as_deref().unwrap_or_default().to_owned(),
-            arguments: params.arguments.map_or("{}", RawValue::get).into(),
+            arguments: params.arguments.map_or_else(no_arguments, ToOwned::to_owned),
         }
     }
 
@@ -75,61 +76,86 @@ impl BoundRequest {
         &self.method
     }
 
-    pub(crate) const fn arguments_bytes(&self) -> usize {
-        self.arguments.len()
+    pub(crate) fn arguments_bytes(&self) -> usize {
+        self.arguments.get().len()
     }
 
     /// Returns the binding for sealing and opening the `requestState` of this request.
     pub fn binding(&self) -> RequestBinding {
-        // The parser rejects valid JSON if it is nested too deeply. In this case, the digest uses the text of
-        // the arguments.
-        let arguments = serde_json::from_str(&self.arguments).unwrap_or_else(|_| (&*self.arguments).into());
-        RequestBinding::new(self.caller.as_deref(), [&self.method, &self.name, &self.uri], &arguments)
+        let request = [&*self.method, &*self.name, &*self.uri];
+        RequestBinding::new(self.caller.as_deref(), request, &self.arguments)
     }
 }
 
 impl RequestBinding {
     /// Returns the binding, a digest of the caller and the request. `request` contains the method, the name
     /// and the URI. The order of object members in `arguments` does not affect the digest, because a client
-    /// may change this order when it repeats a call.
-    pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &Value) -> Self {
+    /// may change this order when it repeats a call. The other details of the JSON text affect it.
+    pub fn new(caller: Option<&str>, request: [&str; 3], arguments: &RawValue) -> Self {
         let mut digest = Sha256::new();
         for part in [caller.unwrap_or_default()].into_iter().chain(request) {
-            digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part);
+            add_text(&mut digest, part);
         }
         digest.update([u8::from(caller.is_some())]);
-        update_with(&mut digest, arguments);
+        add_json(&mut digest, arguments, 0);
         Self(digest.finalize().into())
     }
 }
 
-/// Adds a JSON value to a digest. The order of object members does not affect the digest.
-fn update_with(digest: &mut Sha256, value: &Value) {
-    match value {
-        Value::Object(object) => {
-            digest.update(b"{");
-            let members: BTreeMap<_, _> = object.iter().collect();
-            for (name, value) in members {
-                digest.update((name.len() as u64).to_le_bytes());
-                digest.update(name);
-                update_with(digest, value);
-            }
-            digest.update(b"}");
-        }
-        Value::Array(array) => {
-            digest.update(b"[");
-            for value in array {
-                update_with(digest, value);
-            }
-            digest.update(b"]");
-        }
-        scalar => {
-            let text = scalar.to_string();
-            digest.update((text.len() as u64).to_le_bytes());
-            digest.update(text);
-        }
+/// Adds a JSON value to a digest. The order of object members does not affect the digest. Does not parse numbers,
+/// because a parser rounds long numbers. `depth` is the number of objects and arrays around the value.
+fn add_json(digest: &mut Sha256, json: &RawValue, depth: usize) {
+    let added = match json.get().as_bytes() {
+        [b'{', ..] if depth < DEPTH_MAX => add_object(digest, json, depth),
+        [b'[', ..] if depth < DEPTH_MAX => add_array(digest, json, depth),
+        [b'"', ..] => add_string(digest, json),
+        _ => None,
+    };
+    if added.is_none() {
+        add_text(digest, json.get());
     }
+}
+
+/// Adds all members, also members with the same name: a server may use any of them.
+fn add_object(digest: &mut Sha256, json: &RawValue, depth: usize) -> Option<()> {
+    let mut members = Vec::new();
+    let collected = append_members(&mut Vec::new(), json, |name, value| {
+        members.push((name.to_owned(), value));
+        false
+    });
+    collected.ok()?;
+    // The sort is stable, so it keeps the order of members with the same name.
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    digest.update(b"{");
+    for (name, value) in members {
+        add_text(digest, &name);
+        add_json(digest, value, depth + 1);
+    }
+    digest.update(b"}");
+    Some(())
+}
+
+fn add_array(digest: &mut Sha256, json: &RawValue, depth: usize) -> Option<()> {
+    let values: Vec<&RawValue> = serde_json::from_str(json.get()).ok()?;
+    digest.update(b"[");
+    for value in values {
+        add_json(digest, value, depth + 1);
+    }
+    digest.update(b"]");
+    Some(())
+}
+
+/// Adds a string in its usual spelling, because a client may escape other characters when it repeats a call.
+fn add_string(digest: &mut Sha256, json: &RawValue) -> Option<()> {
+    let string: Value = serde_json::from_str(json.get()).ok()?;
+    add_text(digest, &string.to_string());
+    Some(())
+}
+
+/// Adds a text and its length to a digest.
+fn add_text(digest: &mut Sha256, text: &str) {
+    digest.update((text.len() as u64).to_le_bytes());
+    digest.update(text);
 }
 
 /// The key that authenticates request states. All servers behind one load balancer need the same key.
@@ -205,10 +231,18 @@ impl StateKey {
     }
 }
 
+fn no_arguments() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).expect("the text is JSON")
+}
+
 fn now() -> u64 {
     let since_epoch = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     since_epoch.unwrap_or_default().as_secs()
 }
+
+/// Maximum number of objects and arrays around a value whose members may change their order. Each level costs one
+/// pass over the text.
+const DEPTH_MAX: usize = 32;
 
 /// Lifetime of a request state. The client must answer the questions within this time.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -224,8 +258,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
     fn binding(caller: Option<&str>, arguments: &Value) -> RequestBinding {
-        RequestBinding::new(caller, ["tools/call", "ask", ""], arguments)
+        RequestBinding::new(caller, ["tools/call", "ask", ""], &raw(&arguments.to_string()))
     }
 
     #[test]
@@ -242,12 +280,36 @@ mod tests {
             binding(None, &arguments),
             binding(Some(""), &arguments),
             binding(Some("ada"), &json!({"a": 2})),
-            RequestBinding::new(Some("ada"), ["tools/call", "other", ""], &arguments),
-            RequestBinding::new(Some("ada"), ["tools/call", "ask", "other"], &arguments),
+            RequestBinding::new(Some("ada"), ["tools/call", "other", ""], &raw(&arguments.to_string())),
+            RequestBinding::new(Some("ada"), ["tools/call", "ask", "other"], &raw(&arguments.to_string())),
         ] {
             assert!(key.open(&sealed, &binding).is_err());
         }
         assert!(StateKey::random().open(&sealed, &binding(Some("ada"), &arguments)).is_err());
+    }
+
+    /// Regression test: the digest used rounded numbers, and only the last member of each name.
+    #[test]
+    fn different_arguments_have_different_bindings() {
+        let binding = |json: &str| RequestBinding::new(None, ["", "", ""], &raw(json));
+        let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(200), "]".repeat(200));
+        for (one, other) in [
+            (r#"{"a":100000000000000000001}"#, r#"{"a":100000000000000000002}"#),
+            (r#"{"a":0.10000000000000000001}"#, r#"{"a":0.1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#),
+            (r#"{"a":1,"\u0061":2}"#, r#"{"a":2}"#),
+            (r#"["a","b"]"#, r#"["b","a"]"#),
+            (&deep("1"), &deep("2")),
+        ] {
+            assert_ne!(binding(one), binding(other), "{one}");
+        }
+        for (one, other) in [
+            (r#"{"a":1,"b":[{"c":2,"d":"\u00e9"}]}"#, "{ \"b\" : [ {\"d\":\"é\", \"c\":2} ], \"a\":1 }"),
+            (&deep("1"), &deep("1")),
+        ] {
+            assert_eq!(binding(one), binding(other), "{one}");
+        }
     }
 
     #[test]
