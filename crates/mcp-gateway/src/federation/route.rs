@@ -142,6 +142,8 @@ impl GatewayCore {
     ) -> Result<Selected, Error> {
         let name = Params::required("name", params.name.as_ref())?;
         check_spelling(request.params, "name")?;
+        // A confirmation by the user covers only `arguments`.
+        check_spelling(request.params, "arguments")?;
         self.select_named(request, kind, name, &["name"]).await
     }
 

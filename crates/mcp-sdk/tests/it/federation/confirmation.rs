@@ -92,6 +92,19 @@ async fn modern_call_of_a_destructive_tool_needs_an_answer_of_the_user() {
     }
 }
 
+/// Regression test: a member that ignores the case of names could use other arguments than the user confirmed.
+#[tokio::test(start_paused = true)]
+async fn second_member_for_the_arguments_is_refused() {
+    let gateway = gateway(&Arc::default(), ERAS[1]);
+    let site = guarded(&gateway);
+    let [_, ada] = TestCaller::in_both_eras(&site, Some("ada:eng")).await;
+    let mut params = delete("/a");
+    params["Arguments"] = json!({"path": "/b"});
+    let answer = ada.call_with_forms(params).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    gateway.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn declined_call_is_not_forwarded() {
     let calls = Arc::<AtomicUsize>::default();
