@@ -20,6 +20,8 @@ pub struct OutcomeScan {
     found: Option<(CallOutcome, usize)>,
     /// The current line of an event stream. `None` if the response is a single JSON message.
     line: Option<Line>,
+    /// `true` after a carriage return. A line feed then belongs to the same line end.
+    is_after_return: bool,
 }
 
 /// The outcome of a call, according to its response.
@@ -47,6 +49,7 @@ enum Line {
 
 /// Reads one JSON message byte by byte.
 #[derive(Clone, Default, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each value is independent of the others")]
 struct MessageScan {
     depth: usize,
     is_in_string: bool,
@@ -79,7 +82,7 @@ enum Member {
 impl OutcomeScan {
     /// Returns a scan for a response that is one JSON message.
     pub fn of_json() -> Self {
-        Self { message: MessageScan::default(), found: None, line: None }
+        Self { message: MessageScan::default(), found: None, line: None, is_after_return: false }
     }
 
     /// Returns a scan for a response that is an event stream. The last message of the stream that is a JSON-RPC
@@ -93,8 +96,10 @@ impl OutcomeScan {
         for byte in bytes {
             match self.line.take() {
                 None => self.read_message_byte(*byte),
+                Some(line) if *byte == b'\n' && self.is_after_return => self.line = Some(line),
                 Some(line) => self.line = Some(self.read_line_byte(line, *byte)),
             }
+            self.is_after_return = *byte == b'\r';
         }
     }
 
@@ -217,7 +222,7 @@ impl MessageScan {
         match self.members {
             [Member::Result, Member::IsError] => self.is_tool_error |= self.token == b"true",
             [Member::Result, Member::ResultType] => {
-                self.is_input_required |= self.token == b"\"input_required"
+                self.is_input_required |= self.token == b"\"input_required";
             }
             [Member::Error, Member::Code] => {
                 self.code = core::str::from_utf8(&self.token).ok().and_then(|code| code.parse().ok());
@@ -303,6 +308,12 @@ mod tests {
         let expected = Some((CallOutcome::ToolError, message.len()));
         assert_eq!(outcome(OutcomeScan::of_events, &stream), expected);
         assert_eq!(outcome(OutcomeScan::of_events, &stream.replace('\n', "\r\n")), expected);
+        // Regression test: the second byte of a line end ended the event.
+        let two_lines = "data: {\"id\":1,\ndata: \"result\":{}}\n\n";
+        for end in ["\n", "\r", "\r\n"] {
+            let stream = two_lines.replace('\n', end);
+            assert_eq!(outcome(OutcomeScan::of_events, &stream), Some((CallOutcome::Ok, 20)), "{stream:?}");
+        }
         let only_progress = format!("data: {progress}\n\ndata:");
         assert_eq!(outcome(OutcomeScan::of_events, &only_progress), None);
     }
