@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
 use thruway_mcp_sdk::{McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
+use thruway_message::Method;
 use thruway_server::{Answer, DrainHandle, Handler, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -229,7 +230,8 @@ impl Handler for RouteEndpoint {
         }
         let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
         let served = self.served.get_or_init(serve);
-        if !request.has_whole_content() || request.field("Mcp-Name").is_none() {
+        let may_be_call = request.method() == Method::Post && request.field("Mcp-Name").is_some();
+        if !may_be_call || !request.has_whole_content() {
             return served.handle(request);
         }
         let caller = match served.caller_of(request) {

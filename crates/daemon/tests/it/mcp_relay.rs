@@ -39,8 +39,16 @@ struct Post<'a> {
     /// The value of `Mcp-Name`.
     name: &'a str,
     params: Value,
+    /// The HTTP method.
+    method: &'a str,
     /// `false` sends the body after the head, in a separate write.
     is_whole: bool,
+}
+
+impl Post<'_> {
+    fn new(params: Value) -> Self {
+        Self { name: "web__hello", params, method: "POST", is_whole: true }
+    }
 }
 
 impl Scene {
@@ -74,14 +82,23 @@ impl Scene {
 
     /// Returns the status and the JSON-RPC response.
     fn post(&self, post: &Post<'_>) -> (String, Value) {
+        let response = self.response(post);
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(!head.to_ascii_lowercase().contains("set-cookie"), "{head}");
+        (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+    }
+
+    /// Returns the whole response.
+    fn response(&self, post: &Post<'_>) -> String {
         let content =
             json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": post.params}).to_string();
         let mut stream = connect(&address_of(&self.daemon));
         let head = format!(
-            "POST /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
+            "{} /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
              Authorization: Bearer sesame\r\nCookie: sesame=1\r\nX-Other: sesame\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
              Mcp-Method: tools/call\r\nMcp-Name: {}\r\nContent-Length: {}\r\n\r\n",
+            post.method,
             post.name,
             content.len()
         );
@@ -93,13 +110,11 @@ impl Scene {
         }
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        assert!(!head.to_ascii_lowercase().contains("set-cookie"), "{head}");
-        (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+        response
     }
 
     fn call(&self, name: &str, params: &Value) -> (String, Value) {
-        self.post(&Post { name, params: params.clone(), is_whole: true })
+        self.post(&Post { name, ..Post::new(params.clone()) })
     }
 
     /// Returns the headers that the server got with calls on the fast path. Only these calls have the
@@ -206,12 +221,24 @@ fn headers_that_contradict_the_body_are_refused() {
 #[test]
 fn body_that_arrives_later_or_is_long_is_not_relayed() {
     let scene = Scene::start("");
-    let later = Post { name: "web__hello", params: fast("web__hello"), is_whole: false };
+    let later = Post { is_whole: false, ..Post::new(fast("web__hello")) };
     assert_eq!(scene.post(&later).1["result"]["content"][0]["text"], "hello");
     let mut long = fast("web__hello");
     long["arguments"] = json!({"text": "x".repeat(20_000)});
     let (_, response) = scene.call("web__hello", &long);
     assert_eq!(response["id"], 7, "{response}");
+    scene.end();
+}
+
+/// Regression test: the endpoint relayed requests of all methods as POST requests.
+#[test]
+fn only_post_requests_are_relayed() {
+    let scene = Scene::start("");
+    for method in ["GET", "PUT", "DELETE", "OPTIONS", "HEAD"] {
+        let response = scene.response(&Post { method, ..Post::new(fast("web__hello")) });
+        assert!(response.starts_with("HTTP/1.1 4"), "{method} {response}");
+        assert_eq!(scene.relayed(), [""; 0], "{method}");
+    }
     scene.end();
 }
 
