@@ -66,7 +66,7 @@ impl Relay {
         };
         let answer = request.forward_with_content(&head, call.content(), &self.forward);
         answer.map(move |response| match unusable(&response) {
-            None => observed(without_secrets(response), call),
+            None => observed(with_own_fields(response), call),
             Some((status, reason)) => Response::ok(JSON, call.failure(&reason)).with_status(status),
         })
     }
@@ -100,10 +100,11 @@ fn is_relayed(line: &FieldLine<'_>) -> bool {
 }
 
 /// Returns the status and the reason for the client if the response of the server is no JSON-RPC response. A
-/// challenge of the server is no challenge for the client, because the endpoint has its own credentials.
+/// challenge of the server is no challenge for the client, because the endpoint has its own credentials. The
+/// server cannot redirect the client, because the request of the client contains credentials and arguments.
 fn unusable(response: &Response) -> Option<(StatusCode, String)> {
     let status = response.status();
-    let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let is_refused = matches!(status.as_u16(), 300..=399 | 401 | 403 | 407);
     let is_message = has_media_type(response, b"application/json")
         || (status == StatusCode::OK && has_media_type(response, b"text/event-stream"));
     if is_message && !is_refused {
@@ -143,14 +144,15 @@ impl ContentStream for ObservedBody {
         let polled = self.stream.as_mut().poll_next(cx);
         match &polled {
             Poll::Ready(Some(Ok(Piece::Data(bytes)))) => self.observer.read(bytes),
-            Poll::Ready(None) => self.observer.end(),
+            // After an error, the server sends no more bytes. A client that disconnects causes no error.
+            Poll::Ready(None | Some(Err(_))) => self.observer.end(),
             _ => {}
         }
         polled
     }
 
     fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
-        self.stream.as_mut().poll_meanwhile(cx)
+        self.stream.as_mut().poll_meanwhile(cx).inspect_err(|_| self.observer.end())
     }
 
     fn length(&self) -> Option<u64> {
@@ -167,15 +169,31 @@ fn has_media_type(response: &Response, expected: &[u8]) -> bool {
     media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
 }
 
-/// Removes headers that concern only the endpoint and its server.
-fn without_secrets(mut response: Response) -> Response {
-    for name in ["Set-Cookie", "WWW-Authenticate", "Mcp-Session-Id"] {
-        response.remove_field(name);
+/// Removes all headers that do not describe the body. The other headers of a server could change the state of the
+/// client or of its browser, for example `Set-Cookie`, `Clear-Site-Data` and `Refresh`.
+fn with_own_fields(mut response: Response) -> Response {
+    let is_removed = |line: &FieldLine<'_>| !RETURNED.iter().any(|returned| line.name.is(returned));
+    let removed: Vec<_> =
+        response.field_lines().iter().filter(is_removed).map(|line| line.name.to_string()).collect();
+    for name in removed {
+        response.remove_field(&name);
     }
     response
 }
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+
+/// The headers of a server that the client gets.
+const RETURNED: [&str; 8] = [
+    "Cache-Control",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Type",
+    "Date",
+    "Retry-After",
+    "Server",
+    "X-Accel-Buffering",
+];
 
 /// The headers of a client that its server gets. The names of further headers begin with [`PARAM_PREFIX`].
 const RELAYED: [&str; 7] = [

@@ -1,13 +1,18 @@
 //! Tests of the fast path of MCP endpoints: tool calls that the endpoint relays to an upstream.
 
 use std::io::{Read, Write};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use serde_json::{Value, json};
 use thruway_daemon::Daemon;
 use thruway_mcp_sdk::schema::Tool;
 use thruway_mcp_sdk::{HandlerError, McpEndpoint, McpServer};
-use thruway_server::{Answer, Handler, Request, RunningServer, Server};
+use thruway_server::{
+    Answer, BoxError, Content, ContentStream, FieldLinesBuf, Handler, Piece, Request, Response,
+    RunningServer, Server, StatusCode,
+};
 
 use crate::client::{address_of, connect, end};
 
@@ -21,7 +26,33 @@ impl Handler for Recorder {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
         self.heads.lock().unwrap().push(format!("{}\n{}", request.path(), lines.collect::<String>()));
-        self.endpoint.handle(request)
+        match request.field("Mcp-Name").map(|tool| tool.as_bytes()) {
+            Some(b"redirect") => Answer::Now(redirect()),
+            Some(b"truncated") => Answer::Now(truncated()),
+            _ => self.endpoint.handle(request).map(|response| response.with_field("X-Other", "x-other")),
+        }
+    }
+}
+
+/// Returns a JSON-RPC response that tries to redirect the client.
+fn redirect() -> Response {
+    let response = Response::json(&json!({"jsonrpc": "2.0", "id": 7, "result": {"content": []}}));
+    response.with_status(StatusCode::TEMPORARY_REDIRECT).with_field("Location", "http://other.example/")
+}
+
+/// Returns a response that ends in the middle of its body.
+fn truncated() -> Response {
+    let lines = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
+    Response::ok(lines, Content::from_content_stream(Truncated(false)))
+}
+
+/// A body that fails after its first bytes. Contains `true` after the first bytes.
+struct Truncated(bool);
+
+impl ContentStream for Truncated {
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let has_begun = std::mem::replace(&mut self.0, true);
+        Poll::Ready(Some(if has_begun { Err("broken".into()) } else { Ok(Piece::Data("{\"id\":7,".into())) }))
     }
 }
 
@@ -57,6 +88,8 @@ impl Scene {
             .tool(Tool::new("hello"), || "hello")
             .tool(Tool::new("large"), || "x".repeat(300_000))
             .tool(Tool::new("fail"), || Err::<&str, _>(HandlerError::failed("no file")))
+            .tool(Tool::new("redirect"), || "")
+            .tool(Tool::new("truncated"), || "")
             .tool(Tool::new("secret"), || "hidden");
         let heads = Arc::<Mutex<Vec<_>>>::default();
         let recorder = Recorder { endpoint: mcp.endpoint(), heads: heads.clone() };
@@ -242,6 +275,19 @@ fn only_post_requests_are_relayed() {
     scene.end();
 }
 
+/// Regression test: the client got the redirects and all headers of the server.
+#[test]
+fn server_cannot_redirect_clients() {
+    let scene = Scene::start("");
+    let post = Post { name: "web__redirect", ..Post::new(fast("web__redirect")) };
+    let response = scene.response(&post);
+    assert!(response.starts_with("HTTP/1.1 502 ") && !response.contains("other.example"), "{response}");
+    assert_eq!(scene.relayed().len(), 1);
+    let response = scene.response(&Post::new(fast("web__hello")));
+    assert!(response.starts_with("HTTP/1.1 200 ") && !response.contains("x-other"), "{response}");
+    scene.end();
+}
+
 #[test]
 fn rules_apply_to_relayed_calls() {
     let rule = "[[mcp.endpoints.dev.rules]]\ntools = [\"web__large\", \"web__f*\"]\n";
@@ -277,6 +323,21 @@ fn audit_log_has_the_same_lines_for_relayed_and_parsed_calls() {
         assert_eq!((&pair[1]["server"], &pair[1]["name"]), (&json!("web"), &json!(tool)), "{pair:?}");
         assert_eq!(pair[1]["request_bytes"], fast(tool).to_string().len(), "{pair:?}");
     }
+    server.drain();
+    server.join();
+}
+
+/// Regression test: the call counted as canceled by the client.
+#[test]
+fn call_with_a_truncated_response_counts_as_failed() {
+    let scene = Scene::start("audit = \"audit.log\"\n");
+    scene.response(&Post { name: "web__truncated", ..Post::new(fast("web__truncated")) });
+    assert_eq!(scene.relayed().len(), 1);
+    let Scene { daemon, server, directory, .. } = scene;
+    end(daemon);
+    let log = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
+    let line: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["name"], &line["outcome"]), (&json!("web__truncated"), &json!("error")), "{log}");
     server.drain();
     server.join();
 }
