@@ -118,20 +118,23 @@ impl CallLimits {
     /// The call is not within one of the limits.
     pub(super) fn admit(&self, caller: &Caller, tool: &str) -> Result<CallPermits, LimitExceeded> {
         let mut permits = Vec::new();
-        let mut limits = self.limits.iter().filter(|limit| limit.applies_to(tool)).peekable();
-        if limits.peek().is_none() {
+        let limits: Vec<_> = self.limits.iter().filter(|limit| limit.applies_to(tool)).collect();
+        if limits.is_empty() {
             return Ok(permits);
         }
         let holder = caller.holder();
-        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        for limit in limits {
-            let key = self.key(&holder, limit.by, tool);
-            // The rate comes last, so that a call that waits for other calls does not count toward the rate.
+        for limit in &limits {
             if let Some(in_flight) = &limit.in_flight {
-                permits.push(in_flight.enter(key).ok_or(LimitExceeded { retry_after: IN_FLIGHT_RETRY })?);
+                let permit = in_flight.enter(self.key(&holder, limit.by, tool));
+                permits.push(permit.ok_or(LimitExceeded { retry_after: IN_FLIGHT_RETRY })?);
             }
+        }
+        // The rates come last, so that a call that waits for other calls does not count toward a rate.
+        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        for limit in &limits {
             if let Some((rate, buckets)) = &limit.rate {
-                buckets.take(key, *rate, now).map_err(|retry_after| LimitExceeded { retry_after })?;
+                let taken = buckets.take(self.key(&holder, limit.by, tool), *rate, now);
+                taken.map_err(|retry_after| LimitExceeded { retry_after })?;
             }
         }
         Ok(permits)

@@ -68,6 +68,18 @@ async fn call_must_be_within_all_limits() {
     assert!(limits.admit(&ada, "a").is_ok());
 }
 
+/// Regression test: a call above a later limit of calls in flight also counted toward an earlier rate.
+#[tokio::test(start_paused = true)]
+async fn call_that_waits_for_other_calls_does_not_count_toward_rates() {
+    let concurrent = CallLimit { concurrent: Some(1), ..CallLimit::default() };
+    let limits = limits(&[CallLimit { rate: Some(per_second(2)), ..CallLimit::default() }, concurrent]);
+    let ada = caller("ada");
+    let first = limits.admit(&ada, "a").unwrap();
+    assert!(limits.admit(&ada, "a").is_err());
+    drop(first);
+    assert!(limits.admit(&ada, "a").is_ok());
+}
+
 #[test]
 fn invalid_limits_are_errors() {
     let rate = Some(CallRate { calls: 0, per: Duration::from_secs(1), burst: 1 });
