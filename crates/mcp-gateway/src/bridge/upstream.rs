@@ -243,7 +243,7 @@ impl Upstream {
         });
         let watched = match existing {
             Some(watched) => watched,
-            None => begin_watched(&mut resources, uri, holder)?,
+            None => begin_watched(&mut resources, uri, holder, WATCHES_MAX)?,
         };
         Ok(Watch { upstream: self.clone(), uri: uri.into(), holder: holder.clone(), watched })
     }
@@ -283,15 +283,16 @@ impl Drop for Upstream {
 }
 
 /// Adds a resource to the map `resources` of watched resources. `holder` is the first caller that watches
-/// this resource.
+/// this resource. `watches_max` is the maximum number of resources in the map.
 fn begin_watched(
     resources: &mut HashMap<Box<str>, WatchedResource>,
     uri: &str,
     holder: &Holder,
+    watches_max: usize,
 ) -> Result<Watched, Error> {
     resources.retain(|_, resource| resource.watched.strong_count() > 0);
     let held = resources.values().filter(|resource| resource.watchers.contains_key(holder)).count();
-    check_share(holder, held, resources.len(), 1, WATCHES_MAX).map_err(|refusal| {
+    check_share(holder, held, resources.len(), 1, watches_max).map_err(|refusal| {
         Error::internal(match refusal {
             LimitReached::Full => "the callers of this bridge watch too many resources: try again later",
             LimitReached::HolderHasShare => {
@@ -356,20 +357,20 @@ mod tests {
         let mut resources = HashMap::new();
         let mut kept = Vec::new();
         let mut watch = |holder: &Holder, n: usize| {
-            let watched = begin_watched(&mut resources, &format!("test://{n}"), holder);
+            let watched = begin_watched(&mut resources, &format!("test://{n}"), holder, 20);
             watched.map(|watched| kept.push(watched)).map_err(|error| error.message.into_owned())
         };
         let (ada, bob) = (caller("ada"), caller("bob"));
-        for n in 0..WATCHES_MAX / 2 {
+        for n in 0..10 {
             watch(&ada, n).unwrap();
         }
-        assert!(watch(&ada, WATCHES_MAX).unwrap_err().contains("this caller watches too many"));
-        watch(&bob, WATCHES_MAX).unwrap();
+        assert!(watch(&ada, 20).unwrap_err().contains("this caller watches too many"));
+        watch(&bob, 20).unwrap();
         // Programs on this machine have no share per caller. Only the total limit applies.
-        for n in WATCHES_MAX / 2 + 1..WATCHES_MAX {
+        for n in 11..20 {
             watch(&Holder::Unknown, n).unwrap();
         }
-        assert!(watch(&caller("eve"), WATCHES_MAX + 1).unwrap_err().contains("watch too many resources"));
+        assert!(watch(&caller("eve"), 21).unwrap_err().contains("watch too many resources"));
     }
 
     #[tokio::test]
