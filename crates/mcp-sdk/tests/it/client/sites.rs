@@ -1,11 +1,12 @@
 //! All transports between a client and a Thruway server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thruway_mcp_sdk::json_rpc::Error;
 use thruway_mcp_sdk::schema::{ClientCapabilities, InputRequest, InputResponse};
 use thruway_mcp_sdk::{EraChoice, McpClient, McpClientBuilder, McpServer, Revision};
-use thruway_server::{Router, RunningServer, Server};
+use thruway_server::{Config, Router, RunningServer, Server, Timeouts};
 
 use crate::fixtures::answer;
 
@@ -21,7 +22,11 @@ impl Site {
     }
 
     pub(crate) fn of(router: Router) -> Self {
-        let server = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        // Most tests of canceled calls wait for this timeout.
+        let timeouts = Timeouts { half_closed: Duration::from_millis(100), ..Timeouts::default() };
+        let config = Config { timeouts, ..Config::default() };
+        let server =
+            Server::new(router).config(config).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let url = format!("http://{}/mcp", server.addresses()[0]);
         Self { server: Some(server), url }
     }

@@ -105,7 +105,7 @@ async fn other_members_work_after_one_was_killed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn returned_member_works_and_clients_get_list_changed() {
     for era in ERAS {
         let killable = Killable::new(greeter());
@@ -130,7 +130,7 @@ async fn returned_member_works_and_clients_get_list_changed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn subscription_to_resource_continues_after_return_of_member() {
     for far in ERAS {
         let resource = Resource::new("test://text", "text");
