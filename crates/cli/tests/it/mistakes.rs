@@ -66,7 +66,7 @@ policy tokens: a JSON Web Token
 policy users: name and password of one of 1 users
 MCP endpoint dev: servers search, files; plain names; 1 access rules; tool search, pinned read_issue; 1 limits; audit log mcp-audit.log
 MCP server files: command `npx`
-MCP server search: upstream canary, path /mcp
+MCP server search: upstream canary, path /mcp, client credentials of corp
 admin listener on 127.0.0.1:9900
 access log: combined, to the standard output
 "

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use thruway_gateway::{HostRewrite, UpstreamConfig, VerifiedClient};
+use thruway_gateway::{ForwardConfig, UpstreamConfig, VerifiedClient};
 use thruway_mcp_sdk::{McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
 use thruway_message::Method;
 use thruway_server::{Answer, DrainHandle, Handler, Request, Response, StatusCode};
@@ -44,8 +44,8 @@ struct EndpointConfig {
     endpoint: McpEndpointConfig,
     servers: Vec<McpServerConfig>,
     upstreams: Vec<UpstreamConfig>,
-    /// The keys `host` of the upstreams.
-    hosts: Vec<Option<HostRewrite>>,
+    /// The settings for requests to the upstreams.
+    forwards: Vec<Option<ForwardConfig>>,
 }
 
 /// An MCP endpoint, which does not run until [`McpEndpoints::start`].
@@ -181,9 +181,9 @@ impl EndpointConfig {
             endpoint.servers.iter().filter_map(|name| config.mcp.servers.get(name)).cloned().collect();
         let upstreams = servers.iter().filter_map(|server| config.upstreams.get(server.upstream()?));
         let upstreams = upstreams.cloned().collect();
-        let hosts = servers.iter().filter_map(McpServerConfig::upstream);
-        let hosts = hosts.map(|name| config.forwards.get(name).map(|forward| forward.host.clone())).collect();
-        Self { endpoint, servers, upstreams, hosts }
+        let forwards = servers.iter().filter_map(McpServerConfig::upstream);
+        let forwards = forwards.map(|name| config.forwards.get(name).cloned()).collect();
+        Self { endpoint, servers, upstreams, forwards }
     }
 }
 

@@ -357,6 +357,24 @@ fn limits_apply_to_relayed_calls() {
 }
 
 #[test]
+fn reload_applies_new_settings_for_requests_to_the_upstream() {
+    let scene = Scene::start("");
+    scene.call("web__hello", &fast("web__hello"));
+    let file = scene.directory.path().join("thruway.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    let config = config.replace("[upstreams.web]\n", "[upstreams.web]\nforwarded = \"none\"\n");
+    std::fs::write(&file, config).unwrap();
+    scene.daemon.reload().unwrap();
+    // The new endpoint connects to the server during a call on the slow path.
+    scene.call("web__hello", &slow("web__hello"));
+    scene.call("web__hello", &fast("web__hello"));
+    let has_address: Vec<_> =
+        scene.relayed().iter().map(|head| head.to_ascii_lowercase().contains("x-forwarded-for")).collect();
+    assert_eq!(has_address, [true, false]);
+    scene.end();
+}
+
+#[test]
 fn relayed_call_of_a_missing_server_names_the_server() {
     let scene = Scene::start("");
     let Scene { daemon, server, heads, directory } = scene;

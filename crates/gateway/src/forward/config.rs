@@ -4,7 +4,7 @@ use super::rewrite::Rewrite;
 use super::timeouts::ForwardTimeouts;
 
 /// Settings of the handler [`Forward`](crate::Forward): changes to requests and responses, and timeouts.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForwardConfig {
     /// Headers that inform the upstream server about the client. Default [`ForwardedFields::XForwarded`].
     pub forwarded: ForwardedFields,

@@ -17,7 +17,7 @@ use crate::forward::request_id::RequestId;
 /// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, and the parameters of the route's path
 /// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, the type precedes each name, as
 /// in `DNS:ada.example,URI:spiffe://example/ada`. Commas within a name are percent-encoded.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FieldRewrite {
     /// Names of the headers to remove or set, in lower case.
     pub(super) dropped: Vec<String>,

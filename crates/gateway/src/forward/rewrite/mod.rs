@@ -17,7 +17,7 @@ pub use path::PathRewrite;
 pub(super) use response::ResponseRewrite;
 
 /// Changes to forwarded requests and to their responses. Default: no changes.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rewrite {
     /// Template for the path of the request to the upstream. The query stays unchanged.
     pub path: Option<PathRewrite>,
