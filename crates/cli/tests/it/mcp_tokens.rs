@@ -110,10 +110,10 @@ fn call(authority: &str, server: &str, token: &str) {
 fn no_part_of_a_callers_token_reaches_a_server_over_http_or_stdio() {
     let mut demo = Thruway::start_in(Path::new("."), &["mcp", "serve", "--listen", "127.0.0.1:0"]);
     let received = Received::default();
-    let (web, (issuer, issued)) = (recorder(demo.authority(), &received), issuer());
+    let (web, (token_server, issued)) = (recorder(demo.authority(), &received), issuer());
     let (directory, keys) = (tempfile::tempdir().unwrap(), JwtIssuer::new("key"));
     std::fs::write(directory.path().join("keys.json"), keys.keys()).unwrap();
-    let mut thruway = serve(directory.path(), &config(&web, &issuer));
+    let mut thruway = serve(directory.path(), &config(&web, &token_server));
     let authority = thruway.authority();
     let url = format!("http://{authority}/dev");
     let (mut random, mut tokens) = (Random::new(79), Vec::new());

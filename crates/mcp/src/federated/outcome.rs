@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// let mut scan = OutcomeScan::of_json();
 /// scan.read(br#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"is"#);
 /// scan.read(br#"Error":true}}"#);
-/// assert_eq!(scan.outcome(), Some((CallOutcome::ToolError, 64)));
+/// assert_eq!(scan.outcome(), Some((CallOutcome::ToolError, 63)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct OutcomeScan {
