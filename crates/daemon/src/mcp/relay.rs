@@ -119,7 +119,12 @@ fn unusable(response: &Response) -> Option<(StatusCode, String)> {
 
 /// Returns `response` with a body that shows the gateway the outcome of `call`.
 fn observed(mut response: Response, call: RelayedCall) -> Response {
-    let mut observer = call.into_response(has_media_type(&response, b"text/event-stream"));
+    let is_event_stream = has_media_type(&response, b"text/event-stream");
+    if !is_event_stream && let Some(bytes) = response.content().as_bytes() {
+        call.finish(bytes);
+        return response;
+    }
+    let mut observer = call.into_response(is_event_stream);
     if let Some(bytes) = response.content().as_bytes() {
         observer.read(bytes);
         observer.end();

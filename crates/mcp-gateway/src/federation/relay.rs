@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memmem;
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{CallOutcome, ListKind, OutcomeScan, ScannedCall};
 use thruway_mcp::json_rpc::{Id, write_error};
@@ -108,6 +109,18 @@ impl RelayedCall {
     /// Returns the body for the member.
     pub fn content(&self) -> &[u8] {
         &self.content
+    }
+
+    /// Records the outcome of the call. `content` is the complete response body, which must be one JSON message.
+    pub fn finish(self, content: &[u8]) {
+        // Most responses are results. A search in the text is faster for them than a scan.
+        if content.ends_with(b"}") && memmem::find(content, b"\"result\"").is_some() {
+            self.audited.finish(content);
+        } else {
+            let mut response = self.into_response(false);
+            response.read(content);
+            response.end();
+        }
     }
 
     /// Begins to read the response of the member. `is_event_stream` is `true` if the response is an event stream,
