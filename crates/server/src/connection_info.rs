@@ -42,19 +42,19 @@ pub struct ConnectionTls {
     pub(crate) other_hosts: LiveOtherHosts,
 }
 
-impl ConnectionInfo {
+impl ConnectionTls {
     /// Adds `Strict-Transport-Security` (RFC 6797 §6.1), if it is configured and `response` does not have it.
-    #[inline]
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
-        let metadata = self.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
-        if let Some(value) = metadata
+        if let Some(value) = &self.strict_transport_security
             && response.field("strict-transport-security").is_none()
         {
             // Cannot fail, because the value was checked when the listener was created.
             let _ = response.append_field("Strict-Transport-Security", &**value);
         }
     }
+}
 
+impl ConnectionInfo {
     /// Returns `true` if the server accepts requests for `scheme` on this connection (RFC 9110 §4.2, §7.4). A
     /// request names its scheme in an absolute-form target or in `:scheme`. The server accepts `http` on all
     /// connections, and `https` on TLS connections. If `may_have_ended_tls` is `true`, the server also

@@ -291,8 +291,8 @@ impl Attempt {
         polled
     }
 
-    /// The step `Report`: records the response in the health and the statistics of the server, and completes
-    /// the response headers.
+    /// The step `Report`: records the response in the health and the statistics of the server, completes the
+    /// response headers, and ends the exchange of a complete response.
     #[inline]
     fn report(&mut self, forwarding: &Forwarding, begun: &mut Begun) {
         let Self { relay, asked, .. } = self;
@@ -305,7 +305,12 @@ impl Attempt {
         if let Some(rewrite) = forwarding.request.response_rewrite() {
             rewrite.apply(&mut begun.response);
         }
-        relay.slot.responded(&mut begun.response, is_complete, &forwarding.key);
+        if is_complete {
+            let exchange = relay.take_complete_exchange();
+            relay.slot.responded_completely(&mut begun.response, exchange, &forwarding.key);
+        } else {
+            relay.slot.responded(&mut begun.response, false, &forwarding.key);
+        }
     }
 
     /// Returns the response to the client, which contains the incomplete body or the tunnel.

@@ -154,9 +154,6 @@ impl Relay {
             }
         }
         drop(poll);
-        if !matches!(begun.rest, Rest::Stream { .. }) {
-            self.finish(now);
-        }
         Poll::Ready(Ok(begun))
     }
 
@@ -324,10 +321,17 @@ impl Relay {
 
     /// Ends the exchange if it is complete, so that its connection can be reused.
     fn finish(&mut self, now: Duration) {
-        self.deadline = None;
-        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_complete()) {
+        if let Some(exchange) = self.take_complete_exchange() {
             self.slot.finish(exchange, now);
         }
+    }
+
+    /// Takes the exchange if it is complete. Call this method when the response is complete, because the
+    /// timeouts of the exchange then no longer apply.
+    #[inline]
+    pub(super) fn take_complete_exchange(&mut self) -> Option<Exchange> {
+        self.deadline = None;
+        self.exchange.take_if(|exchange| exchange.is_complete())
     }
 
     /// Records that the response body ended too early. Returns an error that closes the connection to the

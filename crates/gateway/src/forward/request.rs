@@ -76,10 +76,10 @@ impl OutgoingRequest {
             return Err(Unsendable::LastServer);
         }
         let content = request.content();
-        let body_length = match (request.has_whole_content(), request.content_length()) {
-            (true, _) => BodyLength::Bytes(content.len() as u64),
-            (false, Some(length)) => BodyLength::Bytes(length),
-            (false, None) => BodyLength::Chunked,
+        let body_length = if request.has_whole_content() {
+            BodyLength::Bytes(content.len() as u64)
+        } else {
+            request.content_length().map_or(BodyLength::Chunked, BodyLength::Bytes)
         };
         let asks_for_upgrade = asks_for_upgrade(request);
         let mut bytes = PooledBuffer::take();

@@ -1,5 +1,6 @@
 //! One server of an upstream: its config, load and state.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
@@ -33,7 +34,8 @@ pub(crate) struct Server {
     /// Maximum number of requests in flight. `usize::MAX` means no limit.
     requests_max: usize,
     ejection_config: EjectionConfig,
-    slow_start: u64,
+    /// Duration of a slow start in milliseconds. `None` if recovered servers get all their traffic at once.
+    slow_start: Option<NonZeroU64>,
     /// State that survives a reload of the config.
     pub(crate) state: Arc<RetainedState>,
     /// `true` if the newest connection to the server has reached a listener of this process, so that requests
@@ -92,7 +94,7 @@ impl Server {
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),
             requests_max: if config.requests_max == 0 { usize::MAX } else { config.requests_max },
             ejection_config: upstream.ejection.clone(),
-            slow_start: milliseconds(upstream.slow_start),
+            slow_start: NonZeroU64::new(milliseconds(upstream.slow_start)),
             state,
             address,
             is_own_listener: AtomicBool::new(false),
@@ -175,7 +177,7 @@ impl Server {
     /// Returns the share of its normal traffic that the server gets during its slow start, in percent.
     #[inline]
     pub(crate) fn percent_wanted(&self, now: u64) -> u64 {
-        self.state.health.percent_wanted(self.slow_start, now)
+        self.slow_start.map_or(100, |slow_start| self.state.health.percent_wanted(slow_start, now))
     }
 
     #[inline]

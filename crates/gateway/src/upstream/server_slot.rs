@@ -206,8 +206,24 @@ impl ServerSlot {
         self.sent = self.clock().now_exact();
     }
 
+    /// Records a complete response like [`responded`](Self::responded). `exchange` is its exchange if the
+    /// whole request was sent, and its connection becomes available to the next request.
+    #[inline]
+    pub(crate) fn responded_completely(
+        &mut self,
+        response: &mut Response,
+        exchange: Option<Exchange>,
+        key: &RequestKey,
+    ) {
+        self.responded(response, true, key);
+        if let Some(exchange) = exchange {
+            self.finish(exchange, self.clock().now());
+        }
+    }
+
     /// Records a response, which may be incomplete. If the client does not have the sticky cookie of this
     /// server, adds the cookie to the response.
+    #[inline]
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {

@@ -105,7 +105,9 @@ impl<T: Transport> Connection<T> {
         logged: Option<Logged<'_>>,
     ) {
         settle(response, facts);
-        self.info.add_strict_transport_security(response);
+        if let Some(tls) = &self.info.tls {
+            tls.add_strict_transport_security(response);
+        }
         let body = ResponseBody::for_response(facts, response.status(), response.content().length());
         let is_persistent = facts.is_persistent
             && !response.marks().is_last

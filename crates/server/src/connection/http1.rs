@@ -158,7 +158,7 @@ impl<T: Transport> Connection<T> {
         }
         let mut has_moved = false;
         let outcome = self.output.poll_write(cx, &mut self.transport, &mut has_moved)?;
-        if !self.output.has_tail() {
+        if self.tail_record.is_some() && !self.output.has_tail() {
             self.record_tail();
         }
         if has_moved {

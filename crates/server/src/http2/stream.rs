@@ -158,7 +158,9 @@ impl Stream {
     /// Otherwise, later polls send the body.
     fn start(&mut self, mut respond: SendResponse<Bytes>, mut response: Response) {
         settle(&mut response, &self.facts);
-        self.connected.info.add_strict_transport_security(&mut response);
+        if let Some(tls) = &self.connected.info.tls {
+            tls.add_strict_transport_security(&mut response);
+        }
         if response.has_tunnel() {
             return self.hand_over(respond, response);
         }

@@ -319,10 +319,7 @@ impl Response {
     /// Returns the headers if they are a constant, and `Server` and `Date` are not among them.
     #[inline]
     pub(crate) const fn constant_lines(&self) -> Option<&'static str> {
-        if self.marks.has_server || self.marks.has_date {
-            return None;
-        }
-        self.field_lines().as_static()
+        if self.marks.has_server || self.marks.has_date { None } else { self.field_lines().as_static() }
     }
 
     /// Returns the value of the first header `name`. Ignores the case of the name.

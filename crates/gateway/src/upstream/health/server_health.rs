@@ -1,6 +1,7 @@
 //! Health of one server. All workers share this state. The state survives a reload of the config. Times are
 //! in milliseconds of the process clock.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -108,8 +109,8 @@ impl ServerHealth {
     /// Returns the share of its normal traffic that the server gets during its slow start, in percent.
     /// `slow_start` is the duration of a slow start in milliseconds. The share is at least a tenth.
     #[inline]
-    pub(crate) fn percent_wanted(&self, slow_start: u64, now: u64) -> u64 {
-        let healthy_since = if slow_start == 0 { 0 } else { self.healthy_since() };
+    pub(crate) fn percent_wanted(&self, slow_start: NonZeroU64, now: u64) -> u64 {
+        let healthy_since = self.healthy_since();
         if healthy_since == 0 {
             return 100;
         }
@@ -140,7 +141,8 @@ mod tests {
 
     #[test]
     fn slow_start_share_grows_after_an_ejection() {
-        let (health, slow_start) = (ServerHealth::default(), 10_000);
+        let health = ServerHealth::default();
+        let slow_start = NonZeroU64::new(10_000).unwrap();
         assert_eq!(health.percent_wanted(slow_start, 5), 100, "a server that was never down");
         health.end_ejection(20_000);
         let wanted = [20_000, 21_000, 25_000, 29_990, 30_000, 99_000]
