@@ -33,6 +33,10 @@ pub(crate) struct Peer {
     /// peer.
     #[serde(default, rename = "extra")]
     pub(crate) is_extra: bool,
+    /// `true` if the server runs on the core of the backends, like the same server behind a gateway. A
+    /// comparison with such a server shows the effect of the gateway alone.
+    #[serde(default)]
+    pub(crate) on_backend_core: bool,
     /// `true` if the server responds to MCP messages without reading them. Such a server shows the minimum
     /// cost.
     #[serde(default)]
