@@ -88,8 +88,8 @@ impl Server {
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
         command.stderr(File::create(directory.path().join(PRINTED))?).env("THRUWAY_LOG", "warn");
-        let is_backend = found.peer.on_backend_core
-            || matches!(role, Role::Backend | Role::ClosingBackend | Role::Member);
+        let is_backend =
+            found.peer.on_backend_core || matches!(role, Role::Backend | Role::ClosingBackend | Role::Member);
         run_on(if is_backend { &resources.cores.backend } else { &resources.cores.server });
         let started = StartedServer::of(&mut command, &found.peer.name, resources.runner.groups, GRACE);
         run_on(&resources.cores.load);

@@ -1,13 +1,14 @@
 //! Modern calls that wait until their clients answer questions of the server.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp_server::backend::{Holder, LimitReached, RequestBinding, Share, Shares};
 use thruway_net::unguessable_id;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -106,7 +107,14 @@ impl Drop for Timer {
 
 /// Counts calls in progress, so that a shutdown can wait for them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CallsInFlight(Arc<watch::Sender<usize>>);
+pub(crate) struct CallsInFlight(Arc<CallCount>);
+
+#[derive(Debug, Default)]
+struct CallCount {
+    calls: AtomicUsize,
+    /// Notified when the last call ends.
+    last_ended: Notify,
+}
 
 /// Represents one counted call. Dropping this value decrements the count.
 #[derive(Debug)]
@@ -114,19 +122,28 @@ pub(crate) struct CallInFlight(CallsInFlight);
 
 impl CallsInFlight {
     pub(crate) fn begin(&self) -> CallInFlight {
-        self.0.send_modify(|calls| *calls += 1);
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
         CallInFlight(self.clone())
     }
 
     /// Waits until no call is in progress.
     pub(crate) async fn none(&self) {
-        // Waiting cannot fail, because `self` owns the sender.
-        let _ = self.0.subscribe().wait_for(|calls| *calls == 0).await;
+        loop {
+            // The notification begins before the check, so this function cannot miss the end of a call.
+            let last_ended = self.0.last_ended.notified();
+            if self.0.calls.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            last_ended.await;
+        }
     }
 }
 
 impl Drop for CallInFlight {
     fn drop(&mut self) {
-        self.0.0.send_modify(|calls| *calls -= 1);
+        let CallCount { calls, last_ended } = &*self.0.0;
+        if calls.fetch_sub(1, Ordering::AcqRel) == 1 {
+            last_ended.notify_waiters();
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
@@ -296,14 +296,20 @@ fn outcome_of(answer: &[u8]) -> AuditOutcome {
 /// Returns `true` if a search in the text shows that the response contains no error and no questions. Most
 /// responses then need no parsing. Member names with JSON escape sequences need parsing.
 fn is_plain_result(answer: &[u8]) -> bool {
-    let is_false = |at: usize| answer[at + ERROR_END.len()..].starts_with(b":false");
-    memmem::find_iter(answer, ERROR_END).all(is_false)
-        && memmem::find(answer, b"input_required").is_none()
-        && memmem::find(answer, b"\\u").is_none()
+    let is_false = |at: usize| answer[at + ERROR_END.needle().len()..].starts_with(b":false");
+    ERROR_END.find_iter(answer).all(is_false)
+        && INPUT_REQUIRED.find(answer).is_none()
+        && ESCAPE.find(answer).is_none()
 }
 
 /// The end of the member names `error` and `isError`.
-const ERROR_END: &[u8] = b"rror\"";
+static ERROR_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"rror\""));
+
+/// The type of a result that asks the client questions.
+static INPUT_REQUIRED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"input_required"));
+
+/// The beginning of a JSON escape sequence that can hide a letter of a member name.
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u"));
 
 impl fmt::Debug for dyn AuditSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -39,6 +39,8 @@ impl Reply {
         messages: Option<mpsc::Receiver<InterimMessage>>,
         reply: impl Future<Output = (Vec<u8>, Self)> + Send + 'static,
     ) -> Self {
+        // The future can be large. In a box, it is not copied with each future that contains it.
+        let reply = Box::pin(reply);
         Self::Later(Exchange::deferred(messages, async move {
             match reply.await {
                 (_, Self::Later(exchange)) => Ok(exchange),
