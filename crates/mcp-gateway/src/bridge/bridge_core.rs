@@ -160,16 +160,22 @@ impl BridgeCore {
         self.era_server.upstreams.process_id()
     }
 
-    /// Checks that the server responds. Connects again if the connection is closed.
+    /// Checks that the server responds. Connects again if the connection is closed. The caller has its own pauses
+    /// between these checks, so that a lost server does not wait for the pause between the requests of clients.
     ///
     /// # Errors
     /// The server is unreachable, or does not answer before the timeout.
     pub(crate) async fn check_server(&self) -> Result<(), McpClientError> {
-        match self.era_server.upstreams.plain().await?.client.ping().await {
+        match self.era_server.upstreams.plain_after(CHECK_PAUSE).await?.client.ping().await {
             // An error of the server is an answer too.
             Ok(()) | Err(McpClientError::Server(_)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Notes that the server is back after a loss, so that the requests of clients connect again without a pause.
+    pub(crate) fn note_returned(&self) {
+        self.era_servers().for_each(|era_server| era_server.upstreams.note_returned());
     }
 
     /// Returns the client of the shared server. The second value is `true` if the bridge has subscribed to
@@ -245,3 +251,6 @@ impl fmt::Debug for BridgeCore {
 
 /// Maximum time that a request for a list waits for the subscription to changes of this list.
 const WATCH_WAIT: Duration = Duration::from_secs(1);
+
+/// Minimum time between two attempts to connect for a check of the server.
+const CHECK_PAUSE: Duration = Duration::from_millis(50);

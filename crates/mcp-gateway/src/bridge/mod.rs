@@ -14,6 +14,7 @@ mod member_sessions;
 mod era_server;
 mod upstream;
 mod upstreams;
+mod reconnecting;
 mod session_state;
 mod server_pool;
 mod caller_servers;

@@ -131,9 +131,9 @@ impl Upstream {
         self.client.is_closed()
     }
 
-    /// Returns the time since the connection was created.
-    pub(super) fn age(&self) -> Duration {
-        self.since.elapsed()
+    /// Returns the time at which the connection was created.
+    pub(super) const fn since(&self) -> Instant {
+        self.since
     }
 
     /// Releases the slot of this dedicated server, even while the server is in use.

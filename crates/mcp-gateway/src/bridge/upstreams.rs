@@ -21,6 +21,7 @@ use super::caller_servers::CallerServers;
 use super::credentials::{CallerCredential, MemberCredentials};
 use super::logs::{self, LogListeners};
 use super::options::BridgeOptions;
+use super::reconnecting::{RECONNECT_PAUSE, Reconnecting};
 use super::server_pool::{PoolKey, ReservedServer, ServerPool};
 use super::session_requester::{self, OriginClient};
 use super::session_state::SessionState;
@@ -97,6 +98,7 @@ pub(super) struct Upstreams {
     shared: ArcSwapOption<Upstream>,
     /// Time of the last attempt to connect to the shared server. Locked during each attempt.
     connecting: tokio::sync::Mutex<Option<Instant>>,
+    reconnecting: Reconnecting,
     /// The dedicated servers of all sessions, which `close` must close.
     of_sessions: Mutex<Vec<Weak<Upstream>>>,
     pool: Arc<ServerPool>,
@@ -135,6 +137,7 @@ impl Upstreams {
             dropped: connector.dropped.clone(),
             shared: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::const_new(None),
+            reconnecting: Reconnecting::default(),
             of_sessions: Mutex::default(),
             pool: ServerPool::new(options.server.session_idle),
             of_callers: CallerServers::new(options.server.session_idle),
@@ -185,8 +188,14 @@ impl Upstreams {
         *self.connecting.get_mut() = Some(Instant::now());
     }
 
-    /// Returns the shared server, which serves clients that cannot answer questions.
+    /// Returns the shared server, which serves clients that cannot answer questions. Returns an error until
+    /// [`RECONNECT_PAUSE`] after the start of a closed connection.
     pub(super) async fn plain(&self) -> Result<Arc<Upstream>, McpClientError> {
+        self.plain_after(RECONNECT_PAUSE).await
+    }
+
+    /// Returns the shared server. Returns an error until `pause` after the start of a closed connection.
+    pub(super) async fn plain_after(&self, pause: Duration) -> Result<Arc<Upstream>, McpClientError> {
         if let Some(upstream) = self.usable() {
             return Ok(upstream);
         }
@@ -195,7 +204,7 @@ impl Upstreams {
             return Ok(upstream);
         }
         let gone = self.shared.load_full();
-        if gone.is_some() && connected.is_some_and(|at| at.elapsed() < RECONNECT_PAUSE) {
+        if gone.is_some() && connected.is_some_and(|at| self.reconnecting.is_delayed_by(at, pause)) {
             return Err(McpClientError::Closed);
         }
         *connected = Some(Instant::now());
@@ -224,6 +233,11 @@ impl Upstreams {
         })?;
         self.sweep_from_now_on();
         Ok(upstream)
+    }
+
+    /// Notes that the server is back after a loss, so that requests connect again without a pause.
+    pub(super) fn note_returned(&self) {
+        self.reconnecting.note_returned();
     }
 
     fn usable(&self) -> Option<Arc<Upstream>> {
@@ -281,7 +295,8 @@ impl Upstreams {
     }
 
     /// Returns the dedicated server of a session. If the connection to this server is closed or has another
-    /// credential, the bridge connects again. Returns an error until [`RECONNECT_PAUSE`] after the start of the closed connection.
+    /// credential, the bridge connects again. Returns an error until
+    /// [`RECONNECT_PAUSE`] after the start of the closed connection.
     fn own_of(
         &self,
         session: &Arc<Session>,
@@ -292,7 +307,9 @@ impl Upstreams {
         match &*own {
             Some(other) if !other.has_credential(credential) => other.release_slot(),
             Some(upstream) if !upstream.is_closed() => return Ok(upstream.clone()),
-            Some(gone) if gone.age() < RECONNECT_PAUSE => return Err(McpClientError::Closed),
+            Some(gone) if self.reconnecting.is_delayed_by(gone.since(), RECONNECT_PAUSE) => {
+                return Err(McpClientError::Closed);
+            }
             Some(gone) => gone.release_slot(),
             None => {}
         }
@@ -570,9 +587,6 @@ fn too_many(refusal: LimitReached) -> McpClientError {
 pub(super) const fn accepts_questions(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
 }
-
-/// Minimum time between two attempts to connect, after the server has closed a connection.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Minimum interval at which the background task closes unused servers and sessions.
 const SWEEP_MIN: Duration = Duration::from_millis(50);

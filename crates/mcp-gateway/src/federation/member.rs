@@ -1,6 +1,7 @@
 //! The connection to one member: connects in the background, and again after the member was lost.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -59,11 +60,20 @@ pub(super) struct Link {
     catalog: OnceLock<Weak<Catalog>>,
     /// Notified when the member was unreachable for a request.
     unreachable: Notify,
+    /// Notified when the member has reported a change. The member is then reachable.
+    reported: Notify,
 }
 
 impl Link {
     pub(super) fn new(name: MemberName, slot: usize, uris: Option<UriRewriter>) -> Arc<Self> {
-        Arc::new(Self { name, slot, uris, catalog: OnceLock::new(), unreachable: Notify::new() })
+        Arc::new(Self {
+            name,
+            slot,
+            uris,
+            catalog: OnceLock::new(),
+            unreachable: Notify::new(),
+            reported: Notify::new(),
+        })
     }
 
     fn catalog(&self) -> Option<Arc<Catalog>> {
@@ -77,6 +87,7 @@ impl MemberLink for Link {
     }
 
     fn note_change(&self, change: &Change) {
+        self.reported.notify_waiters();
         let Some(catalog) = self.catalog() else { return };
         match change {
             Change::Tools => catalog.invalidate(self.slot, ListKind::Tools),
@@ -205,10 +216,20 @@ impl MemberConnection {
                 Err(error) => error.to_string().into(),
             };
             self.note_failed(&error, pause);
-            sleep(pause).await;
+            self.pause(pause).await;
             self.begin_attempt(error);
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// Waits for `pause`, or until the member reports a change: the MCP client may connect before the end of the
+    /// pause, and then reports changes.
+    async fn pause(&self, pause: Duration) {
+        let mut reported = pin!(self.link.reported.notified());
+        reported.as_mut().enable();
+        // A member that reports changes all the time must not cause a busy loop.
+        sleep(PAUSE_MIN).await;
+        let _ = timeout(pause.saturating_sub(PAUSE_MIN), reported).await;
     }
 
     fn begin_attempt(&self, last_error: Arc<str>) {
@@ -255,6 +276,9 @@ impl MemberConnection {
 
     fn note_connected(&self) {
         tracing::info!(server = %self.name, "connected to the MCP server");
+        if let Some(bridge) = self.bridge.get() {
+            bridge.note_returned();
+        }
         self.state.send_replace(ConnectionState::Connected);
         if let Some(bridge) = self.bridge.get() {
             self.announce_everything(bridge);
@@ -357,5 +381,6 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(30);
 /// Maximum time for one attempt to connect until the first attempt has succeeded.
 const FIRST_ATTEMPT_MAX: Duration = Duration::from_mins(2);
 
-/// Interval between two checks of the connection.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between two checks of the connection. Together with the time for a new connection, it stays below the
+/// 5 s within which a restarted member must be back.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);

@@ -24,7 +24,9 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("killed-{}", std::process::id()));
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("killed-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Self(path)
@@ -41,6 +43,11 @@ impl Directory {
         assert!(Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap().success());
     }
 
+    /// Returns the number of started processes.
+    fn starts(&self) -> usize {
+        std::fs::read_to_string(self.file("starts")).unwrap().lines().count()
+    }
+
     fn revive(&self) {
         std::fs::remove_file(self.file("down")).unwrap();
     }
@@ -52,7 +59,8 @@ impl Drop for Directory {
     }
 }
 
-/// A legacy server with one tool. It writes its process id to the file `pid`.
+/// A legacy server with one tool. It writes its process id to the file `pid`, and appends the process id to the file
+/// `starts`.
 fn script(directory: &Path) -> String {
     let initialized = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
         "serverInfo": {"name": "script", "version": "1"}});
@@ -65,6 +73,7 @@ fn script(directory: &Path) -> String {
     format!(
         r#"
 cd '{directory}'
+echo $$ >> starts
 [ ! -e down ] || exit 1
 echo $$ > pid
 while read -r line; do
@@ -176,3 +185,32 @@ async fn kill_of_one_of_three_members_under_load_does_not_disturb_the_others() {
     load.join_all().await;
     gateway.close().await;
 }
+
+/// Regression test: after five failed starts in a row, the client waited for a minute before the next start.
+#[tokio::test]
+async fn child_is_back_soon_after_many_failed_starts() {
+    let directory = Directory::new();
+    let gateway = gateway_with_child(&directory);
+    wait_for(&gateway, "two", MemberState::Connected).await;
+    let client = McpClient::builder().server(&gateway);
+    assert_eq!(names(&client).await.len(), 3);
+    let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    let mut changes = client.listen(filter).await.unwrap();
+    let starts = directory.starts();
+    directory.kill();
+    client.call_tool("two__greet", json!({})).await.unwrap_err();
+    while directory.starts() < starts + FAILED_STARTS {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    directory.revive();
+    let revived = Instant::now();
+    let change = timeout(Duration::from_secs(10), changes.next()).await.unwrap();
+    assert_eq!(change, Some(ServerNotification::ToolsListChanged));
+    assert!(revived.elapsed() < Duration::from_secs(5), "{:?}", revived.elapsed());
+    wait_for(&gateway, "two", MemberState::Connected).await;
+    assert_eq!(text(&client.call_tool("two__greet", json!({})).await.unwrap()), "Hello!");
+    gateway.close().await;
+}
+
+/// Number of failed starts in a row. Larger than the number of starts with short pauses.
+const FAILED_STARTS: usize = 7;

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::{Resource, SubscriptionFilter, Tool};
 use thruway_mcp_sdk::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpEndpoint, McpGatewayOptions, McpServer,
-    Member, MemberState, ServerNotification,
+    Member, MemberState, ServerNotification, Subscription,
 };
 use thruway_net::InProcessServer;
 use thruway_server::{Answer, Handler, Request, Response, Router, StatusCode};
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::sites::{ERAS, gateway, in_memory, over_http, wait_for, with_options};
 use crate::client::calls::text;
@@ -29,11 +29,13 @@ struct Killable {
     server: McpServer,
     is_down: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
+    /// The times of all attempts to connect.
+    attempts: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Killable {
     fn new(server: McpServer) -> Self {
-        Self { server, is_down: Arc::default(), connections: Arc::default() }
+        Self { server, is_down: Arc::default(), connections: Arc::default(), attempts: Arc::default() }
     }
 
     fn member(&self, name: &str) -> Member {
@@ -42,6 +44,7 @@ impl Killable {
     }
 
     fn connect(&self, builder: McpClientBuilder) -> Result<McpClient, McpClientError> {
+        self.attempts.lock().unwrap().push(Instant::now());
         if self.is_down.load(Ordering::Relaxed) {
             return Err(McpClientError::Start(io::ErrorKind::NotFound));
         }
@@ -128,6 +131,58 @@ async fn returned_member_works_and_clients_get_list_changed() {
         assert_eq!(text(&client.call_tool("two__part", json!({})).await.unwrap()), "Bye!");
         gateway.close().await;
     }
+}
+
+async fn listen_to_tools(client: &McpClient) -> Subscription {
+    let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    client.listen(filter).await.unwrap()
+}
+
+/// Returns the time until the next notification.
+async fn time_to_change(changes: &mut Subscription) -> Duration {
+    let began = Instant::now();
+    timeout(Duration::from_mins(1), changes.next()).await.unwrap().unwrap();
+    began.elapsed()
+}
+
+/// Regression test: all attempts in the first 2 s failed without a connection, so the member was missing for 3.1 s.
+#[tokio::test(start_paused = true)]
+async fn pauses_between_attempts_to_connect_grow_from_100_ms_to_2_s() {
+    let killable = Killable::new(greeter());
+    let gateway = with_options(options(), [killable.member("two")]);
+    wait_for(&gateway, "two", MemberState::Connected).await;
+    let client = McpClient::builder().server(&gateway);
+    let mut changes = listen_to_tools(&client).await;
+    sleep(Duration::from_secs(10)).await;
+    killable.attempts.lock().unwrap().clear();
+    killable.kill();
+    let killed = Instant::now();
+    client.call_tool("two__greet", json!({})).await.unwrap_err();
+    sleep(Duration::from_secs(8)).await;
+    let attempts: Vec<_> = killable.attempts.lock().unwrap().iter().map(|at| *at - killed).collect();
+    let expected = [0, 100, 300, 700, 1500, 3100, 5100, 7100].map(Duration::from_millis);
+    assert_eq!(attempts.len(), expected.len(), "{attempts:?}");
+    for (at, expected) in attempts.iter().zip(expected) {
+        assert!(at.abs_diff(expected) < Duration::from_millis(50), "{attempts:?}");
+    }
+    killable.revive();
+    let waited = time_to_change(&mut changes).await;
+    assert!(waited < Duration::from_millis(2100), "{waited:?}");
+    gateway.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn restart_of_idle_member_is_noticed_within_3_s() {
+    let killable = Killable::new(greeter());
+    let gateway = with_options(options(), [killable.member("two")]);
+    wait_for(&gateway, "two", MemberState::Connected).await;
+    let mut changes = listen_to_tools(&McpClient::builder().server(&gateway)).await;
+    sleep(Duration::from_secs(10)).await;
+    killable.kill();
+    killable.revive();
+    let waited = time_to_change(&mut changes).await;
+    assert!(waited < Duration::from_millis(3100), "{waited:?}");
+    gateway.close().await;
 }
 
 #[tokio::test(start_paused = true)]
