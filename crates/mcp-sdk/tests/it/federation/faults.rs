@@ -1,6 +1,6 @@
 //! Members that misbehave. Their faults are bounded, name the member, and do not disturb other members.
 
-use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,7 +9,11 @@ use thruway_mcp_sdk::{
     BridgeOptions, Context, EraChoice, McpClient, McpClientOptions, McpGateway, McpGatewayOptions, McpServer,
     Member, MemberState,
 };
-use tokio::time::{Instant, sleep};
+use thruway_net::InProcessServer;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::sites::{ERAS, gateway, in_memory, of_era, wait_for, with_options};
 use crate::client::calls::text;
@@ -121,25 +125,60 @@ async fn fault_in_an_answer_is_attributed_to_the_member() {
     }
 }
 
+/// Returns a text of 10 MiB that contains escape sequences and line feeds in JSON.
+fn text_of_10_mb() -> String {
+    "0123456789 \"é\"\n".repeat((10 << 20) / 17 + 1)
+}
+
 #[tokio::test]
-async fn result_of_10_mb_arrives_and_does_not_block_other_members() {
-    let text_of_10_mb = || "x".repeat(10 << 20);
+async fn result_of_10_mb_arrives_completely_in_all_pairs_of_eras() {
     let server = McpServer::new("large", "1.0").tool(Tool::new("large"), text_of_10_mb);
-    // The gateway must convert the result for the other era.
-    for (far, era) in [(EraChoice::Legacy, EraChoice::Modern), (EraChoice::Modern, EraChoice::Legacy)] {
+    for (far, era) in ERAS.into_iter().flat_map(|far| ERAS.map(|era| (far, era))) {
         let gateway = gateway([in_memory("one", &greeter()), of_era("two", &server, far)]);
         let client = McpClient::builder().era(era).server(&gateway);
-        let is_done = Cell::new(false);
-        let large = async {
-            let large = client.call_tool("two__large", json!({})).await.unwrap();
-            is_done.set(true);
-            text(&large).len()
+        let large = client.call_tool("two__large", json!({})).await.unwrap();
+        assert!(text(&large) == text_of_10_mb(), "{far:?} {era:?}");
+        gateway.close().await;
+    }
+}
+
+/// A member that sends half of its answer of 10 MB, and the other half after `gate` has a permit.
+fn halting(name: &str, gate: &Arc<Semaphore>) -> Member {
+    let gate = gate.clone();
+    let server = McpServer::new("large", "1.0").tool(Tool::new("large"), text_of_10_mb);
+    Member::new(name, move |builder| {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let (mut pipe, other_end) = tokio::io::duplex(1 << 16);
+        server.serve_pipe(other_end);
+        let gate = gate.clone();
+        tokio::spawn(async move {
+            let (mut answers, mut requests) = tokio::io::split(&mut pipe);
+            let (mut input, mut output) = far.split();
+            let answering = async {
+                tokio::io::copy(&mut (&mut answers).take(5 << 20), &mut output).await.unwrap();
+                let _permit = gate.acquire().await.unwrap();
+                tokio::io::copy(&mut answers, &mut output).await
+            };
+            let _ = tokio::join!(answering, tokio::io::copy(&mut input, &mut requests));
+        });
+        Ok(builder.unix_stream(near))
+    })
+}
+
+#[tokio::test]
+async fn half_of_a_result_of_10_mb_does_not_block_other_members() {
+    for era in ERAS {
+        let gate = Arc::new(Semaphore::new(0));
+        let gateway = gateway([in_memory("one", &greeter()), halting("two", &gate)]);
+        let client = McpClient::builder().era(era).server(&gateway);
+        let large = async { text(&client.call_tool("two__large", json!({})).await.unwrap()).len() };
+        let others = async {
+            for _ in 0..100 {
+                timeout(TIMEOUT, assert_works(&client)).await.expect("the call does not wait");
+            }
+            gate.add_permits(1);
         };
-        let other = async {
-            assert_works(&client).await;
-            assert!(!is_done.get(), "the result of 10 MB blocked the call of another member");
-        };
-        assert_eq!(tokio::join!(large, other).0, 10 << 20);
+        assert_eq!(tokio::join!(large, others).0, text_of_10_mb().len());
         gateway.close().await;
     }
 }

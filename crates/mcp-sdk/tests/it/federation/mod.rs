@@ -12,6 +12,7 @@ mod confirmation;
 mod outages;
 mod killed;
 mod faults;
+mod paging;
 mod member_warnings;
 mod shutdown;
 mod changes;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::json_rpc::Error;
@@ -12,6 +13,7 @@ use thruway_mcp_sdk::{
 };
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::sites::{ERAS, gateway, of_era, options, over_http, with_options};
 use crate::bridge::sites::clients;
@@ -104,13 +106,15 @@ async fn each_question_reaches_only_the_client_of_its_call() {
     gateway.close().await;
 }
 
-/// A client that answers all elicitation and sampling requests with `name`.
-fn named_twice(builder: McpClientBuilder, name: &str) -> McpClientBuilder {
-    let name: Arc<str> = name.into();
+/// A client that answers all elicitation and sampling requests with `name`. It answers when all clients have a
+/// question.
+fn named_twice(builder: McpClientBuilder, name: &str, all_asked: &Arc<Barrier>) -> McpClientBuilder {
+    let (name, all_asked): (Arc<str>, _) = (name.into(), all_asked.clone());
     let capabilities = serde_json::from_value(capabilities()).unwrap();
     builder.answers(capabilities, move |question| {
-        let name = name.clone();
+        let (name, all_asked) = (name.clone(), all_asked.clone());
         async move {
+            all_asked.wait().await;
             let answer = match question {
                 InputRequest::Elicit(_) => json!({"action": "accept", "content": {"name": &*name}}),
                 InputRequest::CreateMessage(_) => {
@@ -127,7 +131,6 @@ fn named_twice(builder: McpClientBuilder, name: &str) -> McpClientBuilder {
 async fn questions_reach_only_their_own_clients_with_200_concurrent_callers() {
     let server = server().tool(Tool::new("ask_both"), |_: Nothing, context: Context| async move {
         let name = ask(&context, "name").await?;
-        tokio::task::yield_now().await;
         let sampled = context.sample("model", CreateMessageRequestParams::new("Who are you?", 10)).await?;
         Ok::<_, HandlerError>(format!("{name}, {}", sampled.text()))
     });
@@ -135,22 +138,19 @@ async fn questions_reach_only_their_own_clients_with_200_concurrent_callers() {
     let eras = [("legacy", EraChoice::Legacy), ("modern", EraChoice::Modern), ("auto", EraChoice::Auto)];
     let members = eras.map(|(name, era)| of_era(name, &server, era));
     let gateway = with_options(McpGatewayOptions { bridge, ..McpGatewayOptions::default() }, members);
-    // All callers wait for each other, so that all calls are in progress at the same time.
-    let all_ready = Arc::new(Barrier::new(CALLERS));
+    let all_asked = Arc::new(Barrier::new(CALLERS));
     let mut calls = JoinSet::new();
     for n in 0..CALLERS {
         let name = format!("client {n}");
-        let client = named_twice(McpClient::builder().era(ERAS[n % 2]), &name).server(&gateway);
-        let (tool, all_ready) = (format!("{}__ask_both", eras[n % 3].0), all_ready.clone());
+        let client = named_twice(McpClient::builder().era(ERAS[n % 2]), &name, &all_asked);
+        let (client, tool) = (client.server(&gateway), format!("{}__ask_both", eras[n % 3].0));
         calls.spawn(async move {
-            client.revision().await.unwrap();
-            all_ready.wait().await;
             let answer = client.call_tool(&tool, json!({})).await;
             let answer = answer.unwrap_or_else(|error| panic!("{name} {tool}: {error}"));
             assert_eq!(text(&answer), format!("{name}, {name}"), "{tool}");
         });
     }
-    calls.join_all().await;
+    timeout(Duration::from_mins(2), calls.join_all()).await.expect("all questions wait at the same time");
     gateway.close().await;
 }
 
