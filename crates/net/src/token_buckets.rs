@@ -5,7 +5,7 @@
 //! next request arrives.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Refill time and capacity of a bucket, in nanoseconds.
@@ -74,8 +74,7 @@ impl TokenBuckets {
     /// # Errors
     /// The bucket is empty. Returns the time until a token is available.
     pub fn take(&self, key: u64, rate: TokenRate, now: u64) -> Result<(), Duration> {
-        let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
-        let mut set = self.sets[place].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = self.set(key);
         if let Some(bucket) = set.iter_mut().find(|bucket| bucket.key == key && bucket.full_at > now) {
             bucket.full_at = rate.take(bucket.full_at, now)?;
             return Ok(());
@@ -85,6 +84,19 @@ impl TokenBuckets {
             *fullest = Bucket { key, full_at };
         }
         Ok(())
+    }
+
+    /// Returns a token that [`take`](Self::take) has taken. Does nothing if the table has forgotten the key.
+    pub fn give_back(&self, key: u64, rate: TokenRate) {
+        let mut set = self.set(key);
+        if let Some(bucket) = set.iter_mut().find(|bucket| bucket.key == key) {
+            bucket.full_at = bucket.full_at.saturating_sub(rate.interval);
+        }
+    }
+
+    fn set(&self, key: u64) -> MutexGuard<'_, [Bucket; WAYS]> {
+        let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
+        self.sets[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the size of the table in bytes.
@@ -138,6 +150,19 @@ mod tests {
         let slow = TokenRate::new(1, Duration::MAX, u32::MAX);
         assert!(slow.take(0, u64::MAX).is_ok());
         assert!(TokenRate::new(0, Duration::ZERO, 0).take(0, 5).is_ok());
+    }
+
+    #[test]
+    fn returned_token_can_be_taken_again() {
+        let buckets = TokenBuckets::new(64);
+        let rate = TokenRate::new(1, Duration::from_secs(1), 2);
+        let key = RandomState::new().hash_one("a");
+        buckets.give_back(key, rate);
+        assert!(buckets.take(key, rate, SECOND).is_ok() && buckets.take(key, rate, SECOND).is_ok());
+        assert!(buckets.take(key, rate, SECOND).is_err());
+        buckets.give_back(key, rate);
+        assert!(buckets.take(key, rate, SECOND).is_ok());
+        assert!(buckets.take(key, rate, SECOND).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::members::append_members;
 use thruway_mcp::params::Params;
-use thruway_net::{Clock, random_bytes};
+use thruway_net::{Clock, random_bytes, unguessable_id};
 
 use crate::authorization::Caller;
 
@@ -28,18 +28,22 @@ pub struct State {
     /// The state that the upstream server of a bridge returned. `None` in servers that are not bridges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relayed: Option<String>,
+    /// Distinguishes two relayed states with the same content, so that each of them can be used once. `None` in
+    /// servers that are not bridges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nonce: Option<Box<str>>,
     /// Expiry time, in seconds since the Unix epoch.
     expires: u64,
 }
 
 impl State {
     pub(crate) const fn new(answers: BTreeMap<String, Box<RawValue>>, round: u32) -> Self {
-        Self { answers, round, relayed: None, expires: 0 }
+        Self { answers, round, relayed: None, nonce: None, expires: 0 }
     }
 
     /// Returns a state that contains `state`, which the upstream server of a bridge returned.
     pub fn relayed(state: String) -> Self {
-        Self { relayed: Some(state), ..Self::default() }
+        Self { relayed: Some(state), nonce: Some(unguessable_id()), ..Self::default() }
     }
 }
 
@@ -163,6 +167,9 @@ fn add_text(digest: &mut Sha256, text: &str) {
 pub struct StateKey([u8; 32]);
 
 impl StateKey {
+    /// Lifetime of a request state. The client must answer the questions within this time.
+    pub const LIFETIME: Duration = Duration::from_hours(1);
+
     pub(crate) const fn new(key: [u8; 32]) -> Self {
         Self(key)
     }
@@ -181,7 +188,7 @@ impl StateKey {
     /// # Errors
     /// Returns an error if the state cannot be written as JSON.
     pub fn seal(&self, mut state: State, binding: &RequestBinding) -> Result<String, Error> {
-        state.expires = now() + LIFETIME.as_secs();
+        state.expires = now() + Self::LIFETIME.as_secs();
         let bytes = serde_json::to_vec(&state)
             .map_err(|_| Error::internal("cannot write the request state as JSON"))?;
         let mac = self.mac(&bytes, binding).finalize().into_bytes();
@@ -243,9 +250,6 @@ fn now() -> u64 {
 /// Maximum number of objects and arrays around a value whose members may change their order. Each level costs one
 /// pass over the text.
 const DEPTH_MAX: usize = 32;
-
-/// Lifetime of a request state. The client must answer the questions within this time.
-const LIFETIME: Duration = Duration::from_hours(1);
 
 impl std::fmt::Debug for StateKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -12,7 +12,7 @@ use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::modern::{client_capabilities, missing_capability};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{ClientCapabilities, ElicitResult, ElicitationCapability, methods};
-use thruway_mcp_server::backend::{BoundRequest, RequestBinding, State};
+use thruway_mcp_server::backend::{BoundRequest, RequestBinding, State, StateKey};
 use thruway_net::{Clock, unguessable_id};
 
 use super::question::{CallToConfirm, Unconfirmed, can_ask, check_answer};
@@ -45,8 +45,11 @@ pub(super) fn confirm(
     }
     let mut answers = answers_in(params).map_err(Unconfirmed::Refused)?;
     let Some(sealed) = &params.request_state else { return Err(ask(call, answers)) };
-    // The member has asked its own question during this call, so the user has already confirmed the call.
+    // The member has asked its own question during this call, so the user has already confirmed the call. The state
+    // of a modern member would permit any number of calls, so it permits only one call too.
     if call.target.bridge.has_begun(call.core.state_key(), call.caller, methods::TOOLS_CALL, params) {
+        let expires = now() + StateKey::LIFETIME.as_secs();
+        used_states.take(signature_of(sealed), expires, now()).map_err(Unconfirmed::Refused)?;
         return Ok(None);
     }
     let state = opened(call, sealed).map_err(Unconfirmed::Refused)?;
@@ -59,6 +62,11 @@ pub(super) fn confirm(
     used_states.take(&state.id, state.expires, now()).map_err(Unconfirmed::Refused)?;
     check_answer(&answer)?;
     without_confirmation(call, &answers).map(Some).ok_or_else(|| Unconfirmed::Refused(not_an_object()))
+}
+
+/// Returns the end of a sealed state. It identifies the state, and is short.
+fn signature_of(sealed: &str) -> &str {
+    sealed.rsplit_once('.').map_or(sealed, |(_, signature)| signature)
 }
 
 fn answers_in(params: &Params<'_>) -> Result<Answers, Error> {

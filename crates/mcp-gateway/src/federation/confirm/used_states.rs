@@ -32,8 +32,8 @@ impl UsedStates {
     }
 }
 
-/// Maximum number of stored identifiers. They need about 1 MiB.
-const USED_MAX: usize = 10_000;
+/// Maximum number of stored identifiers. They need about 6 MiB.
+const USED_MAX: usize = 50_000;
 
 #[cfg(test)]
 mod tests {

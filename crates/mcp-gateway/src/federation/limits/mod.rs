@@ -130,14 +130,31 @@ impl CallLimits {
             }
         }
         // The rates come last, so that a call that waits for other calls does not count toward a rate.
-        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        for limit in &limits {
-            if let Some((rate, buckets)) = &limit.rate {
-                let taken = buckets.take(self.key(&holder, limit.by, tool), *rate, now);
-                taken.map_err(|retry_after| LimitExceeded { retry_after })?;
-            }
-        }
+        let rates = limits.iter().filter_map(|limit| {
+            let (rate, buckets) = limit.rate.as_ref()?;
+            Some((buckets, self.key(&holder, limit.by, tool), *rate))
+        });
+        self.take_from_all(rates)?;
         Ok(permits)
+    }
+
+    /// Takes a token from each bucket, or from none of them.
+    fn take_from_all<'b>(
+        &self,
+        buckets: impl Iterator<Item = (&'b TokenBuckets, u64, TokenRate)>,
+    ) -> Result<(), LimitExceeded> {
+        let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut taken = Vec::new();
+        for (buckets, key, rate) in buckets {
+            if let Err(retry_after) = buckets.take(key, rate, now) {
+                taken
+                    .into_iter()
+                    .for_each(|(buckets, key, rate)| TokenBuckets::give_back(buckets, key, rate));
+                return Err(LimitExceeded { retry_after });
+            }
+            taken.push((buckets, key, rate));
+        }
+        Ok(())
     }
 
     fn key(&self, holder: &Holder, by: LimitBy, tool: &str) -> u64 {

@@ -80,6 +80,21 @@ async fn call_that_waits_for_other_calls_does_not_count_toward_rates() {
     assert!(limits.admit(&ada, "a").is_ok());
 }
 
+/// Regression test: a call above the second rate also counted toward the first rate.
+#[tokio::test(start_paused = true)]
+async fn call_above_one_rate_counts_toward_no_other_rate() {
+    let one_per_second =
+        CallLimit { tools: vec!["a".to_owned()], rate: Some(per_second(1)), ..CallLimit::default() };
+    let limits = limits(&[CallLimit { rate: Some(per_second(3)), ..CallLimit::default() }, one_per_second]);
+    let ada = caller("ada");
+    assert!(limits.admit(&ada, "a").is_ok());
+    for _ in 0..10 {
+        assert_eq!(limits.admit(&ada, "a").unwrap_err().retry_after, Duration::from_secs(1));
+    }
+    assert!(limits.admit(&ada, "b").is_ok() && limits.admit(&ada, "b").is_ok());
+    assert!(limits.admit(&ada, "b").is_err());
+}
+
 #[test]
 fn invalid_limits_are_errors() {
     let rate = Some(CallRate { calls: 0, per: Duration::from_secs(1), burst: 1 });

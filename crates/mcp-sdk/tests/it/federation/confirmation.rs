@@ -92,6 +92,39 @@ async fn modern_call_of_a_destructive_tool_needs_an_answer_of_the_user() {
     }
 }
 
+/// Regression test: after one confirmation, a client could repeat the call with the `requestState` of the member.
+#[tokio::test(start_paused = true)]
+async fn request_state_of_the_member_permits_one_call_only() {
+    for era in ERAS {
+        let gateway = gateway(&Arc::default(), era);
+        let site = guarded(&gateway);
+        let [_, ada] = TestCaller::in_both_eras(&site, Some("ada:eng")).await;
+        // Two calls at the same time get different states.
+        let mut states = Vec::new();
+        for _ in 0..2 {
+            let call = json!({"name": "files__ask", "arguments": {}});
+            let asked = ada.call_with_forms(call.clone()).await;
+            let confirmed = answered(call.clone(), &asked["result"]["requestState"], &allow());
+            let asked = ada.call_with_forms(confirmed).await;
+            assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+            let name = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+            let mut call = call;
+            call["requestState"] = asked["result"]["requestState"].clone();
+            call["inputResponses"] = json!({name: {"action": "accept", "content": {"name": "Ada"}}});
+            states.push(call);
+        }
+        for call in &states {
+            let done = ada.call_with_forms(call.clone()).await;
+            assert_eq!(done["result"]["content"][0]["text"], "Ada", "{era:?}: {done}");
+        }
+        for call in &states {
+            let refused = ada.call_with_forms(call.clone()).await;
+            assert_eq!(refused["error"]["code"], -32602, "{era:?}: {refused}");
+        }
+        gateway.close().await;
+    }
+}
+
 /// Regression test: a member that ignores the case of names could use other arguments than the user confirmed.
 #[tokio::test(start_paused = true)]
 async fn second_member_for_the_arguments_is_refused() {
