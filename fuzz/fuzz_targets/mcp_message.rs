@@ -52,6 +52,10 @@ fn check_scanned_call(bytes: &[u8]) {
     expected["params"]["name"] = "other".into();
     let replaced = call.with_name("other").expect("the name needs no escape sequence");
     assert_eq!(serde_json::from_slice::<Value>(&replaced).expect("the message is still JSON"), expected);
+    if let Some(replaced) = call.with_name_and_state("other", "a\"b") {
+        expected["params"]["requestState"] = "a\"b".into();
+        assert_eq!(serde_json::from_slice::<Value>(&replaced).expect("the message is still JSON"), expected);
+    }
 }
 
 fn check(bytes: &[u8]) {

@@ -7,6 +7,7 @@ mod identity;
 pub(crate) mod listing;
 mod members;
 mod relay;
+mod relayed_body;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

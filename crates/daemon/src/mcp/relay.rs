@@ -1,20 +1,17 @@
 //! Relays tool calls to the upstreams of MCP servers, without the MCP client of the endpoint.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use thruway_gateway::Forward;
-use thruway_mcp_sdk::{RelayedCall, RelayedResponse};
+use thruway_mcp_sdk::RelayedCall;
 use thruway_message::{
     FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
     RequestTarget, StatusCode, Version,
 };
-use thruway_server::{
-    Answer, AtDrain, BoxError, Content, ContentStream, FieldLinesBuf, Piece, Request, Response,
-};
+use thruway_server::{Answer, FieldLinesBuf, Request, Response};
 
 use super::members::{RunningUpstreams, host_of_requests};
+use super::relayed_body::observed;
 use crate::config::Config;
 use crate::config::mcp::settings::McpTarget;
 
@@ -117,59 +114,7 @@ fn unusable(response: &Response) -> Option<(StatusCode, String)> {
     Some((status_of_client, format!("HTTP status {}", status.as_u16())))
 }
 
-/// Returns `response` with a body that shows the gateway the outcome of `call`.
-fn observed(mut response: Response, call: RelayedCall) -> Response {
-    let is_event_stream = has_media_type(&response, b"text/event-stream");
-    if !is_event_stream && let Some(bytes) = response.content().as_bytes() {
-        call.finish(bytes);
-        return response;
-    }
-    let mut observer = call.into_response(is_event_stream);
-    if let Some(bytes) = response.content().as_bytes() {
-        observer.read(bytes);
-        observer.end();
-        return response;
-    }
-    let content = match response.take_body().into_stream() {
-        Ok(stream) => Content::from_content_stream(ObservedBody { stream, observer }),
-        Err(content) => content,
-    };
-    response.with_content(content)
-}
-
-/// A streamed body that passes unchanged. `observer` reads its bytes.
-struct ObservedBody {
-    stream: Pin<Box<dyn ContentStream>>,
-    observer: RelayedResponse,
-}
-
-/// This stream does not implement `poll_pipe`, because the bytes in a pipe cannot be read.
-impl ContentStream for ObservedBody {
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
-        let polled = self.stream.as_mut().poll_next(cx);
-        match &polled {
-            Poll::Ready(Some(Ok(Piece::Data(bytes)))) => self.observer.read(bytes),
-            // After an error, the server sends no more bytes. A client that disconnects causes no error.
-            Poll::Ready(None | Some(Err(_))) => self.observer.end(),
-            _ => {}
-        }
-        polled
-    }
-
-    fn poll_meanwhile(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Result<(), BoxError> {
-        self.stream.as_mut().poll_meanwhile(cx).inspect_err(|_| self.observer.end())
-    }
-
-    fn length(&self) -> Option<u64> {
-        self.stream.length()
-    }
-
-    fn at_drain(mut self: Pin<&mut Self>) -> AtDrain {
-        self.stream.as_mut().at_drain()
-    }
-}
-
-fn has_media_type(response: &Response, expected: &[u8]) -> bool {
+pub(super) fn has_media_type(response: &Response, expected: &[u8]) -> bool {
     let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
     media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
 }

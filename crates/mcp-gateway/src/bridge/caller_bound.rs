@@ -8,25 +8,22 @@
 //! [`state_key`](thruway_mcp_server::McpServerOptions::state_key), each of them accepts values that the other
 //! bridge signed.
 
-use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::modern::{ResultType, result_type};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_mcp_client::McpClientError;
 use thruway_mcp_client::forwarding::{Answer, ForwardedCall};
-use thruway_mcp_server::backend::{BoundRequest, Caller, RequestBinding, State, StateKey};
+use thruway_mcp_server::backend::{Caller, StateKey};
 
 use super::bridge_core::BridgeCore;
+use super::caller_seal::CallerSeal;
 use super::tasks::{ID_BYTES_MAX, TASK_ID, replaced, string_at};
 use super::upstream::Upstream;
 
 /// The signed task id and the signed `requestState` of one request, with the data to verify the signatures.
 pub(super) struct CallerBound {
-    key: StateKey,
-    /// The prefix of all task ids of this server. Empty for a bridge.
-    task_prefix: Box<str>,
-    caller: Caller,
+    seal: CallerSeal,
     /// The signed task id in the request.
     task_id: Option<String>,
     request_state: Option<String>,
@@ -41,9 +38,7 @@ impl CallerBound {
         params: &Params<'_>,
     ) -> Self {
         Self {
-            key: key.clone(),
-            task_prefix: bridge.task_prefix(),
-            caller: caller.clone(),
+            seal: CallerSeal::new(bridge, key, caller),
             task_id: params.task_id.as_deref().filter(|_| is_about_tasks(method)).map(str::to_owned),
             request_state: params.request_state.as_deref().map(str::to_owned),
         }
@@ -61,17 +56,16 @@ impl CallerBound {
         process_id: &str,
     ) -> Result<(), McpClientError> {
         if let Some(sealed) = &self.task_id {
-            let sealed = sealed.strip_prefix(&*self.task_prefix).ok_or_else(unknown_task)?;
-            let id = self.key.open_text(sealed, &self.task_binding(process_id)).ok_or_else(unknown_task)?;
+            let id = self.seal.open_task_id(sealed, process_id).ok_or_else(unknown_task)?;
             forwarded_call.params =
                 replaced(&forwarded_call.params, TASK_ID, &id).ok_or_else(unknown_task)?;
             forwarded_call.name = Some(id.into());
             forwarded_call.is_of_process = true;
         }
         if let Some(sealed) = &self.request_state {
-            let state =
-                self.key.open(sealed, &self.binding(forwarded_call)?).map_err(McpClientError::Server)?;
-            let state = state.relayed.ok_or_else(invalid_state)?;
+            let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
+            let opened = self.seal.open_state(sealed, &forwarded_call.method, &params);
+            let state = opened.map_err(McpClientError::Server)?;
             forwarded_call.params =
                 replaced(&forwarded_call.params, REQUEST_STATE, &state).ok_or_else(invalid_state)?;
         }
@@ -109,7 +103,8 @@ impl CallerBound {
 
     fn seal_state(&self, answer: Answer, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
         let Some(state) = string_at(&answer, REQUEST_STATE) else { return Ok(answer) };
-        let sealed = self.key.seal(State::relayed(state), &self.binding(forwarded_call)?);
+        let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
+        let sealed = self.seal.seal_state(state, &forwarded_call.method, &params);
         let sealed = sealed.map_err(McpClientError::Server)?;
         Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
     }
@@ -119,28 +114,7 @@ impl CallerBound {
         if id.len() > ID_BYTES_MAX {
             return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
-        let sealed = self.key.seal_text(&id, &self.task_binding(process_id));
-        let sealed = format!("{}{sealed}", self.task_prefix);
-        Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
-    }
-
-    /// Returns a digest of the caller, the member and the request. The signature of a `requestState` covers this
-    /// digest. The digest is computed on demand, because most requests have no `requestState`.
-    fn binding(&self, forwarded_call: &ForwardedCall) -> Result<RequestBinding, McpClientError> {
-        let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
-        let method = format!("{}{}", self.task_prefix, forwarded_call.method);
-        Ok(BoundRequest::new(&self.caller, &method, &params).binding())
-    }
-
-    /// Returns a digest of the caller, the member and the server process. The signature of a task id covers
-    /// this digest. The digest includes the process because a restarted server may use the same id for a task
-    /// of another caller.
-    fn task_binding(&self, process_id: &str) -> RequestBinding {
-        RequestBinding::new(
-            self.caller.principal().as_deref(),
-            ["task of a bridge", process_id, &self.task_prefix],
-            RawValue::NULL,
-        )
+        Ok(replaced(&answer, TASK_ID, &self.seal.seal_task_id(&id, process_id)).unwrap_or(answer))
     }
 }
 

@@ -32,6 +32,7 @@ mod ongoing;
 mod suspended;
 mod answer;
 mod caller_bound;
+mod caller_seal;
 mod messages;
 mod logs;
 mod tasks;
@@ -58,6 +59,7 @@ use thruway_mcp_server::{McpServer, McpServerOptions, backend::ServerCore};
 
 pub(crate) use answer::{is_unreachable, member_error, no_method, retry_after};
 pub(crate) use bridge_core::BridgeCore;
+pub(crate) use caller_seal::CallerSeal;
 pub(crate) use credentials::MemberCredentials;
 pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
 pub(crate) use member_sessions::MemberSessions;

@@ -28,6 +28,8 @@ mod member;
 // requests
 mod gateway_core;
 mod relay;
+mod relayed_response;
+mod state_signer;
 mod request;
 mod route;
 mod subscriptions;
@@ -69,7 +71,8 @@ pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use call_stats::{CallCounts, MemberCalls};
 pub use limits::{CallLimit, CallRate, InvalidLimit, LimitBy};
-pub use relay::{RelayedCall, RelayedResponse};
+pub use relay::RelayedCall;
+pub use relayed_response::RelayedResponse;
 pub use rules::{InvalidRule, Rule, UnmatchedPattern};
 pub use search::ToolSearch;
 pub use status::{MemberState, MemberStatus, WithheldItem};

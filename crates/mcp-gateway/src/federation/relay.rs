@@ -1,21 +1,24 @@
 //! The fast path: tool calls that a program relays to a member without the MCP client of the gateway. The
 //! gateway selects the member and replaces the name of the tool, and does not parse the rest.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use memchr::memmem;
 use thruway_mcp::Revision;
-use thruway_mcp::federated::{CallOutcome, ListKind, OutcomeScan, ScannedCall};
+use thruway_mcp::federated::{ListKind, ScannedCall};
 use thruway_mcp::json_rpc::{Id, write_error};
 use thruway_mcp::schema::methods;
-use thruway_mcp_server::backend::Caller;
+use thruway_mcp_server::backend::{Caller, Share};
 use thruway_message::{FieldLines, FieldValue};
 
 use super::McpGateway;
 use super::audit::AuditedCall;
 use super::limits::CallPermits;
 use super::member::MemberConnection;
+use super::relayed_response::RelayedResponse;
+use super::state_signer::StateSigner;
 
 /// A tool call in the form that its member expects.
 pub struct RelayedCall {
@@ -25,18 +28,16 @@ pub struct RelayedCall {
     content: Vec<u8>,
     /// The JSON-RPC id.
     id: Box<str>,
+    signer: StateSigner,
     audited: AuditedCall,
-    permits: CallPermits,
+    held: HeldLimits,
 }
 
-/// Reads the response of a relayed call while a program sends it to the client. When this value is dropped, the
-/// gateway counts the call and records the audit event. If the body is incomplete and contains no response message,
-/// the call counts as canceled.
-pub struct RelayedResponse {
-    scan: OutcomeScan,
-    has_ended: bool,
-    audited: Option<AuditedCall>,
+/// Counts a call toward the limits of its caller until this value is dropped.
+pub(super) struct HeldLimits {
     _permits: CallPermits,
+    /// The size of the request, if it counts toward `in_flight_bytes_max`.
+    _bytes: Option<Share>,
 }
 
 impl McpGateway {
@@ -47,7 +48,8 @@ impl McpGateway {
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles calls above a limit, and all calls if the gateway asks for confirmations.
+    /// also handles calls above a limit, calls that can create tasks, and all calls if the gateway asks for
+    /// confirmations.
     /// See [`ScannedCall::scan`] for the conditions on the body.
     pub fn relayed_call(
         &self,
@@ -85,13 +87,30 @@ impl McpGateway {
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;
         }
-        let content = call.with_name(&name)?;
+        let bridge = member.bridge()?;
+        if call.declares_tasks() && bridge.capabilities(Revision::LATEST).has_tasks_extension() {
+            // The bridge translates the ids of tasks.
+            return None;
+        }
+        let server_core = self.server.core();
+        let signer = StateSigner::new(server_core, bridge, caller);
+        let content = signer.content_for_member(&call, &name)?;
         // The slow path has the response to a call above a limit.
+        let bytes = server_core.hold_bytes(caller, content.len()).ok()?;
         let permits = self.core.limits.admit(caller, call.name()).ok()?;
+        let held = HeldLimits { _permits: permits, _bytes: bytes };
         let tool = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
         let counted = (&member.name, &member.counters);
         let audited = AuditedCall::begin_relayed(self.core.audit_sink(), caller, &call, counted, tool);
-        Some(RelayedCall { member: member.clone(), name, content, id: call.id().into(), audited, permits })
+        Some(RelayedCall {
+            member: member.clone(),
+            name,
+            content,
+            id: call.id().into(),
+            signer,
+            audited,
+            held,
+        })
     }
 }
 
@@ -112,22 +131,28 @@ impl RelayedCall {
     }
 
     /// Records the outcome of the call. `content` is the complete response body, which must be one JSON message.
-    pub fn finish(self, content: &[u8]) {
-        // Most responses are results. A search in the text is faster for them than a scan.
-        if content.ends_with(b"}") && memmem::find(content, b"\"result\"").is_some() {
+    /// Returns the body for the client, if it differs.
+    pub fn finish(self, content: &[u8]) -> Option<Vec<u8>> {
+        let has_state = memmem::find(content, b"\"requestState\"").is_some();
+        // Most responses are results without a state. A search in the text is faster for them than a scan.
+        if !has_state && content.ends_with(b"}") && memmem::find(content, b"\"result\"").is_some() {
             self.audited.finish(content);
-        } else {
-            let mut response = self.into_response(false);
-            response.read(content);
-            response.end();
+            return None;
         }
+        let mut response = self.into_response(false);
+        let for_client = match response.read(content) {
+            Cow::Owned(changed) => Some(changed),
+            Cow::Borrowed(_) => None,
+        };
+        response.end();
+        for_client
     }
 
     /// Begins to read the response of the member. `is_event_stream` is `true` if the response is an event stream,
     /// and `false` if it is one JSON message.
     pub fn into_response(self, is_event_stream: bool) -> RelayedResponse {
-        let scan = if is_event_stream { OutcomeScan::of_events() } else { OutcomeScan::of_json() };
-        RelayedResponse { scan, has_ended: false, audited: Some(self.audited), _permits: self.permits }
+        let Self { content, signer, audited, held, .. } = self;
+        RelayedResponse::new(is_event_stream, signer, content, audited, held)
     }
 
     /// Returns the JSON-RPC response for a call without a usable response of the member, with the reason. Makes
@@ -138,33 +163,6 @@ impl RelayedCall {
         write_error(&mut output, id.as_ref(), &self.member.relay_failed(&reason));
         self.audited.finish(&output);
         output
-    }
-}
-
-impl RelayedResponse {
-    /// Reads the next bytes of the response body.
-    pub fn read(&mut self, bytes: &[u8]) {
-        self.scan.read(bytes);
-    }
-
-    /// Notes that the response body is complete. Without a response message in the body, the call has failed.
-    pub fn end(&mut self) {
-        self.has_ended = true;
-    }
-}
-
-impl Drop for RelayedResponse {
-    fn drop(&mut self) {
-        if let Some(audited) = self.audited.take() {
-            let invalid = self.has_ended.then_some((CallOutcome::Error(None), 0));
-            audited.finish_relayed(self.scan.outcome().or(invalid));
-        }
-    }
-}
-
-impl fmt::Debug for RelayedResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayedResponse").field("scan", &self.scan).finish_non_exhaustive()
     }
 }
 

@@ -90,6 +90,15 @@ impl ServerCore {
     ) -> Result<Option<Share>, Error> {
         self.request_bytes.hold(caller, request, params)
     }
+
+    /// Counts `bytes` bytes of a request of `caller` toward `in_flight_bytes_max` until the returned share is
+    /// dropped. Returns `None` for a small number of bytes, which does not count.
+    ///
+    /// # Errors
+    /// Returns an error if this limit, or the caller's share of this limit, is reached.
+    pub fn hold_bytes(&self, caller: &Caller, bytes: usize) -> Result<Option<Share>, Error> {
+        self.request_bytes.hold_bytes(&caller.holder(), bytes)
+    }
 }
 
 impl fmt::Debug for ServerCore {

@@ -64,6 +64,8 @@ struct MessageScan {
     is_tool_error: bool,
     is_input_required: bool,
     code: Option<i64>,
+    /// `true` inside of the string `requestState` of the result.
+    is_in_state: bool,
     bytes: usize,
 }
 
@@ -76,6 +78,7 @@ enum Member {
     Error,
     IsError,
     ResultType,
+    RequestState,
     Code,
 }
 
@@ -93,14 +96,35 @@ impl OutcomeScan {
 
     /// Reads the next bytes of the response.
     pub fn read(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match self.line.take() {
-                None => self.read_message_byte(*byte),
-                Some(line) if *byte == b'\n' && self.is_after_return => self.line = Some(line),
-                Some(line) => self.line = Some(self.read_line_byte(line, *byte)),
+        bytes.iter().for_each(|byte| self.read_byte(*byte));
+    }
+
+    /// Reads bytes of the response up to the next start or end of the `requestState` of the result. Returns the
+    /// number of these bytes. The start is after the first quotation mark, and the end is after the last one. If
+    /// `bytes` contains neither, reads all bytes.
+    pub fn read_to_state(&mut self, bytes: &[u8]) -> usize {
+        let was_in_state = self.message.is_in_state;
+        for (at, byte) in bytes.iter().enumerate() {
+            self.read_byte(*byte);
+            if self.message.is_in_state != was_in_state {
+                return at + 1;
             }
-            self.is_after_return = *byte == b'\r';
         }
+        bytes.len()
+    }
+
+    /// Returns `true` if the next byte belongs to the `requestState` of the result.
+    pub const fn is_in_state(&self) -> bool {
+        self.message.is_in_state
+    }
+
+    fn read_byte(&mut self, byte: u8) {
+        match self.line.take() {
+            None => self.read_message_byte(byte),
+            Some(line) if byte == b'\n' && self.is_after_return => self.line = Some(line),
+            Some(line) => self.line = Some(self.read_line_byte(line, byte)),
+        }
+        self.is_after_return = byte == b'\r';
     }
 
     /// Returns the outcome and the size of the response message in bytes. Returns `None` if the message is
@@ -158,6 +182,7 @@ impl MessageScan {
         match byte {
             b'"' => {
                 self.is_in_string = true;
+                self.is_in_state = self.depth == 2 && self.members == [Member::Result, Member::RequestState];
                 self.token.clear();
                 self.push(byte);
             }
@@ -167,7 +192,11 @@ impl MessageScan {
                 self.depth = self.depth.saturating_sub(1);
             }
             b':' => self.begin_member(),
-            b',' => self.end_value(),
+            b',' => {
+                self.end_value();
+                // The next string is a name, not a value of the same member.
+                self.set_member(Member::Other);
+            }
             b' ' | b'\t' | b'\n' | b'\r' => {}
             _ => self.push(byte),
         }
@@ -176,6 +205,7 @@ impl MessageScan {
     fn read_in_string(&mut self, byte: u8) {
         if !self.is_escaped && byte == b'"' {
             self.is_in_string = false;
+            self.is_in_state = false;
             return;
         }
         self.is_escaped = !self.is_escaped && byte == b'\\';
@@ -195,8 +225,13 @@ impl MessageScan {
         }
         self.depth += 1;
         self.token.clear();
-        if let Some(member) = self.depth.checked_sub(1).and_then(|level| self.members.get_mut(level)) {
-            *member = Member::Other;
+        self.set_member(Member::Other);
+    }
+
+    /// Sets the current member of the innermost object.
+    fn set_member(&mut self, member: Member) {
+        if let Some(current) = self.depth.checked_sub(1).and_then(|level| self.members.get_mut(level)) {
+            *current = member;
         }
     }
 
@@ -206,12 +241,11 @@ impl MessageScan {
             b"\"error" if self.depth == 1 => Member::Error,
             b"\"isError" if self.depth == 2 => Member::IsError,
             b"\"resultType" if self.depth == 2 => Member::ResultType,
+            b"\"requestState" if self.depth == 2 => Member::RequestState,
             b"\"code" if self.depth == 2 => Member::Code,
             _ => Member::Other,
         };
-        if let Some(current) = self.depth.checked_sub(1).and_then(|level| self.members.get_mut(level)) {
-            *current = member;
-        }
+        self.set_member(member);
         self.token.clear();
     }
 
@@ -253,6 +287,7 @@ const TOKEN_BYTES_MAX: usize = 24;
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::String;
 
     use super::*;
 
@@ -296,6 +331,43 @@ mod tests {
             ["", "garbage", "[]", "{}", r#"{"result":1}"#, r#"{"id":1,"result":{"content":[]}"#, "}}]]\\"]
         {
             assert_eq!(outcome(OutcomeScan::of_json, response), None, "{response}");
+        }
+    }
+
+    /// Returns the values of `requestState` with their last quotation marks, read in parts of `size` bytes.
+    fn states(mut scan: OutcomeScan, response: &str, size: usize) -> Vec<String> {
+        let (mut states, mut state) = (Vec::new(), String::new());
+        for mut part in response.as_bytes().chunks(size) {
+            while !part.is_empty() {
+                let was_in_state = scan.is_in_state();
+                let (read, rest) = part.split_at(scan.read_to_state(part));
+                part = rest;
+                if was_in_state {
+                    state += core::str::from_utf8(read).unwrap();
+                    if !scan.is_in_state() {
+                        states.push(core::mem::take(&mut state));
+                    }
+                }
+            }
+        }
+        states
+    }
+
+    #[test]
+    fn state_of_the_result_is_found() {
+        for (response, expected) in [
+            (r#"{"id":1,"result":{"resultType":"input_required","requestState":"abc"}}"#, &["abc\""][..]),
+            (r#"{"result":{"requestState" : "a\"b\\" ,"other":"x"},"id":1}"#, &["a\\\"b\\\\\""]),
+            (r#"{"result":{"requestState":"","requestState":"b"}}"#, &["\"", "b\""]),
+            (r#"{"result":{"requestState":{"requestState":"x"},"a":["requestState","b"]}}"#, &[]),
+            (r#"{"result":{"inputRequests":{"requestState":"x"}},"requestState":"y"}"#, &[]),
+            (r#"{"error":{"requestState":"x"},"id":1}"#, &[]),
+        ] {
+            for size in 1..=response.len() {
+                assert_eq!(states(OutcomeScan::of_json(), response, size), expected, "{response}");
+                let events = format!("data: {{\"method\":\"m\"}}\n\ndata: {response}\n\n");
+                assert_eq!(states(OutcomeScan::of_events(), &events, size), expected, "{events}");
+            }
         }
     }
 

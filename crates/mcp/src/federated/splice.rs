@@ -1,4 +1,4 @@
-//! Replaces the name of the tool in a call without parsing the rest of the message.
+//! Replaces the name of the tool and the state in a call without parsing the rest of the message.
 //!
 //! The scanner reads JSON strictly (RFC 8259), and finds each member that it knows exactly once. So another
 //! parser cannot find another name in the same bytes.
@@ -6,7 +6,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A `tools/call` request of revision 2026-07-28 in which a gateway can replace the name of the tool.
+use crate::schema::TASKS_EXTENSION;
+
+/// A `tools/call` request of revision 2026-07-28 in which a gateway can replace the name of the tool and the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScannedCall<'m> {
     message: &'m str,
@@ -14,10 +16,25 @@ pub struct ScannedCall<'m> {
     id: Range<usize>,
     /// Position of the parameters.
     params: Range<usize>,
-    /// Position of the name, without the quotation marks.
+    parts: ParamsScan,
+}
+
+/// The parts of the parameters. All positions of strings exclude the quotation marks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ParamsScan {
     name: Range<usize>,
-    /// Position of the revision, without the quotation marks.
+    /// Position of `requestState`.
+    request_state: Option<Range<usize>>,
+    meta: MetaScan,
+}
+
+/// The parts of `_meta`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct MetaScan {
+    /// Position of the revision.
     version: Range<usize>,
+    /// `true` if the client supports tasks.
+    declares_tasks: bool,
 }
 
 impl<'m> ScannedCall<'m> {
@@ -25,12 +42,10 @@ impl<'m> ScannedCall<'m> {
     ///
     /// - The message is a JSON-RPC request with the members `jsonrpc`, `id`, `method` and `params`, and without
     ///   other members. The method is `tools/call`.
-    /// - The parameters consist of `name`, `_meta` and possibly `arguments`. So the request is no retry of a
-    ///   call, and does not ask for a task.
-    /// - `_meta` names a revision, and an empty object of client capabilities. So the server cannot send
-    ///   requests to the client.
-    /// - No member appears twice. The names of members, the name of the tool and the revision contain no
-    ///   escape sequences.
+    /// - The parameters consist of `name`, `_meta` and possibly `arguments`, `inputResponses` and `requestState`.
+    /// - `_meta` contains a revision and an object of client capabilities.
+    /// - No member appears twice. The names of members, the name of the tool, the state and the revision contain
+    ///   no escape sequences.
     pub fn scan(message: &'m [u8]) -> Option<Self> {
         let message = core::str::from_utf8(message).ok()?;
         let mut scanner = Scanner { bytes: message.as_bytes(), at: 0 };
@@ -50,9 +65,9 @@ impl<'m> ScannedCall<'m> {
             Some(())
         })?;
         scanner.whitespace();
-        let (params, (name, version)) = params?;
+        let (params, parts) = params?;
         let is_complete = scanner.at == scanner.bytes.len() && known == 0b11;
-        is_complete.then_some(Self { message, id: id?, params, name, version })
+        is_complete.then_some(Self { message, id: id?, params, parts })
     }
 
     /// Returns the JSON-RPC id: a JSON string or a JSON number.
@@ -62,7 +77,7 @@ impl<'m> ScannedCall<'m> {
 
     /// Returns the name of the tool.
     pub fn name(&self) -> &'m str {
-        &self.message[self.name.clone()]
+        &self.message[self.parts.name.clone()]
     }
 
     /// Returns the parameters, as JSON.
@@ -72,23 +87,53 @@ impl<'m> ScannedCall<'m> {
 
     /// Returns the revision in `_meta`.
     pub fn version(&self) -> &'m str {
-        &self.message[self.version.clone()]
+        &self.message[self.parts.meta.version.clone()]
+    }
+
+    /// Returns the `requestState`, if the request is a retry with a state.
+    pub fn request_state(&self) -> Option<&'m str> {
+        self.parts.request_state.clone().map(|state| &self.message[state])
+    }
+
+    /// Returns `true` if the client supports tasks. The server can then answer with a task.
+    pub const fn declares_tasks(&self) -> bool {
+        self.parts.meta.declares_tasks
     }
 
     /// Returns the message with `name` as the name of the tool. Returns `None` if a JSON string must escape a
     /// character of `name`.
     pub fn with_name(&self, name: &str) -> Option<Vec<u8>> {
-        let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-        name.bytes().all(is_plain).then(|| {
-            let before = &self.message[..self.name.start];
-            let after = &self.message[self.name.end..];
-            [before, name, after].concat().into_bytes()
-        })
+        is_plain(name).then(|| self.with(&mut [(self.parts.name.clone(), name)]))
+    }
+
+    /// Returns the message with `name` as the name of the tool, and with `state` as the `requestState`. Returns
+    /// `None` if the message has no `requestState`, or if a JSON string must escape a character of `name`.
+    pub fn with_name_and_state(&self, name: &str, state: &str) -> Option<Vec<u8>> {
+        let place = self.parts.request_state.clone().filter(|_| is_plain(name))?;
+        let quoted = serde_json::to_string(state).ok()?;
+        let state = &quoted[1..quoted.len() - 1];
+        Some(self.with(&mut [(self.parts.name.clone(), name), (place, state)]))
+    }
+
+    /// Returns the message with other text at these positions.
+    fn with(&self, changes: &mut [(Range<usize>, &str)]) -> Vec<u8> {
+        changes.sort_by_key(|(place, _)| place.start);
+        let added: usize = changes.iter().map(|(_, text)| text.len()).sum();
+        let (mut output, mut at) = (Vec::with_capacity(self.message.len() + added), 0);
+        for (place, text) in changes {
+            output.extend_from_slice(&self.message.as_bytes()[at..place.start]);
+            output.extend_from_slice(text.as_bytes());
+            at = place.end;
+        }
+        output.extend_from_slice(&self.message.as_bytes()[at..]);
+        output
     }
 }
 
-/// The positions of the name and of the revision in the parameters of a call.
-type NameAndVersion = (Range<usize>, Range<usize>);
+/// Returns `true` if a JSON string can contain `text` without escape sequences.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+}
 
 struct Scanner<'m> {
     bytes: &'m [u8],
@@ -96,33 +141,52 @@ struct Scanner<'m> {
 }
 
 impl<'m> Scanner<'m> {
-    fn params(&mut self) -> Option<NameAndVersion> {
-        let (mut name, mut version, mut has_arguments) = (None, None, false);
+    fn params(&mut self) -> Option<ParamsScan> {
+        let (mut name, mut meta, mut request_state) = (None, None, None);
+        let (mut has_arguments, mut has_responses) = (false, false);
         self.object(|scanner, key| match key {
             b"name" if name.is_none() => scanner.plain_string().map(|found| name = Some(found)),
-            b"_meta" if version.is_none() => scanner.meta().map(|found| version = Some(found)),
+            b"_meta" if meta.is_none() => scanner.meta().map(|found| meta = Some(found)),
+            b"requestState" if request_state.is_none() => {
+                scanner.plain_string().map(|found| request_state = Some(found))
+            }
             b"arguments" if !has_arguments => {
                 has_arguments = true;
                 scanner.value(0)
             }
+            b"inputResponses" if !has_responses => {
+                has_responses = true;
+                scanner.value(0)
+            }
             _ => None,
         })?;
-        Some((name?, version?))
+        Some(ParamsScan { name: name?, request_state, meta: meta? })
     }
 
-    /// Scans `_meta`. Returns the position of the revision.
-    fn meta(&mut self) -> Option<Range<usize>> {
-        let (mut version, mut has_capabilities) = (None, false);
+    fn meta(&mut self) -> Option<MetaScan> {
+        let (mut version, mut declares_tasks) = (None, None);
         self.object(|scanner, key| match key {
             VERSION if version.is_none() => scanner.plain_string().map(|found| version = Some(found)),
-            CAPABILITIES if !has_capabilities => {
-                has_capabilities = true;
-                scanner.object(|_, _| None)
+            CAPABILITIES if declares_tasks.is_none() => {
+                scanner.capabilities().map(|found| declares_tasks = Some(found))
             }
             VERSION | CAPABILITIES => None,
             _ => scanner.value(0),
         })?;
-        version.filter(|_| has_capabilities)
+        Some(MetaScan { version: version?, declares_tasks: declares_tasks? })
+    }
+
+    /// Scans the capabilities of the client. Returns `true` if they contain the extension for tasks.
+    fn capabilities(&mut self) -> Option<bool> {
+        let mut declares_tasks = false;
+        self.object(|scanner, key| match key {
+            b"extensions" => scanner.object(|scanner, key| {
+                declares_tasks |= key == TASKS_EXTENSION.as_bytes();
+                scanner.value(0)
+            }),
+            _ => scanner.value(0),
+        })?;
+        Some(declares_tasks)
     }
 
     /// Scans an object. Calls `member` after each name and colon, with the name. `member` scans the value.
@@ -357,18 +421,64 @@ mod tests {
     }
 
     #[test]
+    fn state_of_a_retry_can_be_replaced() {
+        let message = changed(|call| {
+            call["params"]["requestState"] = json!("sealed");
+            call["params"]["inputResponses"] = json!({"name": {"action": "accept", "content": {"n": 1}}});
+        });
+        let scanned = ScannedCall::scan(message.as_bytes()).unwrap();
+        assert_eq!(scanned.request_state(), Some("sealed"));
+        let replaced = scanned.with_name_and_state("read", "a\"\\\n\u{e9}").unwrap();
+        let replaced: Value = serde_json::from_slice(&replaced).unwrap();
+        let mut expected: Value = serde_json::from_str(&message).unwrap();
+        expected["params"]["name"] = json!("read");
+        expected["params"]["requestState"] = json!("a\"\\\n\u{e9}");
+        assert_eq!(replaced, expected);
+        assert_eq!(scanned.with_name_and_state("re\"ad", "s"), None);
+        let message = call().to_string();
+        let without_state = ScannedCall::scan(message.as_bytes()).unwrap();
+        assert_eq!(
+            (without_state.request_state(), without_state.with_name_and_state("read", "s")),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn support_for_tasks_is_found_in_the_capabilities() {
+        let declares_tasks = |capabilities: Value| {
+            let message = changed(|call| {
+                call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+            });
+            ScannedCall::scan(message.as_bytes()).map(|call| call.declares_tasks())
+        };
+        let tasks = json!({TASKS_EXTENSION: {}});
+        for (capabilities, expected) in [
+            (json!({}), Some(false)),
+            (json!({"elicitation": {"form": {}}, "roots": {}, "sampling": {"tools": {}}}), Some(false)),
+            (json!({"elicitation": {}, "extensions": tasks.clone()}), Some(true)),
+            (json!({"experimental": {"extensions": tasks}}), Some(false)),
+            (json!({"extensions": {"io.modelcontextprotocol/ui": {}}}), Some(false)),
+            (json!({"extensions": []}), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(declares_tasks(capabilities.clone()), expected, "{capabilities}");
+        }
+        let escaped = changed(|call| {
+            call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                json!({"extensions": {TASKS_EXTENSION: {}}});
+        });
+        assert!(!scans(&escaped.replace("/tasks", "\\/tasks")));
+    }
+
+    #[test]
     fn calls_that_need_the_bridge_are_not_scanned() {
         assert!(scans(&call().to_string()));
         for message in [
             changed(|call| call["method"] = json!("tools/list")),
-            changed(|call| call["params"]["requestState"] = json!("s")),
-            changed(|call| call["params"]["inputResponses"] = json!({})),
+            changed(|call| call["params"]["requestState"] = json!(1)),
+            changed(|call| call["params"]["requestState"] = json!("\u{1}")),
             changed(|call| call["params"]["task"] = json!({})),
             changed(|call| call["params"]["Name"] = json!("other")),
-            changed(|call| {
-                call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-                    json!({"elicitation": {}});
-            }),
             changed(|call| drop(call["params"].as_object_mut().unwrap().remove("_meta"))),
             changed(|call| drop(call.as_object_mut().unwrap().remove("id"))),
             changed(|call| drop(call.as_object_mut().unwrap().remove("jsonrpc"))),

@@ -96,6 +96,11 @@ impl ServerCapabilities {
         let requests = self.tasks.as_ref().and_then(|tasks| tasks.get("requests"));
         requests.and_then(|requests| requests.pointer("/tools/call")).is_some_and(Value::is_object)
     }
+
+    /// Returns `true` if the server can answer tool calls with tasks (MCP revision 2026-07-28).
+    pub fn has_tasks_extension(&self) -> bool {
+        self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(TASKS_EXTENSION))
+    }
 }
 
 impl ClientCapabilities {

@@ -1,0 +1,50 @@
+//! The `requestState` values in relayed calls and in their responses. They have the same signatures as on the slow
+//! path, so a call can begin on one path and continue on the other.
+
+use std::sync::Arc;
+
+use thruway_mcp::federated::ScannedCall;
+use thruway_mcp::json_rpc::{self, Message};
+use thruway_mcp::params::Params;
+use thruway_mcp::schema::methods;
+use thruway_mcp_server::backend::{Caller, ServerCore};
+
+use crate::bridge::{BridgeCore, CallerSeal};
+
+/// Signs and verifies the states of one member for one caller.
+pub(super) struct StateSigner {
+    server: Arc<ServerCore>,
+    bridge: Arc<BridgeCore>,
+    caller: Caller,
+}
+
+impl StateSigner {
+    pub(super) fn new(server: &Arc<ServerCore>, bridge: &Arc<BridgeCore>, caller: &Caller) -> Self {
+        Self { server: server.clone(), bridge: bridge.clone(), caller: caller.clone() }
+    }
+
+    /// Returns the body for the member, with the member's own name of the tool and its own state. Returns `None` if
+    /// the state has no valid signature.
+    pub(super) fn content_for_member(&self, call: &ScannedCall<'_>, own_name: &str) -> Option<Vec<u8>> {
+        let content = call.with_name(own_name)?;
+        let Some(signed) = call.request_state() else { return Some(content) };
+        let state =
+            with_params(&content, |params| self.seal().open_state(signed, methods::TOOLS_CALL, params).ok())?;
+        call.with_name_and_state(own_name, &state)
+    }
+
+    /// Signs the state in the response to `request`, which is the body for the member.
+    pub(super) fn signed(&self, state: String, request: &[u8]) -> Option<String> {
+        with_params(request, |params| self.seal().seal_state(state, methods::TOOLS_CALL, params).ok())
+    }
+
+    fn seal(&self) -> CallerSeal {
+        CallerSeal::new(&self.bridge, self.server.state_key(), &self.caller)
+    }
+}
+
+/// Calls `read` with the parameters of a request.
+fn with_params<T>(request: &[u8], read: impl FnOnce(&Params<'_>) -> Option<T>) -> Option<T> {
+    let Ok(Message::Request(request)) = json_rpc::parse(request) else { return None };
+    read(&Params::parse(request.params).ok()?)
+}
