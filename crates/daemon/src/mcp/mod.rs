@@ -8,26 +8,26 @@ pub(crate) mod listing;
 mod members;
 mod relay;
 mod relayed_body;
+mod route_endpoint;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use thruway_gateway::{ForwardConfig, UpstreamConfig, VerifiedClient};
-use thruway_mcp_sdk::{McpEndpoint, McpGateway, McpGatewayBuilder, McpGatewayOptions};
-use thruway_message::Method;
-use thruway_server::{Answer, DrainHandle, Handler, Request, Response, StatusCode};
+use thruway_gateway::{ForwardConfig, UpstreamConfig};
+use thruway_mcp_sdk::{McpGateway, McpGatewayBuilder, McpGatewayOptions};
+use thruway_server::{DrainHandle, Handler};
 use tokio::time::{Instant, sleep};
 
 use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
 use audit_logs::AuditLogs;
 use background::Background;
-use identity::{bearer_token, identity_of};
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
 use relay::{Relays, relays};
+use route_endpoint::RouteEndpoint;
 
 /// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
 /// config has not changed.
@@ -57,14 +57,6 @@ struct Endpoint {
     needs_tokens: bool,
 }
 
-/// Serves an MCP endpoint at a route.
-struct RouteEndpoint {
-    endpoint: Arc<Endpoint>,
-    /// Hosts for which the endpoint accepts requests, in addition to the names of this machine.
-    hosts: Vec<String>,
-    served: OnceLock<McpEndpoint>,
-}
-
 impl McpEndpoints {
     /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
     pub(crate) fn of(config: &Config, before: &Self) -> Self {
@@ -85,7 +77,7 @@ impl McpEndpoints {
     /// exists.
     pub(crate) fn handler(&self, name: &str, hosts: Vec<String>) -> Arc<dyn Handler> {
         let endpoint = self.endpoints[name].1.clone();
-        Arc::new(RouteEndpoint { endpoint, hosts, served: OnceLock::new() })
+        Arc::new(RouteEndpoint::new(endpoint, hosts))
     }
 
     /// Returns the audit logs. Open them before [`start`](Self::start).
@@ -213,37 +205,4 @@ fn gateway_builder(
     let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
     let members = servers.map(|(name, server)| member(config, name, server, upstreams));
     members.fold(builder, McpGatewayBuilder::member)
-}
-
-impl Handler for RouteEndpoint {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let Some((gateway, relays)) = self.endpoint.gateway.get() else {
-            let text = "the MCP endpoint is not running\n";
-            return Answer::Now(Response::text(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
-        };
-        if let Some(client) = request.extensions_mut().remove::<Arc<VerifiedClient>>() {
-            let has_token = self.endpoint.needs_tokens && !client.claims.is_empty();
-            let mut identity = identity_of(client);
-            if has_token {
-                identity.token = bearer_token(request.field_lines());
-            }
-            request.extensions_mut().insert(Arc::new(identity));
-        }
-        let serve = || self.hosts.iter().fold(gateway.server().endpoint(), McpEndpoint::allow_host);
-        let served = self.served.get_or_init(serve);
-        let may_be_call = request.method() == Method::Post && request.field("Mcp-Name").is_some();
-        if !may_be_call || !request.has_whole_content() {
-            return served.handle(request);
-        }
-        let caller = match served.caller_of(request) {
-            Ok(caller) => caller,
-            Err(refusal) => return Answer::Now(refusal),
-        };
-        let has_relay = |member: &str| relays.contains_key(member);
-        let call = gateway.relayed_call(request.field_lines(), request.content(), &caller, has_relay);
-        match call.and_then(|call| Some((relays.get(call.member())?, call))) {
-            Some((relay, call)) => relay.relay(request, call),
-            None => served.handle(request),
-        }
-    }
 }

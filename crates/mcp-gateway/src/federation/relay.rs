@@ -189,4 +189,4 @@ fn is_json(fields: FieldLines<'_>) -> bool {
 }
 
 /// Maximum length of a body on the fast path, in bytes. The slow path handles longer bodies.
-const CONTENT_BYTES_MAX: usize = 16 << 10;
+const CONTENT_BYTES_MAX: usize = 256 << 10;

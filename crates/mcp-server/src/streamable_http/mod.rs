@@ -14,8 +14,9 @@ mod tower;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use thruway_message::{FieldLines, Method};
-use thruway_server::{Handler, Request, StatusCode};
+use thruway_server::{Handler, OwnedRequest, Request, RequestContent, StatusCode};
 
 use crate::authorization::{Authorization, Caller, Challenge, Identity};
 use crate::http_response::WholeResponse;
@@ -107,10 +108,9 @@ impl Handler for McpEndpoint {
         let mut request = request.take_owned();
         thruway_server::Answer::later(async move {
             let server = &endpoint.server;
-            let bytes_max = server.core.options.message_bytes_max;
-            let content = match request.content().collect(bytes_max).await {
+            let content = match endpoint.collect(&mut request).await {
                 Ok(content) => content,
-                Err(error) => return unreadable(error, bytes_max),
+                Err(refusal) => return refusal,
             };
             let (method, fields) = (request.method(), request.field_lines());
             let incoming = Incoming { server, method, fields, caller };
@@ -136,6 +136,17 @@ impl McpEndpoint {
         Ok(self.endpoint.admit(request.field_lines(), request.client().ip(), verified)?)
     }
 
+    /// Waits until the body of `request` has arrived. The request then has the whole body. Use it in handlers that
+    /// answer some requests without the endpoint. Call [`caller_of`](Self::caller_of) first.
+    ///
+    /// # Errors
+    /// Returns the response that rejects the request, if the body is too long or incomplete.
+    pub async fn wait_for_content(&self, request: &mut OwnedRequest) -> Result<(), thruway_server::Response> {
+        let content = self.endpoint.collect(request).await?;
+        *request.content() = RequestContent::whole(content);
+        Ok(())
+    }
+
     pub(crate) fn server(&self) -> &McpServer {
         &self.endpoint.server
     }
@@ -156,6 +167,15 @@ impl McpEndpoint {
 }
 
 impl Endpoint {
+    /// Reads the whole body of a request.
+    ///
+    /// # Errors
+    /// Returns the response to a request whose body is too long or incomplete.
+    async fn collect(&self, request: &mut OwnedRequest) -> Result<Bytes, thruway_server::Response> {
+        let bytes_max = self.server.core.options.message_bytes_max;
+        request.content().collect(bytes_max).await.map_err(|error| unreadable(error, bytes_max))
+    }
+
     /// Returns the caller of a request. `fields` contains the headers of the request, and `address` is the
     /// address of the client. `verified` is the identity that a handler in front of the endpoint has verified.
     /// Call this method first, so that the server stores nothing for a rejected request.

@@ -96,7 +96,9 @@ impl OutcomeScan {
 
     /// Reads the next bytes of the response.
     pub fn read(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.read_byte(*byte));
+        for byte in bytes {
+            self.read_byte(*byte);
+        }
     }
 
     /// Reads bytes of the response up to the next start or end of the `requestState` of the result. Returns the

@@ -1,5 +1,6 @@
 //! Tests of the fast path of MCP endpoints: tool calls that the endpoint relays to an upstream.
 
+mod bodies;
 mod member;
 mod scene;
 mod states;
@@ -79,18 +80,6 @@ fn headers_that_contradict_the_body_are_refused() {
     let (status, response) = scene.call("web__hello", &other_revision);
     assert_eq!(status, "400", "{response}");
     assert_eq!(scene.relayed(), [""; 0]);
-    scene.end();
-}
-
-#[test]
-fn body_that_arrives_later_or_is_long_is_not_relayed() {
-    let scene = Scene::start("");
-    let later = Post { is_whole: false, ..Post::new(fast("web__hello")) };
-    assert_eq!(scene.post(&later).1["result"]["content"][0]["text"], "hello");
-    let mut long = fast("web__hello");
-    long["arguments"] = json!({"text": "x".repeat(20_000)});
-    let (_, response) = scene.call("web__hello", &long);
-    assert_eq!(response["id"], 7, "{response}");
     scene.end();
 }
 

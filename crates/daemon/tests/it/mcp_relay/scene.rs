@@ -1,6 +1,7 @@
 //! An endpoint, and requests to it.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ pub(super) struct Post<'a> {
     pub(super) params: Value,
     /// The HTTP method.
     pub(super) method: &'a str,
-    /// `false` sends the body after the head, in a separate write.
+    /// `false` sends the body in two parts, after the server has received the head.
     pub(super) is_whole: bool,
     /// The token of the caller.
     pub(super) token: &'a str,
@@ -37,6 +38,24 @@ pub(super) struct Post<'a> {
 impl Post<'_> {
     pub(super) fn new(params: Value) -> Self {
         Self { name: "web__hello", params, method: "POST", is_whole: true, token: "sesame" }
+    }
+
+    /// Returns the body.
+    pub(super) fn content(&self) -> String {
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": self.params}).to_string()
+    }
+
+    /// Returns the head. `framing` contains the headers that frame the body.
+    pub(super) fn head(&self, framing: &str) -> String {
+        let Self { method, name, token, .. } = self;
+        let expect = if self.is_whole { "" } else { "Expect: 100-continue\r\n" };
+        format!(
+            "{method} /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
+             Authorization: Bearer {token}\r\nCookie: sesame=1\r\nX-Other: sesame\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n\
+             {expect}{framing}\r\n"
+        )
     }
 }
 
@@ -109,24 +128,18 @@ impl Scene {
 
     /// Returns the whole response.
     pub(super) fn response(&self, post: &Post<'_>) -> String {
-        let content =
-            json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": post.params}).to_string();
+        let content = post.content();
+        let head = post.head(&format!("Content-Length: {}\r\n", content.len()));
         let mut stream = connect(&address_of(&self.daemon));
-        let head = format!(
-            "{} /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
-             Authorization: Bearer {}\r\nCookie: sesame=1\r\nX-Other: sesame\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-             Mcp-Method: tools/call\r\nMcp-Name: {}\r\nContent-Length: {}\r\n\r\n",
-            post.method,
-            post.token,
-            post.name,
-            content.len()
-        );
         if post.is_whole {
             stream.write_all(format!("{head}{content}").as_bytes()).unwrap();
         } else {
             stream.write_all(head.as_bytes()).unwrap();
-            stream.write_all(content.as_bytes()).unwrap();
+            // The response shows that the server has received the head.
+            assert_eq!(read_head(&mut stream), "HTTP/1.1 100 Continue\r\n\r\n");
+            let (first, rest) = content.split_at(content.len() / 2);
+            stream.write_all(first.as_bytes()).unwrap();
+            stream.write_all(rest.as_bytes()).unwrap();
         }
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
@@ -150,6 +163,17 @@ impl Scene {
         self.server.drain();
         self.server.join();
     }
+}
+
+/// Reads a head without a body.
+pub(super) fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
 }
 
 /// Returns the body without its chunk headers.
