@@ -19,7 +19,7 @@ use super::audience::{Audience, adapt};
 use super::class_lists::ClassLists;
 use super::fetch::{MemberList, combine};
 use super::listing::Listing;
-use super::member_lists::{ListSource, MemberLists, Settings};
+use super::member_lists::{ListSource, Lookup, MemberLists, Settings};
 use super::rules::Access;
 
 /// Options of a [`Catalog`].
@@ -329,6 +329,26 @@ impl Catalog {
     pub(super) async fn fetch_of(&self, member: usize, kind: ListKind) -> Option<Arc<MemberList>> {
         let lists = &self.members[member].lists;
         lists.finish(kind, lists.begin(kind)).await
+    }
+
+    /// Returns a list of one member that clients may still use without waiting. If there is none, starts to fetch it
+    /// and returns `None`.
+    pub(super) fn current_of(&self, member: usize, kind: ListKind) -> Option<Arc<MemberList>> {
+        match self.members[member].lists.begin(kind) {
+            Lookup::Ready(list) => list,
+            Lookup::Waiting(..) => None,
+        }
+    }
+
+    /// Returns the last list of one member, regardless of its age. If the member has never sent it, starts to fetch
+    /// it and returns `None`.
+    pub(super) fn last_of(&self, member: usize, kind: ListKind) -> Option<Arc<MemberList>> {
+        let lists = &self.members[member].lists;
+        let last = lists.last(kind);
+        if last.is_none() {
+            lists.request_first(kind);
+        }
+        last
     }
 
     /// Returns the permission for clients to cache a list that consists of `lists`.

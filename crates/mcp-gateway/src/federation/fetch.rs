@@ -15,6 +15,8 @@ use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Sender, empty_object
 use thruway_mcp_client::{McpClient, McpClientError};
 use tokio::time::Instant;
 
+use super::tool_traits::{ToolTraits, TraitsOfTools};
+
 /// A connection to a member.
 #[derive(Debug)]
 pub(super) struct ListConnection {
@@ -40,9 +42,17 @@ pub(super) struct MemberList {
     pub(super) fetched_at: Instant,
     /// `true` if the member reports changes of the list.
     pub(super) is_watched: bool,
+    /// The properties of the tools, if this is a list of tools.
+    pub(super) traits: TraitsOfTools,
 }
 
 impl MemberList {
+    /// Returns the properties of the tool with the member's own name `name`. Returns `None` if the list does not
+    /// contain the tool.
+    pub(super) fn tool_traits(&self, name: &str) -> Option<ToolTraits> {
+        self.traits.of_tool(name, &self.items)
+    }
+
     /// Returns the time for which the gateway may use the list without a refresh.
     pub(super) fn lifetime(&self, ttl_max: Duration) -> Duration {
         let ttl = match self.hint {
@@ -102,6 +112,7 @@ pub(super) async fn fetch_list(
         hint: pages.hint,
         fetched_at: Instant::now(),
         is_watched: connection.is_watched && capability.has_changes,
+        traits: TraitsOfTools::default(),
     })
 }
 

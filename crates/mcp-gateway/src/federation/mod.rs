@@ -19,6 +19,7 @@ mod listing;
 mod audience;
 mod member_lists;
 mod fetch;
+mod tool_traits;
 #[cfg(test)]
 mod catalog_tests;
 

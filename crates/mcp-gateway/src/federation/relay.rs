@@ -48,8 +48,8 @@ impl McpGateway {
     ///
     /// Returns `None` if the MCP server of the gateway must handle the request. It handles all requests that
     /// are unusual, invalid or forbidden, and all requests of clients or members with an earlier revision. It
-    /// also handles calls above a limit, calls that can create tasks, and all calls if the gateway asks for
-    /// confirmations.
+    /// also handles calls above a limit, calls that can create tasks, calls that need a confirmation, and calls whose
+    /// arguments need headers `Mcp-Param-*`.
     /// See [`ScannedCall::scan`] for the conditions on the body.
     pub fn relayed_call(
         &self,
@@ -59,8 +59,7 @@ impl McpGateway {
         has_relay: impl Fn(&str) -> bool,
     ) -> Option<RelayedCall> {
         let is_method = single(fields, "Mcp-Method")? == methods::TOOLS_CALL.as_bytes();
-        let has_confirmations = self.core.confirmations.is_some();
-        if !is_method || has_confirmations || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
+        if !is_method || content.len() > CONTENT_BYTES_MAX || !is_json(fields) {
             return None;
         }
         let call = ScannedCall::scan(content)?;
@@ -87,6 +86,9 @@ impl McpGateway {
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;
         }
+        if !self.may_relay_tool(index, &name) {
+            return None;
+        }
         let bridge = member.bridge()?;
         if call.declares_tasks() && bridge.capabilities(Revision::LATEST).has_tasks_extension() {
             // The bridge translates the ids of tasks.
@@ -111,6 +113,23 @@ impl McpGateway {
             audited,
             held,
         })
+    }
+}
+
+impl McpGateway {
+    /// Returns `true` if a call of the tool with the own name `name` needs neither a confirmation nor a check of
+    /// headers `Mcp-Param-*`. Returns `false` while the gateway does not know the tools of the member.
+    fn may_relay_tool(&self, member: usize, name: &str) -> bool {
+        let catalog = &self.core.catalog;
+        if self.core.confirmations.is_none() {
+            // The member checks the headers too, so the list need not be current.
+            let tools = catalog.last_of(member, ListKind::Tools);
+            return tools
+                .is_some_and(|tools| tools.tool_traits(name).is_none_or(|traits| !traits.has_param_headers));
+        }
+        let tools = catalog.current_of(member, ListKind::Tools);
+        let traits = tools.and_then(|tools| tools.tool_traits(name));
+        traits.is_some_and(|traits| !traits.is_destructive && !traits.has_param_headers)
     }
 }
 

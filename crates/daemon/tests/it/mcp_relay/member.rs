@@ -91,9 +91,10 @@ fn pieces(request: &mut Request<'_>) -> Answer {
         };
         let message = json!({"jsonrpc": "2.0", "id": call["id"], "result": result}).to_string();
         let is_json = call["params"]["arguments"]["form"] == "json";
-        let (media_type, body) = match is_json {
-            true => ("application/json", message),
-            false => ("text/event-stream", format!(": comment\n\nevent: message\ndata: {message}\n\n")),
+        let (media_type, body) = if is_json {
+            ("application/json", message)
+        } else {
+            ("text/event-stream", format!(": comment\n\nevent: message\ndata: {message}\n\n"))
         };
         let body = Content::from_content_stream(Pieces(body.into_bytes(), false));
         Response::ok(FieldLinesBuf::default(), body).with_field("Content-Type", media_type)

@@ -5,6 +5,7 @@ mod member;
 mod scene;
 mod states;
 mod tasks;
+mod tools;
 
 use serde_json::{Value, json};
 use thruway_server::{Request, Server};

@@ -33,11 +33,13 @@ pub(super) struct Post<'a> {
     pub(super) is_whole: bool,
     /// The token of the caller.
     pub(super) token: &'a str,
+    /// Further header lines.
+    pub(super) lines: &'a str,
 }
 
 impl Post<'_> {
     pub(super) fn new(params: Value) -> Self {
-        Self { name: "web__hello", params, method: "POST", is_whole: true, token: "sesame" }
+        Self { name: "web__hello", params, method: "POST", is_whole: true, token: "sesame", lines: "" }
     }
 
     /// Returns the body.
@@ -47,14 +49,14 @@ impl Post<'_> {
 
     /// Returns the head. `framing` contains the headers that frame the body.
     pub(super) fn head(&self, framing: &str) -> String {
-        let Self { method, name, token, .. } = self;
+        let Self { method, name, token, lines, .. } = self;
         let expect = if self.is_whole { "" } else { "Expect: 100-continue\r\n" };
         format!(
             "{method} /dev HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: client-7\r\n\
              Authorization: Bearer {token}\r\nCookie: sesame=1\r\nX-Other: sesame\r\n\
              Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
              MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n\
-             {expect}{framing}\r\n"
+             {expect}{lines}{framing}\r\n"
         )
     }
 }
@@ -115,12 +117,11 @@ impl Scene {
         let response = self.response(post);
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let whole;
-        let body = match head.contains("chunked") {
-            true => {
-                whole = dechunked(body);
-                whole.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&whole)
-            }
-            false => body,
+        let body = if head.contains("chunked") {
+            whole = dechunked(body);
+            whole.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&whole)
+        } else {
+            body
         };
         assert!(!head.to_ascii_lowercase().contains("set-cookie"), "{head}");
         (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())

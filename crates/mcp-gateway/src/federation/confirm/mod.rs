@@ -9,9 +9,8 @@ mod question;
 mod stateless;
 mod used_states;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use thruway_mcp::federated::{ListItem, ListKind};
+use thruway_mcp::federated::ListKind;
 use thruway_mcp::params::Params;
 
 use super::gateway_core::GatewayCore;
@@ -45,50 +44,6 @@ impl GatewayCore {
     /// Returns `true` if a call of the tool needs a confirmation. `own_name` is the member's name of the tool.
     async fn is_destructive(&self, member: usize, own_name: &str) -> bool {
         let Some(list) = self.catalog.fetch_of(member, ListKind::Tools).await else { return true };
-        let tool = list.items.iter().find(|tool| tool.key() == own_name);
-        tool.is_none_or(has_destructive_hint)
-    }
-}
-
-fn has_destructive_hint(tool: &ListItem) -> bool {
-    #[derive(Deserialize)]
-    struct Annotated {
-        #[serde(default)]
-        annotations: Option<Annotations>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Annotations {
-        #[serde(default)]
-        destructive_hint: Option<bool>,
-    }
-    let parsed = serde_json::from_str(tool.json().get());
-    // Malformed annotations may hide a hint, so they count as a hint.
-    parsed.map_or(true, |tool: Annotated| {
-        tool.annotations.is_some_and(|annotations| annotations.destructive_hint == Some(true))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn destructive_hint_is_read_from_the_annotations() {
-        let is_destructive = |annotations: Value| {
-            let tool = json!({"name": "a", "annotations": annotations}).to_string();
-            let tool = RawValue::from_string(tool).unwrap();
-            has_destructive_hint(&ListItem::parse(ListKind::Tools, &tool).unwrap())
-        };
-        for annotations in [json!({"destructiveHint": true}), json!({"destructiveHint": 1})] {
-            assert!(is_destructive(annotations.clone()), "{annotations}");
-        }
-        for annotations in
-            [json!({"destructiveHint": false}), json!({}), json!(null), json!({"readOnlyHint": true})]
-        {
-            assert!(!is_destructive(annotations.clone()), "{annotations}");
-        }
+        list.tool_traits(own_name).is_none_or(|traits| traits.is_destructive)
     }
 }
