@@ -13,6 +13,7 @@ use thruway_server::{
 
 use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
+use crate::changes::Changes;
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
 use crate::mcp::audit_logs::AuditLogs;
@@ -123,7 +124,7 @@ impl Daemon {
         let server = start_server(&config, routes, &streams, access_log.as_ref())?;
         tls_manager.follow(&config, &parts);
         tls_manager.watch();
-        let admin_config = config.admin.clone();
+        let (admin_config, changes) = (config.admin.clone(), Changes::default());
         let has_file = source.as_ref().is_some_and(ConfigSource::has_file);
         let reloader = SharedReloader::new(Reloader {
             source,
@@ -135,8 +136,9 @@ impl Daemon {
             streams,
             running_state: running_state.clone(),
             tls_manager: tls_manager.clone(),
+            changes: changes.clone(),
         });
-        let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager));
+        let state = Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager, changes));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
             // The server already accepts connections. It must stop, because the caller gets an error

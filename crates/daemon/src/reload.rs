@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use thruway_net::Clock;
 use thruway_server::{DrainHandle, LiveServer, Recorder, ReloadSignal, ServerError, WorkersHold};
 
 use crate::access_log::{LiveLog, LogChange};
+use crate::changes::{ChangeKind, Changes};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
 use crate::routes::{self, Parts};
@@ -31,6 +33,8 @@ pub(crate) struct Reloader {
     pub(crate) running_state: RunningState,
     /// TLS acceptors and connectors.
     pub(crate) tls_manager: TlsManager,
+    /// The list of recent changes, for `/status`.
+    pub(crate) changes: Changes,
 }
 
 /// A [`Reloader`] that several threads share. Only one reload runs at a time.
@@ -89,10 +93,16 @@ impl SharedReloader {
     }
 
     fn log_outcome(&self, reload: impl FnOnce(&mut Reloader) -> Result<(), Failure>) -> Result<(), Failure> {
-        let outcome = reload(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut reloader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = reload(&mut reloader);
+        let (changes, now) = (&reloader.changes, Clock::system().time_of_day());
         match &outcome {
-            Ok(()) => tracing::info!("config reloaded"),
+            Ok(()) => {
+                changes.add(now, ChangeKind::Reload, "config reloaded".to_owned());
+                tracing::info!("config reloaded");
+            }
             Err(failure) => {
+                changes.add(now, ChangeKind::ReloadFailed, failure.to_string());
                 tracing::error!("reload failed, keeping the previous config\n{failure}");
             }
         }

@@ -6,6 +6,7 @@ use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 use thruway_mcp_sdk::McpGateway;
 
 use crate::config::{Config, ListenerConfig, Route};
+use crate::config_document::ConfigDocument;
 use crate::routes::Parts;
 use crate::streams::Streams;
 
@@ -27,6 +28,8 @@ pub(crate) struct RunningConfig {
     /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of these upstreams has no
     /// healthy server.
     pub(crate) required: Vec<Arc<Upstream>>,
+    /// The config as a document for operators. Empty without an admin listener.
+    pub(crate) document: ConfigDocument,
 }
 
 pub(crate) struct RunningRoute {
@@ -79,6 +82,7 @@ impl RunningConfig {
                 .iter()
                 .filter_map(|name| parts.upstream(name).cloned())
                 .collect(),
+            document: config.admin.as_ref().map(|_| ConfigDocument::of(config)).unwrap_or_default(),
         })
     }
 

@@ -78,6 +78,6 @@ pub use thruway_net::ProxyVersion;
 pub use upstream::{
     AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
     InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
-    ServerLookup, ServerState, ServerStatus, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls,
-    WaitingCounts, look_up_servers,
+    ServerLookup, ServerState, ServerStatus, StateChange, StatusRange, Sticky, Upstream, UpstreamConfig,
+    UpstreamTls, WaitingCounts, look_up_servers,
 };

@@ -72,6 +72,11 @@ impl Clock {
     }
 }
 
+/// Returns the CPU time that all threads of this process have used.
+pub fn process_cpu_time() -> Duration {
+    since_zero(clock_gettime(ClockId::ProcessCPUTime))
+}
+
 impl ManualTime {
     /// Advances the time by `duration`.
     pub fn advance(&self, duration: Duration) {

@@ -83,7 +83,7 @@ pub use address::{ClientAddr, InvalidListenAddr, ListenAddr};
 pub use balance::WorkerLoad;
 pub use bind::{BindError, BindReason, Bound, bind};
 pub use buffers::{LargeBuffer, PooledBuffer};
-pub use clock::{Clock, ManualTime};
+pub use clock::{Clock, ManualTime, process_cpu_time};
 pub use deadlines::{Deadline, Deadlines};
 pub use dispatch::Accepted;
 pub use http2_stream::Http2Stream;

@@ -125,7 +125,8 @@ fn status_shows_listeners_routes_and_upstreams() {
     let upstream = &status["upstreams"][0];
     assert_eq!((&upstream["name"], &upstream["queued_requests"]), (&"backend".into(), &0.into()));
     let server = serde_json::json!({
-        "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "requests_in_flight": 0
+        "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "requests_in_flight": 0,
+        "requests_total": 0, "errors_total": 0, "failures": {}, "duration_buckets": [0; 16]
     });
     assert_eq!(upstream["servers"][0], server);
     assert_eq!(get_admin(&gateway.admin, "/health").text(), "alive\n");
@@ -152,10 +153,23 @@ fn failed_reload_shows_the_error_and_changes_nothing() {
 }
 
 #[test]
-fn admin_requests_from_web_pages_are_rejected() {
+fn admin_requests_from_web_pages_of_other_origins_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(directory.path(), &config(&["127.0.0.1:9".to_owned()], ""));
-    assert_eq!(post(&gateway.admin, "/reload", "Origin: http://localhost\r\n").status(), "403");
+    for (origin, status) in [
+        ("http://localhost", "200"),
+        ("http://localhost:3000", "403"),
+        ("http://example.com", "403"),
+        ("null", "403"),
+    ] {
+        assert_eq!(
+            post(&gateway.admin, "/reload", &format!("Origin: {origin}\r\n")).status(),
+            status,
+            "{origin}"
+        );
+    }
+    let cross_site = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n";
+    assert_eq!(request(&gateway.admin, "GET /events", "localhost", cross_site).status(), "403");
     for (host, status) in [
         ("example.com", "403"),
         ("127.0.0.1.example.com", "403"),

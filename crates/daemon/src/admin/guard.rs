@@ -1,8 +1,11 @@
-//! Checks requests to the admin listener. A web page can make a browser send requests to servers on the
-//! machine of the browser. The author of the page can even make the DNS name of the page point to this
-//! machine (DNS rebinding). The page cannot forge `Host` and `Origin`, so the guard checks these headers.
+//! Checks each request to the admin listener. All requests pass through [`Guarded`].
+//!
+//! A web page can make a browser send requests to servers on the machine of the browser. The author of the page
+//! can even make the DNS name of the page point to this machine (DNS rebinding). The page cannot forge `Host`,
+//! `Origin` and `Sec-Fetch-Site`, so the guard checks these headers.
 
-use thruway_message::RequestHead;
+use std::net::IpAddr;
+
 use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
 
 /// Passes requests to `router`, but refuses requests that a web page of another site may have sent.
@@ -13,34 +16,165 @@ pub(super) struct Guarded {
     allow_any_host: bool,
 }
 
+/// The parts of a request on which the decision depends.
+struct Facts<'r> {
+    is_unix_socket: bool,
+    /// `true` for GET and HEAD.
+    is_reading: bool,
+    scheme: &'r str,
+    /// Host without port, as in `Host` or in the URI.
+    host: &'r str,
+    /// Host with port, as in `Host` or in the URI.
+    authority: &'r str,
+    origin: Option<&'r str>,
+    fetch_site: Option<&'r str>,
+    fetch_mode: Option<&'r str>,
+}
+
 impl Guarded {
     pub(super) const fn new(router: Router, allow_any_host: bool) -> Self {
         Self { router, allow_any_host }
     }
 
     fn allows(&self, request: &Request<'_>) -> bool {
-        let is_from_page = request.method().as_str() != "GET" && request.field("origin").is_some();
-        let is_local = matches!(request.client(), ClientAddr::Unix) || is_to_this_machine(request.head());
-        !is_from_page && (self.allow_any_host || is_local)
+        let head = request.head();
+        let Some(authority) = head.authority() else { return false };
+        // A value that is not UTF-8 counts as a value of another origin.
+        let field = |name| request.field(name).map(|value| value.as_str().unwrap_or("invalid"));
+        let facts = Facts {
+            is_unix_socket: matches!(request.client(), ClientAddr::Unix),
+            is_reading: matches!(request.method().as_str(), "GET" | "HEAD"),
+            scheme: request.scheme(),
+            host: authority.host(),
+            authority: authority.as_str(),
+            origin: field("origin"),
+            fetch_site: field("sec-fetch-site"),
+            fetch_mode: field("sec-fetch-mode"),
+        };
+        facts.is_allowed(self.allow_any_host)
     }
 }
 
 impl Handler for Guarded {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if self.allows(request) {
-            return request.forward_to(&self.router);
+            return request.forward_to(&self.router).map(harden);
         }
-        let reason =
-            "the admin listener accepts only requests from this machine, and no requests from web pages\n";
-        Answer::Now(Response::text(reason).with_status(StatusCode::FORBIDDEN))
+        Answer::Now(harden(Response::text(REFUSED).with_status(StatusCode::FORBIDDEN)))
     }
 }
 
-fn is_to_this_machine(head: &RequestHead<'_>) -> bool {
-    head.authority().is_some_and(|authority| {
-        LOCAL.iter().any(|local| authority.host().eq_ignore_ascii_case(local))
-            || authority.host().parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-    })
+/// Adds headers that stop browsers from guessing the type of a response, and from passing it to other sites.
+fn harden(response: Response) -> Response {
+    response
+        .with_field("X-Content-Type-Options", "nosniff")
+        .with_field("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-const LOCAL: [&str; 2] = ["localhost", "[::1]"];
+impl Facts<'_> {
+    fn is_allowed(&self, allow_any_host: bool) -> bool {
+        let is_of_page = self.origin.is_some() || self.fetch_site.is_some();
+        // A page that changes something must have an address without a DNS name, because the author of another
+        // page can make a DNS name point to this machine.
+        let is_host_allowed = self.is_local()
+            || allow_any_host && (!is_of_page || self.is_reading || self.host_address().is_some());
+        is_host_allowed && !self.is_of_other_origin()
+    }
+
+    /// Returns `true` for a Unix socket, and if the host is a name or address of this machine.
+    fn is_local(&self) -> bool {
+        self.is_unix_socket
+            || self.host.eq_ignore_ascii_case("localhost")
+            || self.host_address().is_some_and(|address| address.is_loopback())
+    }
+
+    /// Returns the host as an IP address, if it is one.
+    fn host_address(&self) -> Option<IpAddr> {
+        let host = self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(self.host);
+        host.parse().ok()
+    }
+
+    /// Returns `true` if a page of another origin has sent the request. A link on another page may open the
+    /// dashboard, because that page cannot read the response.
+    fn is_of_other_origin(&self) -> bool {
+        let own = |origin: &str| {
+            let authority = origin.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
+            authority.is_some_and(|authority| authority.eq_ignore_ascii_case(self.authority))
+        };
+        let is_link = self.is_reading && self.fetch_mode == Some("navigate");
+        let is_other_site = self.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
+        self.origin.is_some_and(|origin| !own(origin)) || is_other_site && !is_link
+    }
+}
+
+const REFUSED: &str = "the admin listener accepts only requests from this machine, and no requests from web pages of \
+                       other origins\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Facts<'_> = Facts {
+        is_unix_socket: false,
+        is_reading: true,
+        scheme: "http",
+        host: "127.0.0.1",
+        authority: "127.0.0.1:9900",
+        origin: None,
+        fetch_site: None,
+        fetch_mode: None,
+    };
+
+    const CHANGE: Facts<'_> = Facts { is_reading: false, ..REQUEST };
+
+    #[test]
+    fn requests_of_the_own_page_are_allowed() {
+        let origin = Some("http://127.0.0.1:9900");
+        assert!(Facts { origin, fetch_site: Some("same-origin"), ..CHANGE }.is_allowed(false));
+        assert!(Facts { origin, ..CHANGE }.is_allowed(false), "a browser without Sec-Fetch-Site");
+        assert!(CHANGE.is_allowed(false), "a program that is not a browser");
+        let [host, authority] = ["[::1]", "[::1]:9900"];
+        assert!(Facts { host, authority, origin: Some("http://[::1]:9900"), ..CHANGE }.is_allowed(false));
+    }
+
+    #[test]
+    fn requests_of_pages_of_other_origins_are_refused() {
+        for origin in [
+            "http://evil.example",
+            "http://127.0.0.1",
+            "http://127.0.0.1:3000",
+            "https://127.0.0.1:9900",
+            "null",
+            "",
+            "http://localhost:9900",
+            "http://127.0.0.1:9900.evil.example",
+            "invalid",
+        ] {
+            assert!(!Facts { origin: Some(origin), ..CHANGE }.is_allowed(false), "{origin}");
+            assert!(!Facts { origin: Some(origin), ..REQUEST }.is_allowed(true), "{origin}");
+        }
+        for site in ["cross-site", "same-site", "invalid"] {
+            assert!(!Facts { fetch_site: Some(site), ..CHANGE }.is_allowed(false), "{site}");
+            assert!(!Facts { fetch_site: Some(site), ..REQUEST }.is_allowed(false), "{site}");
+        }
+    }
+
+    #[test]
+    fn link_on_another_page_may_open_the_dashboard_but_not_change_anything() {
+        let link = Facts { fetch_site: Some("cross-site"), fetch_mode: Some("navigate"), ..REQUEST };
+        assert!(link.is_allowed(false));
+        assert!(!Facts { is_reading: false, ..link }.is_allowed(false), "a form");
+    }
+
+    /// With DNS rebinding, `Host` and `Origin` both contain the name of the other page.
+    #[test]
+    fn page_with_a_dns_name_cannot_change_anything() {
+        let (host, authority) = ("evil.example", "evil.example:9900");
+        let rebound = Facts { host, authority, origin: Some("http://evil.example:9900"), ..CHANGE };
+        assert!(!rebound.is_allowed(false) && !rebound.is_allowed(true));
+        assert!(Facts { origin: None, ..rebound }.is_allowed(true), "a program that is not a browser");
+        let (host, authority) = ("192.0.2.1", "192.0.2.1:9900");
+        let by_address = Facts { host, authority, origin: Some("http://192.0.2.1:9900"), ..CHANGE };
+        assert!(by_address.is_allowed(true) && !by_address.is_allowed(false));
+    }
+}

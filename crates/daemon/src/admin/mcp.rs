@@ -10,6 +10,10 @@ use crate::running_state::RunningConfig;
 #[derive(Serialize)]
 pub(super) struct McpEndpointJson<'a> {
     name: &'a str,
+    /// Sessions of clients of the legacy era.
+    sessions: usize,
+    /// Open subscriptions of clients of the modern era.
+    subscriptions: usize,
     servers: Vec<McpServerJson>,
 }
 
@@ -73,7 +77,8 @@ impl<'a> McpEndpointJson<'a> {
     pub(super) fn all(running: &'a RunningConfig) -> Vec<Self> {
         let endpoint = |(name, gateway): &'a (String, McpGateway)| {
             let servers = gateway.members().into_iter().map(McpServerJson::from);
-            Self { name, servers: servers.collect() }
+            let (sessions, subscriptions) = (gateway.session_count(), gateway.subscription_count());
+            Self { name, sessions, subscriptions, servers: servers.collect() }
         };
         running.mcp.iter().map(endpoint).collect()
     }

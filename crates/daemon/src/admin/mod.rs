@@ -1,25 +1,34 @@
-//! The admin listener. Operators use it to request health, status and metrics, to reload the config, and to
-//! set the admin state of servers.
+//! The admin listener. Operators use it to open the dashboard, to request health, status and metrics, to reload
+//! the config, and to set the admin state of servers.
 //!
 //! The admin listener is a separate server with one worker, so that it responds even while the main server is
 //! busy or shuts down.
 
 mod state;
 mod guard;
+mod actions;
 mod status;
 mod metrics;
 mod mcp;
 mod exposition;
 
+// the dashboard
+mod durations;
+mod history;
+mod sampler;
+mod dashboard;
+mod events;
+mod page;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_server::{
-    OwnedRequest, Request, Response, Router, RunningServer, Server, ServerError, StatusCode, Timeouts,
-    with_state,
+    Request, Response, Router, RunningServer, Server, ServerError, StatusCode, Timeouts, with_state,
 };
 
 use crate::config::AdminConfig;
+use dashboard::Dashboard;
 use guard::Guarded;
 pub(crate) use metrics::metrics;
 pub(crate) use state::ServiceState;
@@ -30,20 +39,32 @@ pub(crate) use status::status;
 /// # Errors
 /// Returns an error if the address is in use.
 pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<RunningServer, ServerError> {
+    let dashboard = Dashboard::new(state);
     let router = Router::new()
+        .get("/", page::answer)
+        .get("/history", with_state(&dashboard, events::history))
+        .get("/events", with_state(&dashboard, events::events))
+        .get("/config", with_state(state, config_document))
         .get("/health", || "alive\n")
         .get("/ready", with_state(state, ready))
         .get("/status", with_state(state, status::answer))
         .get("/metrics", with_state(state, metrics::answer))
-        .post("/reload", with_state(state, reload))
-        .post("/upstreams/{upstream}/servers/{server}/{action}", with_state(state, status::set_admin_state));
+        .post("/reload", with_state(state, actions::reload))
+        .post("/upstreams/{upstream}/servers/{server}/{action}", with_state(state, actions::set_admin_state));
     let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
-    Server::new(Guarded::new(router, config.allow_remote))
+    let server = Server::new(Guarded::new(router, config.allow_remote))
         .listen_on(config.address.clone())
         .workers(1)
         .connections_max(CONNECTIONS_MAX)
         .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })
-        .start()
+        .start()?;
+    dashboard.start();
+    Ok(server)
+}
+
+/// Responds with the running config and its findings, without secrets.
+fn config_document(admin: &ServiceState, _: &Request<'_>) -> Response {
+    Response::json(&admin.running_state.load().document).with_field("Cache-Control", "no-store")
 }
 
 /// Responds 200 if a load balancer should send requests to this process, otherwise 503 with the reason.
@@ -63,18 +84,6 @@ fn ready(admin: &ServiceState, _: &Request<'_>) -> Response {
 
 fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
     Response::text(reason).with_status(StatusCode::SERVICE_UNAVAILABLE)
-}
-
-/// Reloads the config on a separate thread, because a reload can block.
-async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
-    let reloader = admin.reloader.clone();
-    match tokio::task::spawn_blocking(move || reloader.reload()).await {
-        Ok(Ok(())) => Response::text("config reloaded\n"),
-        Ok(Err(failure)) => {
-            Response::text(failure.to_string()).with_status(StatusCode::UNPROCESSABLE_CONTENT)
-        }
-        Err(_) => Response::new(StatusCode::INTERNAL_SERVER_ERROR),
-    }
 }
 
 /// Maximum number of connections to the admin listener. This number is enough for monitoring, and leaves

@@ -5,6 +5,7 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
+use crate::changes::Changes;
 use crate::reload::SharedReloader;
 use crate::running_state::{RunningConfig, RunningState};
 use crate::streams::Listening;
@@ -19,6 +20,7 @@ pub(crate) struct ServiceState {
     pub(super) running_state: RunningState,
     pub(super) reloader: SharedReloader,
     pub(super) tls_manager: TlsManager,
+    pub(super) changes: Changes,
 }
 
 impl ServiceState {
@@ -27,6 +29,7 @@ impl ServiceState {
         running_state: RunningState,
         reloader: SharedReloader,
         tls_manager: TlsManager,
+        changes: Changes,
     ) -> Self {
         Self {
             started: Clock::system().now_exact(),
@@ -35,6 +38,7 @@ impl ServiceState {
             running_state,
             reloader,
             tls_manager,
+            changes,
         }
     }
 

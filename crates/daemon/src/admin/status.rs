@@ -1,17 +1,20 @@
 //! Serves `/status`: the running state as JSON.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
 use thruway_certificates::acme::CertificateStatus;
 use thruway_certificates::ocsp::StapleStatus;
-use thruway_gateway::{AdminState, ServerStatus, Upstream};
+use thruway_gateway::{RequestDurations, RouteMeter, ServerStatus, StateChange, Upstream};
 use thruway_net::Clock;
-use thruway_server::{Request, Response, StatusCode};
+use thruway_server::{Request, Response};
 
+use super::durations::{Buckets, sum_of_buckets};
 use super::mcp::McpEndpointJson;
 use super::state::ServiceState;
+use crate::changes::Change;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::ListenerCertificate;
@@ -24,6 +27,10 @@ struct Status<'a> {
     listeners: Vec<String>,
     connections: usize,
     connections_total: u64,
+    /// Requests that matched no route.
+    unrouted_requests_total: u64,
+    /// Upper bounds of all `duration_buckets`, in microseconds. The last bucket has no bound.
+    duration_bounds_us: Vec<u128>,
     routes: Vec<RouteStatus<'a>>,
     streams: Vec<StreamsStatus<'a>>,
     upstreams: Vec<UpstreamStatus<'a>>,
@@ -39,6 +46,8 @@ struct Status<'a> {
     /// Absent if no listener has OCSP stapling.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     staples: Vec<StapleJson>,
+    /// The last 100 changes, the newest first.
+    changes: Vec<ChangeJson>,
 }
 
 #[derive(Serialize)]
@@ -48,6 +57,13 @@ struct RouteStatus<'a> {
     /// Absent if the route has no policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     policies: Vec<&'a str>,
+    requests_total: u64,
+    /// Requests that ended with a 5xx status.
+    errors_total: u64,
+    /// Requests that a policy refused.
+    refused_total: u64,
+    /// Number of requests for each range of durations.
+    duration_buckets: Buckets,
 }
 
 /// A listener that forwards TCP connections.
@@ -63,6 +79,13 @@ struct StreamsStatus<'a> {
 pub(super) struct UpstreamStatus<'a> {
     name: &'a str,
     queued_requests: usize,
+    open_connections: usize,
+    idle_connections: usize,
+    retries_total: u64,
+    /// Requests that got no server, for each error type of RFC 9209.
+    failures: BTreeMap<&'static str, u64>,
+    /// Number of responses for each range of durations, including queue and retries.
+    duration_buckets: Buckets,
     servers: Vec<ServerJson>,
 }
 
@@ -72,7 +95,30 @@ struct ServerJson {
     weight: u32,
     backup: bool,
     state: &'static str,
+    /// Share of its normal traffic in percent. Absent without a slow start in progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow_start_percent: Option<u64>,
+    /// Time of the last change of the state. Absent if the state has never changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_at: Option<String>,
+    /// Reason of the last change of the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     requests_in_flight: usize,
+    requests_total: u64,
+    /// Responses with a 5xx status.
+    errors_total: u64,
+    /// Failed requests, for each error type of RFC 9209.
+    failures: BTreeMap<&'static str, u64>,
+    duration_buckets: Buckets,
+}
+
+/// A change of the service.
+#[derive(Serialize)]
+struct ChangeJson {
+    at: String,
+    kind: &'static str,
+    text: String,
 }
 
 /// A certificate of a listener.
@@ -115,6 +161,12 @@ pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
     with_status(admin, |status| Response::json(&status))
 }
 
+/// Returns the JSON document of `GET /status` as text.
+pub(super) fn text(admin: &ServiceState) -> String {
+    // The conversion to JSON cannot fail, because all members are numbers, strings or lists.
+    with_status(admin, |status| serde_json::to_string(&status).unwrap_or_default())
+}
+
 /// Returns the JSON document of `GET /status`.
 pub(crate) fn status(admin: &ServiceState) -> serde_json::Value {
     // The conversion to JSON cannot fail, because all members are numbers, strings or lists.
@@ -131,6 +183,8 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         listeners: admin.live.addresses().iter().map(ToString::to_string).collect(),
         connections: loads.iter().map(|load| load.connections).sum(),
         connections_total: loads.iter().map(|load| load.connections_total).sum(),
+        unrouted_requests_total: running.unrouted.get(),
+        duration_bounds_us: RouteMeter::BOUNDS.iter().map(std::time::Duration::as_micros).collect(),
         routes: running.routes.iter().map(RouteStatus::of).collect(),
         streams: admin.tcp_listeners(&running).map(StreamsStatus::of).collect(),
         upstreams: running.upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect(),
@@ -143,6 +197,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
             .collect(),
         orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
         staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
+        changes: admin.changes.newest_first().into_iter().map(ChangeJson::from).collect(),
     })
 }
 
@@ -187,8 +242,17 @@ fn date(time: SystemTime) -> String {
 
 impl<'a> RouteStatus<'a> {
     fn of(route: &'a RunningRoute) -> Self {
-        let policies = route.refusals.iter().map(|(policy, _)| policy.as_str()).collect();
-        Self { requests: &route.requests, action: &route.action, policies }
+        let durations = route.meter.as_ref().map(|meter| meter.durations()).unwrap_or_default();
+        let status = |of: &thruway_gateway::ServerAttributes| of.status.as_u16();
+        Self {
+            requests: &route.requests,
+            action: &route.action,
+            policies: route.refusals.iter().map(|(policy, _)| policy.as_str()).collect(),
+            requests_total: durations.iter().map(RequestDurations::count).sum(),
+            errors_total: errors(&durations, status),
+            refused_total: route.refusals.iter().map(|(_, count)| count.get()).sum(),
+            duration_buckets: sum_of_buckets(&durations),
+        }
     }
 }
 
@@ -201,7 +265,16 @@ impl<'a> StreamsStatus<'a> {
 impl<'a> UpstreamStatus<'a> {
     pub(super) fn of(upstream: &'a Upstream) -> Self {
         let servers = upstream.server_statuses().into_iter().map(ServerJson::from);
-        Self { name: upstream.name(), queued_requests: upstream.waiting(), servers: servers.collect() }
+        Self {
+            name: upstream.name(),
+            queued_requests: upstream.waiting(),
+            open_connections: upstream.open_connections(),
+            idle_connections: upstream.idle_connections(),
+            retries_total: upstream.retries(),
+            failures: upstream.failures().into_iter().collect(),
+            duration_buckets: upstream.response_counts().buckets,
+            servers: servers.collect(),
+        }
     }
 }
 
@@ -212,38 +285,33 @@ impl From<ServerStatus> for ServerJson {
             weight: status.weight,
             backup: status.is_backup,
             state: status.state.as_str(),
+            slow_start_percent: status.slow_start_percent,
+            changed_at: status.changed.as_ref().map(|changed| date(time_of(changed, &Clock::system()))),
+            reason: status.changed.map(|changed| changed.reason),
             requests_in_flight: status.in_flight,
+            requests_total: status.connections_opened + status.connections_reused,
+            errors_total: errors(&status.durations, |of| of.status.as_u16()),
+            failures: status.failures.into_iter().collect(),
+            duration_buckets: sum_of_buckets(&status.durations),
         }
     }
 }
 
-/// Sets the admin state of a server, and responds with the state of its upstream.
-pub(super) fn set_admin_state(admin: &ServiceState, request: &Request<'_>) -> Response {
-    let [name, server, action] =
-        ["upstream", "server", "action"].map(|name| request.parameter(name).into_owned());
-    let Some(admin_state) = parse(&action) else {
-        return not_found(format!("unknown action `{action}`: expected `disable`, `drain` or `enable`\n"));
-    };
-    let running = admin.running_state.load();
-    let Some(upstream) = running.upstream(&name) else {
-        return not_found(format!("there is no upstream `{name}`\n"));
-    };
-    if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, admin_state)) {
-        return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
-    }
-    tracing::info!(upstream = name, server, ?admin_state, "server admin state changed");
-    Response::json(&UpstreamStatus::of(upstream))
-}
-
-fn parse(text: &str) -> Option<AdminState> {
-    match text {
-        "disable" => Some(AdminState::Disabled),
-        "drain" => Some(AdminState::Draining),
-        "enable" => Some(AdminState::Enabled),
-        _ => None,
+impl From<Change> for ChangeJson {
+    fn from(change: Change) -> Self {
+        Self { at: date(change.at), kind: change.kind.as_str(), text: change.text }
     }
 }
 
-fn not_found(reason: String) -> Response {
-    Response::text(reason).with_status(StatusCode::NOT_FOUND)
+/// Returns the number of requests with a 5xx status.
+fn errors<K>(durations: &[RequestDurations<K>], status: impl Fn(&K) -> u16) -> u64 {
+    let is_error = |of: &&RequestDurations<K>| {
+        of.attributes.as_ref().is_some_and(|attributes| (500..600).contains(&status(attributes)))
+    };
+    durations.iter().filter(is_error).map(RequestDurations::count).sum()
+}
+
+/// Returns the system time of a change, whose time is on the process clock.
+fn time_of(changed: &StateChange, clock: &Clock) -> SystemTime {
+    clock.time_of_day() - clock.now().saturating_sub(changed.at)
 }

@@ -212,7 +212,8 @@ impl Source {
         self.shown().get(span.clone()) != self.text.get(span.clone())
     }
 
-    fn shown(&self) -> &str {
+    /// Returns the text with stars in place of secrets.
+    pub(super) fn shown(&self) -> &str {
         self.shown.get_or_init(|| (self.hide)(&self.text))
     }
 

@@ -246,6 +246,12 @@ impl Config {
         }
     }
 
+    /// Returns the path of the config file, and its text with stars in place of secrets. Returns `None` if
+    /// the config was built in code.
+    pub(crate) fn shown_file(&self) -> Option<(&Path, &str)> {
+        self.source.as_ref().map(|source| (&*source.path, source.shown()))
+    }
+
     /// Returns a warning about the text at `span` of the file.
     pub(super) fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {

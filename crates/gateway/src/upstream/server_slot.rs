@@ -14,7 +14,7 @@ use super::connections::limits::Permit;
 use super::connections::pool::{PoolKey, Pools, UpstreamPool, put_idle, take_idle};
 use super::connections::queue::Unavailable;
 use super::health::ejection::{Admission, milliseconds};
-use super::health::monitor::HealthMonitor;
+use super::health::monitor::{FailureCause, HealthMonitor};
 use super::request_key::RequestKey;
 use super::selection::select::Selected;
 use super::server::{ChosenVersion, Server};
@@ -227,7 +227,7 @@ impl ServerSlot {
     pub(crate) fn responded(&mut self, response: &mut Response, is_complete: bool, key: &RequestKey) {
         let health = &self.upstream.health;
         if health.is_failure(response.status()) {
-            self.note_failure();
+            self.note_failure(FailureCause::Status(response.status()));
         } else if is_complete {
             self.note_success();
         } else {
@@ -281,7 +281,7 @@ impl ServerSlot {
         if !is_fault(failure, false) {
             return;
         }
-        self.note_failure();
+        self.note_failure(FailureCause::Failed(failure));
         if self.upstream.health.measures_latency() {
             let now = milliseconds(self.clock().now_exact());
             self.server.health().latency.record_failure(Duration::ZERO, now);
@@ -304,7 +304,7 @@ impl ServerSlot {
         if !is_fault(failure, is_reused) {
             return;
         }
-        self.note_failure();
+        self.note_failure(FailureCause::Failed(failure));
         if self.upstream.health.measures_latency() {
             let now = self.clock().now_exact();
             self.server.health().latency.record_failure(now.saturating_sub(self.sent), milliseconds(now));
@@ -323,9 +323,9 @@ impl ServerSlot {
         self.upstream.health.succeeded(&self.server, self.since, self.worker.clock());
     }
 
-    fn note_failure(&self) {
+    fn note_failure(&self, cause: FailureCause) {
         let Upstream { health, members, .. } = &*self.upstream;
-        health.failed(members, &self.server, self.admission, self.worker.clock());
+        health.failed(members, &self.server, self.admission, cause, self.worker.clock());
     }
 }
 
@@ -336,7 +336,7 @@ impl ServerSlot {
     }
 
     pub(crate) fn failed_for_test(&self) {
-        self.note_failure();
+        self.note_failure(FailureCause::Failed(thruway_client::Error::ClosedBeforeResponse.into()));
     }
 }
 

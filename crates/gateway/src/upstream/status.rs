@@ -8,6 +8,7 @@ use thruway_net::Clock;
 use super::connections::queue::WaitingCounts;
 use super::health::admin_state::AdminState;
 use super::health::ejection::milliseconds;
+use super::health::server_health::StateChange;
 use super::server::Server;
 use super::statistics::ResponseCounts;
 use super::upstream::Upstream;
@@ -24,6 +25,11 @@ pub struct ServerStatus {
     pub is_backup: bool,
     /// State of the server.
     pub state: ServerState,
+    /// Share of its normal traffic that the server gets during its slow start, in percent. `None` if no slow
+    /// start is in progress.
+    pub slow_start_percent: Option<u64>,
+    /// Time and reason of the last change of the state. `None` if the state has never changed.
+    pub changed: Option<StateChange>,
     /// Number of requests in flight.
     pub in_flight: usize,
     /// Number of requests that were sent on new connections.
@@ -118,6 +124,15 @@ impl Upstream {
         self.members.load().list.iter().map(|server| server.status(now)).collect()
     }
 
+    /// Returns address, state and last change of each server. This method is cheaper than
+    /// [`server_statuses`](Self::server_statuses).
+    pub fn server_states(&self) -> Vec<(UpstreamAddr, ServerState, Option<StateChange>)> {
+        let now = milliseconds(Clock::system().now());
+        let state =
+            |server: &Arc<Server>| (server.address.clone(), server.state(now), server.health().last_change());
+        self.members.load().list.iter().map(state).collect()
+    }
+
     /// Returns `true` if at least one server may get requests from new clients when it is healthy. Such a
     /// server has a weight above 0 and is [enabled](AdminState::Enabled). A host name without addresses has
     /// no servers.
@@ -142,8 +157,12 @@ impl Upstream {
     /// at once. If DNS no longer returns the address, the state is lost after ten minutes.
     pub fn set_admin_state(&self, address: &UpstreamAddr, state: AdminState) -> bool {
         let servers = self.members.load();
+        let now = milliseconds(Clock::system().now());
         let mut is_there = false;
         for server in servers.list.iter().filter(|server| server.address == *address) {
+            if server.health().admin_state() != state {
+                server.health().note_admin_change(now, "changed by the operator".to_owned());
+            }
             server.health().set_admin_state(state);
             is_there = true;
         }
@@ -156,6 +175,10 @@ impl Upstream {
         let is_set = |server: &&Arc<Server>| server.health().admin_state() != AdminState::Enabled;
         for server in other.members.load().list.iter().filter(is_set) {
             self.set_admin_state(&server.address, server.health().admin_state());
+            let servers = self.members.load();
+            for own in servers.list.iter().filter(|own| own.address == server.address) {
+                own.health().keep_admin_change_of(server.health());
+            }
         }
     }
 }
@@ -167,6 +190,8 @@ impl Server {
             weight: self.weight,
             is_backup: self.is_backup,
             state: self.state(now),
+            slow_start_percent: Some(self.percent_wanted(now)).filter(|percent| *percent < 100),
+            changed: self.health().last_change(),
             in_flight: self.in_flight(),
             connections_opened: self.statistics().opened(),
             connections_reused: self.statistics().reused(),

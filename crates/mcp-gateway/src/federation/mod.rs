@@ -133,6 +133,16 @@ impl McpGateway {
         status::of_members(&self.core)
     }
 
+    /// Returns the number of sessions of clients of the legacy era.
+    pub fn session_count(&self) -> usize {
+        self.server.core().session_count()
+    }
+
+    /// Returns the number of open subscriptions of clients of the modern era.
+    pub fn subscription_count(&self) -> usize {
+        self.server.core().subscription_count()
+    }
+
     /// Returns the names of all tools that clients can use, each with the name of its member. Ignores the
     /// access rules. With tool search, also returns the tools that the list for clients lacks.
     ///

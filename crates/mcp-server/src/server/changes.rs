@@ -101,6 +101,11 @@ impl<C: ChangeKey> Changes<C> {
 }
 
 impl<C> Changes<C> {
+    /// Returns the number of subscriptions.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.lock().all.len()
+    }
+
     /// Ends all subscriptions, and also subscriptions that start later.
     pub(crate) fn end(&self) {
         let mut subscribers = self.lock();

@@ -72,6 +72,17 @@ impl ServerCore {
         self.changes.end();
     }
 
+    /// Returns the number of sessions. Only the legacy era has sessions.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Returns the number of open subscriptions of modern clients. A session of the legacy era also has a
+    /// subscription, which does not count.
+    pub fn subscription_count(&self) -> usize {
+        self.changes.subscription_count().saturating_sub(self.sessions.len())
+    }
+
     /// Ends all sessions that were idle for too long.
     pub fn end_idle_sessions(&self) {
         self.sessions.sweep();

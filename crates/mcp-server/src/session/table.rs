@@ -131,6 +131,11 @@ impl Sessions {
         Ok(table.insert(session))
     }
 
+    /// Returns the number of sessions.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().slots.len()
+    }
+
     /// Ends all sessions that were idle for too long.
     pub(crate) fn sweep(&self) {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));

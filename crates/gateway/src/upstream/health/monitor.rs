@@ -1,5 +1,6 @@
 //! Evaluates the results of requests: ejects servers, ends ejections, and measures response times.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use thruway_net::Clock;
 use thruway_server::{Response, StatusCode};
 
 use super::ejection::{Admission, EjectionConfig, milliseconds};
+use crate::Failure;
 use crate::upstream::membership::members::Membership;
 use crate::upstream::server::Server;
 
@@ -19,6 +21,24 @@ pub(crate) struct HealthMonitor {
     ejection: EjectionConfig,
     /// `true` if the balancing method compares response times.
     measures_latency: bool,
+}
+
+/// The failure of a request that counts against its server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FailureCause {
+    /// The request got no complete response.
+    Failed(Failure),
+    /// The response has a status that counts as a failure.
+    Status(StatusCode),
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failure) => failure.fmt(f),
+            Self::Status(status) => write!(f, "status {}", status.as_u16()),
+        }
+    }
 }
 
 impl HealthMonitor {
@@ -57,9 +77,16 @@ impl HealthMonitor {
     /// Records the failure of a request. `admission` is the decision with which the server accepted the
     /// request. Ejects the server after enough failures, unless too many servers in `members` are
     /// unavailable.
-    pub(crate) fn failed(&self, members: &Membership, server: &Server, admission: Admission, clock: &Clock) {
+    pub(crate) fn failed(
+        &self,
+        members: &Membership,
+        server: &Server,
+        admission: Admission,
+        cause: FailureCause,
+        clock: &Clock,
+    ) {
         if server.health().ejection.failed(&self.ejection, admission) {
-            self.eject(members, server, admission, milliseconds(clock.now()));
+            self.eject(members, server, admission, cause, milliseconds(clock.now()));
         }
     }
 
@@ -80,7 +107,14 @@ impl HealthMonitor {
         }
     }
 
-    fn eject(&self, members: &Membership, server: &Server, admission: Admission, now: u64) {
+    fn eject(
+        &self,
+        members: &Membership,
+        server: &Server,
+        admission: Admission,
+        cause: FailureCause,
+        now: u64,
+    ) {
         let (out, total) = members.load().out_of(now);
         if admission != Admission::Trial && !self.ejection.allows_one_more(out, total) {
             return;
@@ -91,13 +125,16 @@ impl HealthMonitor {
         {
             let (upstream, address) = (&*self.upstream, &server.address);
             health.begin_epoch();
-            tracing::warn!(upstream, server = %address, milliseconds, "server ejected");
+            let seconds = Duration::from_millis(milliseconds).as_secs_f64();
+            health.note_health_change(now, format!("ejected for {seconds} s; last failure: {cause}"));
+            tracing::warn!(upstream, server = %address, milliseconds, %cause, "server ejected");
         }
     }
 
     /// Ends the ejection of `server`.
     fn end_ejection(&self, server: &Server, now: u64) {
         server.health().end_ejection(now);
+        server.health().note_health_change(now, "the server responds again".to_owned());
         tracing::info!(upstream = &*self.upstream, server = %server.address, "server back after ejection");
     }
 }

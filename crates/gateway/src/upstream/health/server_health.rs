@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::admin_state::{AdminState, AdminStateCell};
@@ -22,6 +23,19 @@ pub(crate) struct ServerHealth {
     retry_after_until: AtomicU64,
     /// Time at which the server became healthy again. 0 if the server was never unavailable.
     healthy_since: AtomicU64,
+    /// The last change by a health check, an ejection or `Retry-After`.
+    health_change: Mutex<Option<StateChange>>,
+    /// The last change of the admin state.
+    admin_change: Mutex<Option<StateChange>>,
+}
+
+/// Time and reason of a change of a server's state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StateChange {
+    /// Time of the change, on the process clock.
+    pub at: Duration,
+    /// The reason, for operators.
+    pub reason: String,
 }
 
 /// Result of the health checks.
@@ -79,6 +93,34 @@ impl ServerHealth {
         self.admin_state.set(state);
     }
 
+    /// Stores the reason of the last change by a health check, an ejection or `Retry-After`. `now` is the time
+    /// of the change in milliseconds.
+    pub(crate) fn note_health_change(&self, now: u64, reason: String) {
+        note(&self.health_change, now, reason);
+    }
+
+    /// Stores the reason of the last change of the admin state.
+    pub(crate) fn note_admin_change(&self, now: u64, reason: String) {
+        note(&self.admin_change, now, reason);
+    }
+
+    /// Copies the reason of the last change of the admin state from `other`.
+    pub(crate) fn keep_admin_change_of(&self, other: &Self) {
+        let change = lock(&other.admin_change).clone();
+        *lock(&self.admin_change) = change;
+    }
+
+    /// Returns the change that explains the current state: the change of the admin state if the server is
+    /// not enabled, otherwise the newest change.
+    pub(crate) fn last_change(&self) -> Option<StateChange> {
+        let (health, admin) = (lock(&self.health_change).clone(), lock(&self.admin_change).clone());
+        if self.admin_state() == AdminState::Enabled {
+            health.into_iter().chain(admin).max_by_key(|change| change.at)
+        } else {
+            admin
+        }
+    }
+
     /// Returns the number of the current health epoch. An epoch ends when the server goes down or is ejected.
     /// A connection from an earlier epoch may no longer work.
     pub(crate) fn epoch(&self) -> usize {
@@ -92,8 +134,11 @@ impl ServerHealth {
     /// Makes the server unavailable for the duration `time`, which the server has requested with
     /// `Retry-After`.
     pub(crate) fn set_retry_after(&self, time: Duration, now: u64) {
-        let until = now + milliseconds(time.min(WAIT_MAX));
-        self.retry_after_until.store(until, Ordering::Relaxed);
+        let time = time.min(WAIT_MAX);
+        let before = self.retry_after_until.swap(now + milliseconds(time), Ordering::Relaxed);
+        if before <= now {
+            self.note_health_change(now, format!("the server requested a pause of {} s", time.as_secs()));
+        }
     }
 
     /// Records that the server is healthy again. Starts the slow start, if configured.
@@ -118,6 +163,14 @@ impl ServerHealth {
     }
 }
 
+fn note(place: &Mutex<Option<StateChange>>, now: u64, reason: String) {
+    *lock(place) = Some(StateChange { at: Duration::from_millis(now), reason });
+}
+
+fn lock(place: &Mutex<Option<StateChange>>) -> MutexGuard<'_, Option<StateChange>> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Maximum pause that a server may request.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -137,6 +190,19 @@ mod tests {
         health.set_retry_after(Duration::MAX, 4_000);
         assert!(!health.is_available(13_999));
         assert!(health.is_available(14_000));
+    }
+
+    #[test]
+    fn admin_change_explains_the_state_until_the_server_is_enabled() {
+        let health = ServerHealth::default();
+        let reason = || health.last_change().map(|change| change.reason);
+        assert_eq!(reason(), None);
+        health.note_admin_change(1, "disabled".into());
+        health.set_admin_state(AdminState::Disabled);
+        health.note_health_change(2, "ejected".into());
+        assert_eq!(reason().as_deref(), Some("disabled"));
+        health.set_admin_state(AdminState::Enabled);
+        assert_eq!(reason().as_deref(), Some("ejected"));
     }
 
     #[test]

@@ -80,12 +80,17 @@ pub(crate) fn with_jitter(interval: Duration) -> Duration {
 fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
     let (upstream, address) = (upstream.name(), &server.address);
     server.health().set_down(!is_up);
+    let now = milliseconds(clock.now());
     match failure {
         None => {
-            server.health().end_ejection(milliseconds(clock.now()));
+            server.health().end_ejection(now);
+            server.health().note_health_change(now, "health checks succeed again".to_owned());
             tracing::info!(upstream, server = %address, "health checks: server up");
         }
-        Some(reason) => tracing::warn!(upstream, server = %address, %reason, "health checks: server down"),
+        Some(reason) => {
+            server.health().note_health_change(now, format!("health checks fail: {reason}"));
+            tracing::warn!(upstream, server = %address, %reason, "health checks: server down");
+        }
     }
 }
 
