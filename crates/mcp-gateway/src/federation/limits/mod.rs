@@ -147,9 +147,9 @@ impl CallLimits {
         let mut taken = Vec::new();
         for (buckets, key, rate) in buckets {
             if let Err(retry_after) = buckets.take(key, rate, now) {
-                taken
-                    .into_iter()
-                    .for_each(|(buckets, key, rate)| TokenBuckets::give_back(buckets, key, rate));
+                for (buckets, key, rate) in taken {
+                    TokenBuckets::give_back(buckets, key, rate);
+                }
                 return Err(LimitExceeded { retry_after });
             }
             taken.push((buckets, key, rate));
