@@ -1,0 +1,236 @@
+//! The trace of one request: its ids, and the steps that the handlers of the request have recorded.
+
+use std::cell::{Ref, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::trace_parent::{SpanId, TraceParent};
+
+/// The trace of a request. The server and the handlers of the request share it. Times are times of the
+/// worker's clock.
+#[derive(Debug)]
+pub struct RequestTrace {
+    own: TraceParent,
+    parent: Option<SpanId>,
+    state: Box<str>,
+    start: Duration,
+    route: RefCell<Option<Arc<str>>>,
+    /// Path of the requests to the upstream servers.
+    upstream_path: RefCell<Option<Box<str>>>,
+    steps: RefCell<Vec<Step>>,
+}
+
+/// A step of a request, which becomes a span.
+#[derive(Debug)]
+pub struct Step {
+    /// The id of the span.
+    pub id: SpanId,
+    /// The span that contains this step. `None` if the span of the request contains it.
+    pub parent: Option<SpanId>,
+    /// The start of the step.
+    pub start: Duration,
+    /// The end of the step. `None` while the step is in progress.
+    pub end: Option<Duration>,
+    /// The kind of the step, and its attributes.
+    pub detail: StepDetail,
+}
+
+/// The kind of a step, and its attributes.
+#[derive(Debug)]
+pub enum StepDetail {
+    /// The search for the route, and the checks of the policies.
+    Routing,
+    /// The wait for a server or for a connection.
+    Queue,
+    /// The name lookup and the connection attempt of an HTTP attempt, without TLS.
+    Connect,
+    /// The TLS handshake with the upstream server.
+    Tls,
+    /// A request to an upstream server.
+    Attempt(AttemptDetail),
+    /// An operation of the Model Context Protocol.
+    Mcp(Box<McpDetail>),
+}
+
+/// Attributes of a request to an upstream server.
+#[derive(Clone, Debug)]
+pub struct AttemptDetail {
+    /// The name of the upstream.
+    pub upstream: Arc<str>,
+    /// The server, as its address is written in the config.
+    pub server: Arc<str>,
+    /// `https` or `http`.
+    pub scheme: &'static str,
+    /// Number of earlier attempts.
+    pub retries: u32,
+    /// Time at which the head of the response arrived.
+    pub first_byte: Option<Duration>,
+    /// Status of the response.
+    pub status: Option<u16>,
+    /// Reason for the failure.
+    pub error: Option<&'static str>,
+}
+
+/// Attributes of an operation of the Model Context Protocol.
+#[derive(Clone, Default, Debug)]
+pub struct McpDetail {
+    /// The method, such as `tools/call`.
+    pub method: Box<str>,
+    /// The name of the tool or prompt, or the URI of the resource.
+    pub target: Option<Box<str>>,
+    /// The name of the MCP server or endpoint.
+    pub server: Option<Arc<str>>,
+    /// `true` for a request from this process to an MCP server.
+    pub is_client: bool,
+    /// Reason for the failure.
+    pub error: Option<&'static str>,
+}
+
+impl RequestTrace {
+    pub(crate) fn new(own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) -> Self {
+        Self {
+            own,
+            parent,
+            state: state.into(),
+            start,
+            route: RefCell::default(),
+            upstream_path: RefCell::default(),
+            steps: RefCell::default(),
+        }
+    }
+
+    /// Returns the trace, the span of this request, and the flags.
+    pub const fn trace_parent(&self) -> TraceParent {
+        self.own
+    }
+
+    /// Returns the span of the caller. `None` if this request has started the trace.
+    pub const fn parent(&self) -> Option<SpanId> {
+        self.parent
+    }
+
+    /// Returns the valid `tracestate` of the caller, or an empty text.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Returns the time at which the request arrived.
+    pub const fn start(&self) -> Duration {
+        self.start
+    }
+
+    /// Sets the route of the request.
+    pub fn set_route(&self, route: &Arc<str>) {
+        *self.route.borrow_mut() = Some(route.clone());
+    }
+
+    /// Returns the route of the request.
+    pub fn route(&self) -> Option<Arc<str>> {
+        self.route.borrow().clone()
+    }
+
+    /// Sets the path of the requests to the upstream servers, without the query.
+    pub fn set_upstream_path(&self, path: &str) {
+        *self.upstream_path.borrow_mut() = Some(path.into());
+    }
+
+    /// Returns the path of the requests to the upstream servers.
+    pub fn upstream_path(&self) -> Ref<'_, Option<Box<str>>> {
+        self.upstream_path.borrow()
+    }
+
+    /// Begins a step at the time `start`. Returns the id of its span.
+    pub fn begin(&self, detail: StepDetail, parent: Option<SpanId>, start: Duration) -> SpanId {
+        self.add(detail, parent, start, None)
+    }
+
+    /// Adds a completed step. Returns the id of its span.
+    pub fn add_completed(
+        &self,
+        detail: StepDetail,
+        parent: Option<SpanId>,
+        start: Duration,
+        end: Duration,
+    ) -> SpanId {
+        self.add(detail, parent, start, Some(end))
+    }
+
+    fn add(
+        &self,
+        detail: StepDetail,
+        parent: Option<SpanId>,
+        start: Duration,
+        end: Option<Duration>,
+    ) -> SpanId {
+        let id = SpanId::random();
+        let mut steps = self.steps.borrow_mut();
+        if steps.len() < STEPS_MAX {
+            if steps.capacity() == 0 {
+                steps.reserve_exact(EXPECTED_STEPS);
+            }
+            steps.push(Step { id, parent, start, end, detail });
+        }
+        id
+    }
+
+    /// Changes the step with the span `id`, if it was recorded.
+    pub fn change(&self, id: SpanId, change: impl FnOnce(&mut Step)) {
+        if let Some(step) = self.steps.borrow_mut().iter_mut().rev().find(|step| step.id == id) {
+            change(step);
+        }
+    }
+
+    /// Returns the recorded steps.
+    pub fn steps(&self) -> Ref<'_, [Step]> {
+        Ref::map(self.steps.borrow(), Vec::as_slice)
+    }
+}
+
+impl StepDetail {
+    /// Returns the name of the step for all steps whose name is constant.
+    pub const fn constant_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Routing => Some("routing and policies"),
+            Self::Queue => Some("queue"),
+            Self::Connect => Some("connect"),
+            Self::Tls => Some("tls"),
+            Self::Attempt(_) | Self::Mcp(_) => None,
+        }
+    }
+}
+
+/// Maximum number of steps of a request. Later steps are not recorded.
+const STEPS_MAX: usize = 64;
+
+/// Number of steps of a usual request: routing, and one attempt.
+const EXPECTED_STEPS: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace_parent::TraceId;
+
+    fn trace() -> RequestTrace {
+        let own = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: 0 };
+        RequestTrace::new(own, None, "", Duration::ZERO)
+    }
+
+    #[test]
+    fn step_can_be_completed_later() {
+        let trace = trace();
+        let id = trace.begin(StepDetail::Queue, None, Duration::from_secs(1));
+        trace.change(id, |step| step.end = Some(Duration::from_secs(2)));
+        let steps = trace.steps();
+        assert_eq!((steps[0].id, steps[0].end), (id, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn number_of_steps_is_bounded() {
+        let trace = trace();
+        for _ in 0..1000 {
+            let id = trace.begin(StepDetail::Queue, None, Duration::ZERO);
+            trace.change(id, |step| step.end = Some(Duration::ZERO));
+        }
+        assert_eq!(trace.steps().len(), STEPS_MAX);
+    }
+}

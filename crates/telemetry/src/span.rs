@@ -1,0 +1,150 @@
+//! A completed span, as plain data that borrows its texts.
+
+use crate::trace_parent::{SpanId, TraceParent};
+
+/// A completed span.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// The trace, the id of this span, and the flags of the trace.
+    pub own: TraceParent,
+    /// The parent, if any.
+    pub parent: Option<SpanId>,
+    /// `true` if the parent is a span of another process.
+    pub is_parent_remote: bool,
+    /// The `tracestate` of the trace.
+    pub state: &'a str,
+    /// The name.
+    pub name: &'a str,
+    /// The kind.
+    pub kind: SpanKind,
+    /// The start, in nanoseconds since the Unix epoch.
+    pub start_nanos: u64,
+    /// The end, in nanoseconds since the Unix epoch.
+    pub end_nanos: u64,
+    /// The attributes.
+    pub attributes: &'a [Attribute<'a>],
+    /// An event in this span, if any.
+    pub event: Option<Event>,
+    /// The status.
+    pub status: SpanStatus,
+}
+
+/// The kind of a span. The numbers are the numbers of OTLP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpanKind {
+    /// A step inside of this process.
+    Internal = 1,
+    /// A request to this process.
+    Server = 2,
+    /// A request from this process.
+    Client = 3,
+}
+
+/// The status of a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpanStatus {
+    /// The operation has not failed.
+    Unset,
+    /// The operation has failed.
+    Error,
+}
+
+/// A point in time in a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The name.
+    pub name: &'static str,
+    /// The time, in nanoseconds since the Unix epoch.
+    pub nanos: u64,
+}
+
+/// An attribute of a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attribute<'a> {
+    /// The name, such as `http.route`.
+    pub name: &'static str,
+    /// The value.
+    pub value: Value<'a>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value<'a> {
+    /// A text. The encoder shortens long texts to [`Value::TEXT_BYTES_MAX`].
+    Text(&'a str),
+    /// An integer.
+    Integer(i64),
+}
+
+impl Value<'_> {
+    /// Maximum length of a text in bytes, so that clients cannot create large spans.
+    pub const TEXT_BYTES_MAX: usize = 1024;
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u16> for Value<'_> {
+    fn from(number: u16) -> Self {
+        Self::Integer(number.into())
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(number: u32) -> Self {
+        Self::Integer(number.into())
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+/// A list of attributes without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes<'a> {
+    list: [Attribute<'a>; ATTRIBUTES_MAX],
+    length: usize,
+}
+
+impl<'a> Attributes<'a> {
+    /// Returns an empty list.
+    pub const fn new() -> Self {
+        Self { list: [Attribute { name: "", value: Value::Integer(0) }; ATTRIBUTES_MAX], length: 0 }
+    }
+
+    /// Adds an attribute. A full list ignores the attribute.
+    pub fn add(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
+        debug_assert!(self.length < ATTRIBUTES_MAX, "the list is too short");
+        if let Some(place) = self.list.get_mut(self.length) {
+            *place = Attribute { name, value: value.into() };
+            self.length += 1;
+        }
+    }
+
+    /// Adds an attribute if it has a value.
+    pub fn add_some(&mut self, name: &'static str, value: Option<impl Into<Value<'a>>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Returns the attributes.
+    pub fn as_slice(&self) -> &[Attribute<'a>] {
+        &self.list[..self.length]
+    }
+}
+
+impl Default for Attributes<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Maximum number of attributes of a span.
+const ATTRIBUTES_MAX: usize = 20;

@@ -1,0 +1,247 @@
+//! Trace ids, span ids, and the header `traceparent` (W3C Trace Context §3.2).
+
+use std::fmt;
+
+/// The id of a trace. All spans of a trace have the same trace id.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceId(pub(crate) [u8; 16]);
+
+/// The id of a span.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpanId(pub(crate) [u8; 8]);
+
+/// The value of the header `traceparent`: a trace, the span of the sender, and the sampling decision of the
+/// sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceParent {
+    /// The trace.
+    pub trace_id: TraceId,
+    /// The span that is the parent of the receiver's spans.
+    pub span_id: SpanId,
+    /// The trace flags. The lowest bit means that the trace is sampled.
+    pub flags: u8,
+}
+
+impl TraceId {
+    /// Returns a random id. The id is not secret.
+    pub fn random() -> Self {
+        Self(fastrand::u128(1..).to_be_bytes())
+    }
+
+    /// Returns the lower 64 bits, from which samplers derive their decision.
+    pub(crate) fn low(self) -> u64 {
+        self.0.last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
+    }
+
+    /// Returns the id as 32 hexadecimal digits.
+    pub fn to_hex(self) -> [u8; 32] {
+        let mut text = [0; 32];
+        write_hex(&self.0, &mut text);
+        text
+    }
+}
+
+impl SpanId {
+    /// Returns a random id. The id is not secret.
+    #[inline]
+    pub fn random() -> Self {
+        Self(fastrand::u64(1..).to_be_bytes())
+    }
+
+    /// Returns the id as 16 hexadecimal digits.
+    pub fn to_hex(self) -> [u8; 16] {
+        let mut text = [0; 16];
+        write_hex(&self.0, &mut text);
+        text
+    }
+}
+
+impl TraceParent {
+    /// The name of the header.
+    pub const FIELD_NAME: &str = "traceparent";
+
+    /// Length of the value that [`to_bytes`](Self::to_bytes) returns.
+    pub const BYTES: usize = 55;
+
+    /// Parses a value of the header. Returns `None` if the value is malformed, so the receiver must start a
+    /// new trace. Accepts later versions, and ignores the parts that they add (W3C Trace Context §4.3).
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let (known, rest) = value.split_at_checked(Self::BYTES)?;
+        let [version] = bytes_of::<1>(&known[..2])?;
+        let has_separators = known[2] == b'-' && known[35] == b'-' && known[52] == b'-';
+        let is_length_valid = if version == 0 { rest.is_empty() } else { matches!(rest, [] | [b'-', ..]) };
+        if version == INVALID_VERSION || !has_separators || !is_length_valid {
+            return None;
+        }
+        let trace_id: [u8; 16] = bytes_of(&known[3..35])?;
+        let span_id: [u8; 8] = bytes_of(&known[36..52])?;
+        let [flags] = bytes_of::<1>(&known[53..])?;
+        (trace_id != [0; 16] && span_id != [0; 8]).then_some(Self {
+            trace_id: TraceId(trace_id),
+            span_id: SpanId(span_id),
+            flags: flags & KNOWN_FLAGS,
+        })
+    }
+
+    /// Returns the value for the header, in version 00.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        write_hex(&self.trace_id.0, &mut text[3..35]);
+        write_hex(&self.span_id.0, &mut text[36..52]);
+        write_hex(&[self.flags], &mut text[53..]);
+        text
+    }
+
+    /// Returns `true` if the sender has sampled the trace.
+    pub const fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Returns the value that names `span_id` as the parent.
+    pub const fn with_span(self, span_id: SpanId) -> Self {
+        Self { span_id, ..self }
+    }
+}
+
+/// Returns the bytes of `N` pairs of hexadecimal digits. Upper-case digits are invalid.
+fn bytes_of<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+const fn digit(text: u8) -> Option<u8> {
+    match text {
+        b'0'..=b'9' => Some(text - b'0'),
+        b'a'..=b'f' => Some(text - b'a' + 10),
+        _ => None,
+    }
+}
+
+fn write_hex(bytes: &[u8], text: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(text.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The flag of a sampled trace.
+pub(crate) const SAMPLED: u8 = 1;
+
+/// The flags that this crate passes on: `sampled`, and `random-trace-id` of Trace Context Level 2.
+const KNOWN_FLAGS: u8 = 3;
+
+/// The version that W3C Trace Context §3.2.2.1 forbids.
+const INVALID_VERSION: u8 = 0xff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALID: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn valid_trace_parent_round_trips() {
+        let parent = TraceParent::parse(VALID.as_bytes()).unwrap();
+        assert_eq!(parent.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(parent.span_id.to_string(), "b7ad6b7169203331");
+        assert!(parent.is_sampled());
+        assert_eq!(parent.to_bytes(), VALID.as_bytes());
+        assert_eq!(parent.trace_id.to_hex(), parent.trace_id.to_string().as_bytes());
+        assert_eq!(parent.span_id.to_hex(), parent.span_id.to_string().as_bytes());
+    }
+
+    #[test]
+    fn malformed_trace_parent_is_rejected() {
+        let malformed = [
+            "",
+            "00",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-001",
+            // version 00 has no further parts
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
+            // the forbidden version
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            // a later version without a separator after the flags
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01x",
+            // upper-case digits, and characters that are not digits
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-B7AD6B7169203331-01",
+            "0A-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319g-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333 -01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0x",
+            "0x-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            // ids of zeros
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            // wrong separators and lengths
+            "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331_01",
+            "00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01",
+            " 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01,00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ];
+        for text in malformed {
+            assert_eq!(TraceParent::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn later_versions_are_accepted_and_sent_as_version_00() {
+        for text in [
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "fe-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-the-future-will-be-like",
+            "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fd",
+        ] {
+            let parent = TraceParent::parse(text.as_bytes()).unwrap();
+            assert_eq!(parent.to_bytes(), VALID.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_flags_are_cleared() {
+        let flags = |flags: &str| {
+            let text = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+            TraceParent::parse(text.as_bytes()).unwrap().flags
+        };
+        assert_eq!(["00", "01", "02", "03", "04", "ff"].map(flags), [0, 1, 2, 3, 0, 3]);
+    }
+
+    #[test]
+    fn random_ids_differ() {
+        assert_ne!(TraceId::random(), TraceId::random());
+        assert_ne!(SpanId::random(), SpanId::random());
+    }
+}
