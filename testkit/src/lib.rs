@@ -10,6 +10,7 @@ pub mod heap;
 mod jwt_issuer;
 mod lock;
 pub mod ocsp;
+pub mod otlp;
 mod pipe;
 mod random;
 pub mod corpus;

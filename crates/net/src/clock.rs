@@ -61,6 +61,14 @@ impl Clock {
         }
     }
 
+    /// Returns the date and time, with a precision of nanoseconds, for measurements.
+    pub fn time_of_day_exact(&self) -> SystemTime {
+        match &self.0 {
+            Source::System => SystemTime::UNIX_EPOCH + since_zero(clock_gettime(ClockId::Realtime)),
+            Source::Manual(_) => self.time_of_day(),
+        }
+    }
+
     /// Returns the date and time, with a precision of a few milliseconds. Manual time starts at the Unix
     /// epoch.
     pub fn time_of_day(&self) -> SystemTime {

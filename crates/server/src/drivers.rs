@@ -11,7 +11,7 @@ use thruway_net::{
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
 };
 
-use crate::connection::ConnectionDriver;
+use crate::connection::{ConnectionDriver, Recording, WorkerTracing};
 use crate::connection_info::{ConnectionInfo, ConnectionTls};
 use crate::listener::{Listener, ListenerProtocols, ListenerTls, ProxyProtocol};
 use crate::live::{Serving, WorkerHandler};
@@ -34,7 +34,8 @@ pub(crate) struct Drivers {
 impl Drivers {
     pub(crate) fn new(handler: Rc<WorkerHandler>, worker: Rc<Worker>, serving: Arc<Serving>) -> Self {
         let record = serving.recorder.as_ref().map(|recorder| recorder.start());
-        let http = ConnectionDriver::live(handler.clone(), serving.config.clone(), worker.clone(), record);
+        let recording = Recording::new(record, serving.tracer.as_ref().map(WorkerTracing::new));
+        let http = ConnectionDriver::live(handler.clone(), serving.config.clone(), worker.clone(), recording);
         let stream_records = stream_records(&serving);
         Self { handler, worker, serving, http, by_pre_handlers: Vec::new(), stream_records }
     }
@@ -78,11 +79,9 @@ impl Drivers {
     #[cold]
     fn renew(&mut self, now: Arc<Serving>) {
         let before = &self.serving;
-        let is_same_recorder = match (&before.recorder, &now.recorder) {
-            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-            (before, now) => before.is_none() && now.is_none(),
-        };
-        if !is_same_recorder {
+        let is_recorded_alike = is_same(before.recorder.as_ref(), now.recorder.as_ref())
+            && is_same(before.tracer.as_ref(), now.tracer.as_ref());
+        if !is_recorded_alike {
             *self = Self::new(self.handler.clone(), self.worker.clone(), now);
             return;
         }
@@ -94,6 +93,14 @@ impl Drivers {
             self.stream_records = stream_records(&now);
         }
         self.serving = now;
+    }
+}
+
+/// Returns `true` if both values are the same, or both are missing.
+fn is_same<T: ?Sized>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use thruway_net::{BindError, Bound, ListenAddr, LiveWorkers, WorkersConfig, bind, spawn};
+use thruway_telemetry::Tracer;
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -49,6 +50,7 @@ pub(crate) type LiveServing = Arc<ArcSwap<Serving>>;
 pub(crate) struct Serving {
     pub(crate) config: Arc<Config>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// The slots of the listeners. The index of a slot is the number of its listener.
     pub(crate) listeners: Vec<Slot>,
 }
@@ -126,6 +128,7 @@ impl LiveServer {
         let mut serving = Serving {
             config: if *before.config == config { before.config.clone() } else { Arc::new(config) },
             recorder: before.recorder.clone(),
+            tracer: before.tracer.clone(),
             // A removed listener keeps its slot until the workers have passed its accepted connections to
             // drivers.
             listeners: before.listeners.clone(),
@@ -159,6 +162,11 @@ impl LiveServer {
     /// Passes the records of new connections to `recorder`. Open connections keep their recorder.
     pub fn record(&self, recorder: Option<&Arc<dyn Recorder>>) {
         self.serving.rcu(|serving| Serving { recorder: recorder.cloned(), ..Serving::clone(serving) });
+    }
+
+    /// Traces the requests of new connections with `tracer`. Open connections keep their tracer.
+    pub fn trace(&self, tracer: Option<&Arc<Tracer>>) {
+        self.serving.rcu(|serving| Serving { tracer: tracer.cloned(), ..Serving::clone(serving) });
     }
 
     /// Sets the maximum number of connections. `None` sets the default, which depends on the descriptor

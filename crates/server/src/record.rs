@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use thruway_message::{RequestHead, StatusCode};
 use thruway_net::ClientAddr;
+use thruway_telemetry::TraceParent;
 
 use crate::connection_info::ConnectionInfo;
 use crate::response::{Forwarded, Refused};
@@ -39,6 +40,8 @@ pub struct Record<'a> {
     pub refused: Option<&'a Refused>,
     /// Name of the authenticated user, if a handler or layer has set it.
     pub user: Option<&'a str>,
+    /// The trace of the request and the id of its span. `None` if tracing is off.
+    pub trace: Option<TraceParent>,
     /// `true` if the whole response was written. `false` if the client left, the body failed, or the timeout
     /// of a graceful shutdown expired.
     pub is_complete: bool,

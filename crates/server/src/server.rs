@@ -12,6 +12,7 @@ use thruway_net::{
     Accepted, BindError, Bound, DrainHandle, InvalidListenAddr, ListenAddr, TerminationSignals, Worker,
     WorkerLoad, Workers, WorkersConfig, WorkersHold, bind,
 };
+use thruway_telemetry::Tracer;
 
 use crate::config::Config;
 use crate::drivers::Drivers;
@@ -41,6 +42,7 @@ pub struct Server {
     workers: WorkersConfig,
     listeners: Vec<Listener>,
     recorder: Option<Arc<dyn Recorder>>,
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// A running server. It continues to run if this handle is dropped.
@@ -59,6 +61,7 @@ impl Server {
             workers: WorkersConfig::default(),
             listeners: Vec::new(),
             recorder: None,
+            tracer: None,
         }
     }
 
@@ -117,6 +120,13 @@ impl Server {
         self
     }
 
+    /// Creates spans for each request, and passes them to `tracer`.
+    #[must_use]
+    pub fn trace(mut self, tracer: &Arc<Tracer>) -> Self {
+        self.tracer = Some(tracer.clone());
+        self
+    }
+
     /// Starts the server.
     ///
     /// # Errors
@@ -137,7 +147,12 @@ impl Server {
             places.map(|(number, (listener, bound))| ListenerEntry::new(number, listener, bound)).collect();
         let slots = self.listeners.into_iter().zip(bound).map(|(listener, bound)| slot(listener, bound));
         let (listeners, bound) = slots.unzip();
-        let serving = Serving { config: Arc::new(self.config), recorder: self.recorder, listeners };
+        let serving = Serving {
+            config: Arc::new(self.config),
+            recorder: self.recorder,
+            tracer: self.tracer,
+            listeners,
+        };
         let serving = LiveServing::new(ArcSwap::from_pointee(serving));
         let handler = LiveHandler::new(self.handler);
         let (of_workers, handler_of_workers) = (serving.clone(), handler.clone());

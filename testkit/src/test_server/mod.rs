@@ -18,6 +18,7 @@ use thruway_net::{Clock, ManualTime, Peer, PooledBuffer, Worker};
 use thruway_server::{
     ClientAddr, Config, ConnectionDriver, ConnectionInfo, HttpProtocol, IntoHandler, TakeRecord,
 };
+use thruway_telemetry::Tracer;
 
 pub use client::TestClient;
 
@@ -46,6 +47,16 @@ impl TestServer {
         let time = ManualTime::default();
         let worker = Worker::for_test(Clock::manual(time.clone()));
         let driver = ConnectionDriver::new(handler.into_handler(), Arc::new(config), worker.clone(), record);
+        Self { time, worker, driver }
+    }
+
+    /// Creates a server with `handler` and the default config, which passes the spans of its requests to
+    /// `tracer`.
+    pub fn traced<M>(handler: impl IntoHandler<M>, tracer: &Arc<Tracer>) -> Self {
+        let time = ManualTime::default();
+        let worker = Worker::for_test(Clock::manual(time.clone()));
+        let config = Arc::new(Config::default());
+        let driver = ConnectionDriver::traced(handler.into_handler(), config, worker.clone(), tracer);
         Self { time, worker, driver }
     }
 

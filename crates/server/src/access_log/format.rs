@@ -179,6 +179,7 @@ mod tests {
             forwarded: None,
             refused: None,
             user: None,
+            trace: None,
             is_complete: true,
             is_cut_off: false,
         };

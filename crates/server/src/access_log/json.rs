@@ -10,6 +10,7 @@ use std::time::Duration;
 use thruway_message::{Method, RequestHead, RequestTarget, Version};
 use thruway_net::tls::TlsInfo;
 use thruway_net::{ClientAddr, IpText};
+use thruway_telemetry::TraceParent;
 
 use super::client_text::write_json_text;
 use super::masking::masked;
@@ -60,6 +61,7 @@ pub(super) fn write_request(
             object.text(member!("user_agent.original"), &masked(agent.as_bytes(), masked_parameters));
         }
     }
+    write_trace(&mut object, record);
     if let Some(tls) = record.connection.tls() {
         write_tls(&mut object, tls);
     }
@@ -86,6 +88,20 @@ pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timest
     object.number(member!("duration_us"), microseconds(record.duration));
     object.text(member!("end"), record.end.as_bytes());
     object.end();
+}
+
+/// Writes the trace of the request. If tracing is off, this is the trace of the client, and the request has
+/// no span of its own.
+fn write_trace(object: &mut JsonObject<'_>, record: &Record<'_>) {
+    if let Some(trace) = record.trace {
+        object.hexadecimal(member!("trace_id"), &trace.trace_id.to_hex());
+        object.hexadecimal(member!("span_id"), &trace.span_id.to_hex());
+        return;
+    }
+    let parent = record.head.and_then(|head| head.field(TraceParent::FIELD_NAME));
+    if let Some(parent) = parent.and_then(|value| TraceParent::parse(value.as_bytes())) {
+        object.hexadecimal(member!("trace_id"), &parent.trace_id.to_hex());
+    }
 }
 
 fn write_head(object: &mut JsonObject<'_>, head: &RequestHead<'_>, masked_parameters: &[String]) {
@@ -186,6 +202,13 @@ impl<'l> JsonObject<'l> {
     fn number(&mut self, name: &'static str, number: u64) {
         self.line.extend_from_slice(name.as_bytes());
         self.line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn hexadecimal(&mut self, name: &'static str, digits: &[u8]) {
+        self.line.extend_from_slice(name.as_bytes());
+        self.line.push(b'"');
+        self.line.extend_from_slice(digits);
+        self.line.push(b'"');
     }
 
     /// Writes a string that needs no escaping.

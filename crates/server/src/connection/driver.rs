@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use thruway_message::StatusCode;
 use thruway_net::{ConnectionGuard, PooledBuffer, Transport, Worker};
+use thruway_telemetry::Tracer;
 
 use super::http1::{Connection, drive};
-use super::service::Service;
+use super::service::{Recording, Service};
 use super::timers::limited_timeout;
+use super::trace_spans::WorkerTracing;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
@@ -34,7 +36,20 @@ impl ConnectionDriver {
         worker: Rc<Worker>,
         record: Option<TakeRecord>,
     ) -> Self {
-        Self::live(Rc::new(WorkerHandler::constant(handler)), config, worker, record)
+        let recording = Recording::new(record, None);
+        Self::live(Rc::new(WorkerHandler::constant(handler)), config, worker, recording)
+    }
+
+    /// Returns a driver that calls `handler` for each request, and passes the spans of the requests to
+    /// `tracer`.
+    pub fn traced(
+        handler: Arc<dyn Handler>,
+        config: Arc<Config>,
+        worker: Rc<Worker>,
+        tracer: &Arc<Tracer>,
+    ) -> Self {
+        let recording = Recording::new(None, Some(WorkerTracing::new(tracer)));
+        Self::live(Rc::new(WorkerHandler::constant(handler)), config, worker, recording)
     }
 
     /// Returns a driver that calls the latest handler for each request. The handler can be replaced while the
@@ -43,9 +58,9 @@ impl ConnectionDriver {
         handler: Rc<WorkerHandler>,
         config: Arc<Config>,
         worker: Rc<Worker>,
-        record: Option<TakeRecord>,
+        recording: Option<Recording>,
     ) -> Self {
-        Self { service: Rc::new(Service::new(handler, config, worker, record)) }
+        Self { service: Rc::new(Service::new(handler, config, worker, recording.map(Rc::new))) }
     }
 
     /// Returns a copy of this driver that uses `config`.

@@ -14,7 +14,7 @@ use super::ending::Ending;
 use super::exchange::{Exchange, panicked, poll_later};
 use super::http1::{Connection, Input, Step};
 use super::incoming::{IncomingContent, TooMuchToDiscard};
-use super::log::{Log, Logged};
+use super::log::{Log, Logged, RecordStart};
 use super::service::Buffers;
 use crate::handler::Answer;
 use crate::request::{ContentError, Request, RequestContent};
@@ -240,14 +240,14 @@ impl<T: Transport> Connection<T> {
     ) -> usize {
         let whole =
             facts.body_length.bytes().and_then(|bytes| after_head.get(..usize::try_from(bytes).ok()?));
-        let started = self.service.record_start();
+        let start = self.service.record_start(Some(head));
         // The handler's answer is not returned from this call, because that would copy it (decision 0008).
-        let answer_request = || self.answer_request(head, facts, whole, started, cx, now);
+        let answer_request = || self.answer_request(head, facts, whole, start.as_ref(), cx, now);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(answer_request)) {
             if !std::mem::take(&mut self.is_handler_running) {
                 resume_unwind(panic);
             }
-            let log = started.map(|started| Logged::Parsed { head, started }.keep());
+            let log = start.map(|start| Logged::Parsed { head, start }.keep());
             let (answer, interim) = (Answer::Now(panicked()), Vec::new());
             let is_safe = head.method.is_safe();
             self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
@@ -263,7 +263,7 @@ impl<T: Transport> Connection<T> {
         head: &RequestHead<'_>,
         facts: &RequestFacts,
         whole: Option<&[u8]>,
-        started: Option<Duration>,
+        start: Option<&RecordStart>,
         cx: &mut Context<'_>,
         now: Duration,
     ) {
@@ -278,6 +278,7 @@ impl<T: Transport> Connection<T> {
             let mut request =
                 Request::new(head, facts, whole.unwrap_or_default(), &self.info, self.guard.worker());
             request.set_proxies(self.service.config.trusted_proxies.at(self.info.client));
+            request.set_trace(start.and_then(|start| start.trace.as_ref()));
             if let Some(content) = arriving {
                 request.set_arriving(content);
             }
@@ -296,7 +297,7 @@ impl<T: Transport> Connection<T> {
         {
             answer = Answer::Now(response);
         }
-        let logged = started.map(|started| Logged::Parsed { head, started });
+        let logged = start.map(|start| Logged::Parsed { head, start: start.clone() });
         match &mut answer {
             Answer::Now(response)
                 if self.exchanges.is_empty() && self.streaming.is_none() && interim.is_empty() =>
@@ -399,7 +400,7 @@ impl<T: Transport> Connection<T> {
         self.abandon();
         let response =
             Response::text(format_args!("{status} {}: {reason}\n", status.reason())).with_status(status);
-        let log = self.service.record_start().map(|started| Box::new(Log { head: None, started }));
+        let log = self.service.record_start(None).map(|start| Box::new(Log { head: None, start }));
         self.exchanges.push_back(Exchange::refusal(response, log));
     }
 }

@@ -1,8 +1,10 @@
 //! Data for the record of a request, from the parsing of the request to the end of its response.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
+use thruway_telemetry::RequestTrace;
 
 use crate::response::{Response, ResponseMetadata};
 
@@ -10,12 +12,21 @@ use crate::response::{Response, ResponseMetadata};
 pub(crate) struct Log {
     /// The request head. `None` for bytes that are not a valid request.
     pub(crate) head: Option<OwnedRequestHead>,
-    pub(crate) started: Duration,
+    pub(crate) start: RecordStart,
+}
+
+/// The start of a request to record.
+#[derive(Clone)]
+pub(crate) struct RecordStart {
+    /// Time at which the head has arrived.
+    pub(crate) at: Duration,
+    /// The trace of the request. `None` if tracing is off.
+    pub(crate) trace: Option<Rc<RequestTrace>>,
 }
 
 /// A request to record. Its head is either still in the parse buffer, or already copied.
 pub(crate) enum Logged<'a> {
-    Parsed { head: &'a RequestHead<'a>, started: Duration },
+    Parsed { head: &'a RequestHead<'a>, start: RecordStart },
     Kept(Box<Log>),
 }
 
@@ -29,8 +40,8 @@ impl Logged<'_> {
     /// Copies the request head, so that the request can be recorded later.
     pub(crate) fn keep(self) -> Box<Log> {
         match self {
-            Self::Parsed { head, started } => {
-                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), started })
+            Self::Parsed { head, start } => {
+                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), start })
             }
             Self::Kept(log) => log,
         }

@@ -15,6 +15,7 @@
 mod origin_fields;
 mod service;
 mod log;
+mod trace_spans;
 
 // requests
 mod incoming;
@@ -40,6 +41,7 @@ pub(crate) use incoming::IncomingContent;
 pub(crate) use input::{misdirected, too_many_connections};
 pub(crate) use log::{Log, Logged, Outcome};
 pub(crate) use origin_fields::OriginFields;
-pub(crate) use service::Service;
+pub(crate) use service::{Recording, Service};
 pub(crate) use streaming::{is_client_fault, log_failure, poll_meanwhile, poll_piece};
 pub(crate) use timers::OVER_LIMIT_TIMEOUT_MAX;
+pub(crate) use trace_spans::WorkerTracing;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_http1::HeadIndex;
-use thruway_message::{OwnedRequestHead, StatusCode};
+use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
-use super::log::{CLIENT_CLOSED_REQUEST, Logged, Outcome};
+use super::log::{CLIENT_CLOSED_REQUEST, Logged, Outcome, RecordStart};
 use super::origin_fields::OriginFields;
+use super::trace_spans::WorkerTracing;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::live::WorkerHandler;
@@ -30,8 +31,22 @@ pub(crate) struct Service {
     pub(crate) origin_fields: RefCell<OriginFields>,
     /// Destination of interim responses while a handler's future is polled.
     pub(crate) interim_slot: InterimSlot,
-    /// The function that receives the records of requests. `None` if the server records no requests.
-    record: Option<Rc<RefCell<TakeRecord>>>,
+    /// The receivers of the records of requests. `None` if the server neither records nor traces requests.
+    recording: Option<Rc<Recording>>,
+}
+
+/// The receivers of the records of requests.
+pub(crate) struct Recording {
+    take: Option<RefCell<TakeRecord>>,
+    tracing: Option<WorkerTracing>,
+}
+
+impl Recording {
+    /// Returns the receivers. `None` if there is no receiver.
+    pub(crate) fn new(take: Option<TakeRecord>, tracing: Option<WorkerTracing>) -> Option<Self> {
+        let has_receiver = take.is_some() || tracing.is_some();
+        has_receiver.then(|| Self { take: take.map(RefCell::new), tracing })
+    }
 }
 
 /// Buffers that a connection uses only while it is polled.
@@ -53,19 +68,17 @@ impl Service {
         handler: Rc<WorkerHandler>,
         config: Arc<Config>,
         worker: Rc<Worker>,
-        record: Option<TakeRecord>,
+        recording: Option<Rc<Recording>>,
     ) -> Self {
         let buffers = RefCell::new(Buffers::new(&config));
         let origin_fields = RefCell::new(OriginFields::new());
-        let record = record.map(|take| Rc::new(RefCell::new(take)));
         let interim_slot = InterimSlot::of(&worker);
-        Self { handler, pre_handlers: None, config, worker, buffers, origin_fields, interim_slot, record }
+        Self { handler, pre_handlers: None, config, worker, buffers, origin_fields, interim_slot, recording }
     }
 
     /// Returns a copy of this service with another config and with new buffers.
     pub(super) fn with_config(&self, config: Arc<Config>) -> Self {
-        let other = Self::new(self.handler.clone(), config, self.worker.clone(), None);
-        Self { record: self.record.clone(), ..other }
+        Self::new(self.handler.clone(), config, self.worker.clone(), self.recording.clone())
     }
 
     /// Returns a copy of this service with pre-handlers and with new buffers.
@@ -93,10 +106,15 @@ impl Service {
         act(&mut self.buffers.borrow_mut().input)
     }
 
-    /// Returns the exact current time, or `None` if the server records no requests.
+    /// Returns the exact current time and begins the trace of the request. Returns `None` if the server neither
+    /// records nor traces requests. `head` is `None` for bytes that are not a valid request.
     #[inline]
-    pub(crate) fn record_start(&self) -> Option<Duration> {
-        self.record.as_ref().map(|_| self.worker.clock().now_exact())
+    pub(crate) fn record_start(&self, head: Option<&RequestHead<'_>>) -> Option<RecordStart> {
+        self.recording.as_ref().map(|recording| {
+            let at = self.worker.clock().now_exact();
+            let trace = recording.tracing.as_ref().zip(head).map(|(tracing, head)| tracing.begin(head, at));
+            RecordStart { at, trace }
+        })
     }
 
     /// Returns the status to record for a request that got no response. The status is 503 if the timeout of a
@@ -107,19 +125,19 @@ impl Service {
 
     /// Records a request and its outcome.
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
-        let Some(record) = &self.record else { return };
+        let Some(recording) = &self.recording else { return };
         let Outcome { status, content_bytes, received_bytes, is_complete, metadata } = outcome;
-        let (head, started) = match logged {
-            Logged::Parsed { head, started } => (Some(**head), *started),
-            Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), log.started),
+        let (head, start) = match logged {
+            Logged::Parsed { head, start } => (Some(**head), start),
+            Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), &log.start),
         };
         let proxies = self.config.trusted_proxies.at(connection.client).zip(head);
         let client = proxies.map_or(connection.client, |(proxies, head)| {
             proxies.origin(connection.client, head.field_lines).client
         });
         let clock = self.worker.clock();
-        let (duration, time) = (clock.now_exact().saturating_sub(started), clock.time_of_day());
-        record.borrow_mut()(&Record {
+        let (end, time) = (clock.now_exact(), clock.time_of_day());
+        let record = Record {
             connection,
             client,
             head,
@@ -127,13 +145,20 @@ impl Service {
             status,
             content_bytes,
             received_bytes,
-            duration,
+            duration: end.saturating_sub(start.at),
             forwarded: metadata.as_ref().and_then(ResponseMetadata::forwarded),
             refused: metadata.as_ref().and_then(ResponseMetadata::refused),
             user: metadata.as_ref().and_then(ResponseMetadata::user),
+            trace: start.trace.as_ref().map(|trace| trace.trace_parent()),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),
-        });
+        };
+        if let Some(take) = &recording.take {
+            take.borrow_mut()(&record);
+        }
+        if let Some((tracing, trace)) = recording.tracing.as_ref().zip(start.trace.as_ref()) {
+            tracing.finish(&record, trace, end, clock);
+        }
     }
 }
 

@@ -245,17 +245,18 @@ impl<T: Transport> Connection<T> {
         }
         let whole = content.as_ref().and_then(RequestContent::take_arrived);
         let handler = service.handler.current();
+        let start = service.record_start(Some(head));
         let mut request =
             Request::new(head, &facts, whole.as_deref().unwrap_or_default(), info, guard.worker());
         request.set_proxies(service.config.trusted_proxies.at(info.client));
+        request.set_trace(start.as_ref().and_then(|start| start.trace.as_ref()));
         if let Some(content) = content.filter(|_| whole.is_none()) {
             request.set_arriving(content);
         }
-        let started = service.record_start();
         let answer = self.call_handler(&*handler, &mut request, scheme);
         // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
-        let log = started.map(|started| Logged::Parsed { head, started }.keep());
+        let log = start.map(|start| Logged::Parsed { head, start }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
@@ -289,7 +290,7 @@ impl<T: Transport> Connection<T> {
     #[cold]
     fn refuse(&self, refusal: Refusal, respond: &mut SendResponse<Bytes>) -> Option<(Stream, Answer)> {
         let service = &self.connected.service;
-        let log = service.record_start().map(|started| Box::new(Log { head: None, started }));
+        let log = service.record_start(None).map(|start| Box::new(Log { head: None, start }));
         self.connected.note_moved(true);
         match refusal {
             Refusal::Malformed(rule) => {

@@ -15,6 +15,7 @@ use thruway_message::{
     AbsoluteForm, FieldLines, FieldValue, Method, OwnedRequestHead, RequestHead, RequestTarget, Version, list,
 };
 use thruway_net::{ClientAddr, Worker};
+use thruway_telemetry::RequestTrace;
 
 use crate::connection_info::ConnectionInfo;
 use crate::trusted::{Origin, ProxyFields, TrustedProxies};
@@ -57,6 +58,8 @@ pub struct Request<'a> {
     mount_prefix: usize,
     /// The trusted proxies, if the request came from one of them.
     proxies: Option<&'a TrustedProxies>,
+    /// The trace of the request. `None` if tracing is off.
+    trace: Option<&'a Rc<RequestTrace>>,
     extensions: Extensions,
 }
 
@@ -83,6 +86,7 @@ pub struct OwnedRequest {
     wants_tunnel: bool,
     mount_prefix: usize,
     proxies: Option<TrustedProxies>,
+    trace: Option<Rc<RequestTrace>>,
     extensions: Extensions,
 }
 
@@ -110,6 +114,7 @@ impl<'a> Request<'a> {
             wants_tunnel: facts.wants_tunnel,
             mount_prefix: 0,
             proxies: None,
+            trace: None,
             extensions: Extensions::new(),
         }
     }
@@ -131,6 +136,12 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) const fn set_proxies(&mut self, proxies: Option<&'a TrustedProxies>) {
         self.proxies = proxies;
+    }
+
+    /// Sets the trace of the request. `None` if tracing is off.
+    #[inline]
+    pub(crate) const fn set_trace(&mut self, trace: Option<&'a Rc<RequestTrace>>) {
+        self.trace = trace;
     }
 
     /// Sets a body that has not completely arrived.
@@ -279,6 +290,12 @@ impl<'a> Request<'a> {
         self.proxies.map(chain).unwrap_or_default()
     }
 
+    /// Returns the trace of the request, to which handlers add their steps. `None` if tracing is off.
+    #[inline]
+    pub const fn trace(&self) -> Option<&'a Rc<RequestTrace>> {
+        self.trace
+    }
+
     #[inline]
     fn origin(&self) -> Option<Origin<'a>> {
         self.proxies.map(|proxies| proxies.origin(self.connection.client, self.head.field_lines))
@@ -384,6 +401,7 @@ impl<'a> Request<'a> {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies,
+            trace: self.trace,
             extensions: mem::take(&mut self.extensions),
         }
     }
@@ -400,6 +418,7 @@ impl<'a> Request<'a> {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.cloned(),
+            trace: self.trace.cloned(),
             extensions: mem::take(&mut self.extensions),
         }
     }
@@ -418,6 +437,7 @@ impl OwnedRequest {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.as_ref(),
+            trace: self.trace.as_ref(),
             extensions: self.extensions.clone(),
         }
     }
@@ -505,6 +525,11 @@ impl OwnedRequest {
     pub fn client(&self) -> ClientAddr {
         let client = self.connection.client;
         self.proxies.as_ref().map_or(client, |proxies| proxies.origin(client, self.head().field_lines).client)
+    }
+
+    /// Returns the trace of the request, to which handlers add their steps. `None` if tracing is off.
+    pub const fn trace(&self) -> Option<&Rc<RequestTrace>> {
+        self.trace.as_ref()
     }
 
     /// Returns the values that outer handlers have attached to the request.

@@ -16,6 +16,7 @@ mod removal;
 mod responses;
 mod routing;
 mod timeouts;
+mod tracing;
 mod tunnels;
 mod wakings;
 mod http2;

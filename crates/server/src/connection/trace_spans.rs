@@ -1,0 +1,284 @@
+//! The spans of a request, by the semantic conventions of OpenTelemetry for HTTP and for the Model Context
+//! Protocol.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use thruway_message::{Method, RequestHead, Version};
+use thruway_net::{ClientAddr, Clock, IpText};
+use thruway_telemetry::{
+    AttemptDetail, Attributes, Event, McpDetail, RequestTrace, Span, SpanBuffer, SpanKind, SpanStatus, Step,
+    StepDetail, TraceParent, Tracer, combine_trace_state,
+};
+
+use super::log::CLIENT_CLOSED_REQUEST;
+use crate::record::Record;
+
+/// The tracing of the requests of one worker.
+pub(crate) struct WorkerTracing {
+    tracer: Arc<Tracer>,
+    buffer: SpanBuffer,
+}
+
+impl WorkerTracing {
+    pub(crate) fn new(tracer: &Arc<Tracer>) -> Self {
+        Self { tracer: tracer.clone(), buffer: tracer.add_buffer() }
+    }
+
+    /// Begins the trace of a request that has arrived at the time `start`. If the client has sent a valid `traceparent`, the request belongs to the
+    /// trace of the client.
+    pub(super) fn begin(&self, head: &RequestHead<'_>, start: Duration) -> Rc<RequestTrace> {
+        let trace = match parent_of(head) {
+            None => self.tracer.begin(None, "", start),
+            Some(parent) => {
+                let states = head.field_lines.all("tracestate").map(|value| value.as_bytes());
+                self.tracer.begin(Some(parent), &combine_trace_state(states), start)
+            }
+        };
+        Rc::new(trace)
+    }
+
+    /// Passes the spans of a completed request to the exporter, if the sampling settings select the request.
+    /// `end` is the end of the request on the worker's clock.
+    #[inline]
+    pub(super) fn finish(&self, record: &Record<'_>, trace: &RequestTrace, end: Duration, clock: &Clock) {
+        if self.tracer.exports(trace, record.duration, record.status.as_u16() >= 500) {
+            self.export(record, trace, &Times { end, end_nanos: unix_nanos(clock.time_of_day_exact()) });
+        }
+    }
+
+    fn export(&self, record: &Record<'_>, trace: &RequestTrace, times: &Times) {
+        let method = record.head.map_or("_OTHER", |head| method_attribute(head.method));
+        self.export_server_span(record, trace, times, method);
+        for step in &*trace.steps() {
+            self.export_step(step, trace, times, method);
+        }
+    }
+
+    fn export_server_span(&self, record: &Record<'_>, trace: &RequestTrace, times: &Times, method: &str) {
+        let route = trace.route();
+        let name = named(method_in_name(method), route.as_deref());
+        let (mut status_text, client) = (itoa::Buffer::new(), ClientText::of(record.client));
+        let status_text = status_text.format(record.status.as_u16());
+        let agent = record.head.and_then(|head| head.field("user-agent"));
+        let agent = agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+        let mut attributes = Attributes::new();
+        attributes.add("http.request.method", method);
+        attributes.add("url.scheme", record.connection.scheme());
+        if let Some(head) = &record.head {
+            add_head(&mut attributes, head);
+        }
+        attributes.add_some("http.route", route.as_deref());
+        attributes.add("client.address", client.as_str());
+        attributes.add_some("user_agent.original", agent.as_deref());
+        if record.status != CLIENT_CLOSED_REQUEST {
+            attributes.add("http.response.status_code", record.status.as_u16());
+            attributes.add("http.response.body.size", record.content_bytes);
+        }
+        attributes.add_some("error.type", error_type(record, status_text));
+        attributes.add_some("thruway.upstream", record.forwarded.map(|forwarded| &*forwarded.upstream));
+        if let Some(refused) = record.refused {
+            attributes.add("thruway.policy", &*refused.policy);
+            attributes.add("thruway.refusal", refused.reason);
+        }
+        self.buffer.push(&Span {
+            own: trace.trace_parent(),
+            parent: trace.parent(),
+            is_parent_remote: trace.parent().is_some(),
+            state: trace.state(),
+            name: &name,
+            kind: SpanKind::Server,
+            start_nanos: times.nanos(times.end.saturating_sub(record.duration)),
+            end_nanos: times.end_nanos,
+            attributes: attributes.as_slice(),
+            event: None,
+            status: status_of(record.status.as_u16() >= 500),
+        });
+    }
+
+    fn export_step(&self, step: &Step, trace: &RequestTrace, times: &Times, method: &str) {
+        let own = trace.trace_parent();
+        let mut span = Span {
+            own: own.with_span(step.id),
+            parent: Some(step.parent.unwrap_or(own.span_id)),
+            is_parent_remote: false,
+            state: trace.state(),
+            name: step.detail.constant_name().unwrap_or_default(),
+            kind: SpanKind::Internal,
+            start_nanos: times.nanos(step.start),
+            end_nanos: step.end.map_or(times.end_nanos, |end| times.nanos(end)),
+            attributes: &[],
+            event: None,
+            status: SpanStatus::Unset,
+        };
+        match &step.detail {
+            StepDetail::Routing | StepDetail::Queue | StepDetail::Connect | StepDetail::Tls => {
+                self.buffer.push(&span);
+            }
+            StepDetail::Attempt(attempt) => {
+                span.name = method_in_name(method);
+                span.event =
+                    attempt.first_byte.map(|at| Event { name: "first byte", nanos: times.nanos(at) });
+                self.export_attempt(span, attempt, trace, method);
+            }
+            StepDetail::Mcp(operation) => self.export_mcp(span, operation),
+        }
+    }
+
+    fn export_attempt(&self, span: Span<'_>, attempt: &AttemptDetail, trace: &RequestTrace, method: &str) {
+        let path = trace.upstream_path();
+        let url = path.as_ref().map(|path| format!("{}://{}{path}", attempt.scheme, attempt.server));
+        let mut status_text = itoa::Buffer::new();
+        let status_text = attempt.status.map(|status| status_text.format(status));
+        let is_failed = attempt.error.is_some() || attempt.status.is_some_and(|status| status >= 400);
+        let (host, port) = host_and_port(&attempt.server);
+        let mut attributes = Attributes::new();
+        attributes.add("http.request.method", method);
+        attributes.add("server.address", host);
+        attributes.add_some("server.port", port);
+        attributes.add_some("url.full", url.as_deref());
+        attributes.add_some("http.response.status_code", attempt.status);
+        if attempt.retries > 0 {
+            attributes.add("http.request.resend_count", attempt.retries);
+        }
+        let status_error = status_text.filter(|_| is_failed);
+        attributes.add_some("error.type", attempt.error.or(status_error));
+        attributes.add("thruway.upstream", &*attempt.upstream);
+        let (attributes, status) = (attributes.as_slice(), status_of(is_failed));
+        self.buffer.push(&Span { kind: SpanKind::Client, attributes, status, ..span });
+    }
+
+    fn export_mcp(&self, span: Span<'_>, operation: &McpDetail) {
+        let McpDetail { method, target, server, is_client, error } = operation;
+        let mut attributes = Attributes::new();
+        attributes.add("mcp.method.name", &**method);
+        let target = target.as_deref();
+        match &**method {
+            "tools/call" => {
+                attributes.add("gen_ai.operation.name", "execute_tool");
+                attributes.add_some("gen_ai.tool.name", target);
+            }
+            "prompts/get" => attributes.add_some("gen_ai.prompt.name", target),
+            _ => attributes.add_some("mcp.resource.uri", target),
+        }
+        attributes.add_some("thruway.mcp.server", server.as_deref());
+        attributes.add_some("error.type", *error);
+        // A URI has too many values for the name of a span.
+        let name = named(method, target.filter(|_| !method.starts_with("resources/")));
+        self.buffer.push(&Span {
+            name: &name,
+            kind: if *is_client { SpanKind::Client } else { SpanKind::Server },
+            attributes: attributes.as_slice(),
+            status: status_of(error.is_some()),
+            ..span
+        });
+    }
+}
+
+/// The relation between the worker's clock and the time of day.
+struct Times {
+    end: Duration,
+    end_nanos: u64,
+}
+
+impl Times {
+    /// Returns the time `at` of the worker's clock in nanoseconds since the Unix epoch.
+    fn nanos(&self, at: Duration) -> u64 {
+        self.end_nanos.saturating_sub(nanos(self.end.saturating_sub(at)))
+    }
+}
+
+/// Returns the valid `traceparent` of the client. `None` if there are several, because W3C Trace Context
+/// §3.2 permits one header.
+fn parent_of(head: &RequestHead<'_>) -> Option<TraceParent> {
+    let mut parents = head.field_lines.all(TraceParent::FIELD_NAME);
+    let parent = TraceParent::parse(parents.next()?.as_bytes())?;
+    parents.next().is_none().then_some(parent)
+}
+
+fn add_head<'a>(attributes: &mut Attributes<'a>, head: &RequestHead<'a>) {
+    if let Method::Other(method) = head.method {
+        attributes.add("http.request.method_original", method);
+    }
+    if head.method != Method::Connect {
+        attributes.add("url.path", head.target.path());
+    }
+    attributes.add("network.protocol.version", protocol_version(head.version));
+    let authority = head.authority();
+    attributes.add_some("server.address", authority.map(|authority| authority.host()));
+    attributes.add_some("server.port", authority.and_then(|authority| authority.port()));
+}
+
+/// Returns the value of `error.type`: the reason for which the gateway got no response, or the status.
+fn error_type<'a>(record: &Record<'a>, status: &'a str) -> Option<&'a str> {
+    if record.status == CLIENT_CLOSED_REQUEST {
+        return Some("client_disconnected");
+    }
+    let failure = record.forwarded.and_then(|forwarded| forwarded.failure);
+    (record.status.as_u16() >= 500).then(|| failure.unwrap_or(status))
+}
+
+const fn status_of(is_failed: bool) -> SpanStatus {
+    if is_failed { SpanStatus::Error } else { SpanStatus::Unset }
+}
+
+/// Returns the name of a span: an operation, and its target if it has few values.
+fn named<'a>(operation: &'a str, target: Option<&str>) -> Cow<'a, str> {
+    target.map_or(Cow::Borrowed(operation), |target| Cow::Owned(format!("{operation} {target}")))
+}
+
+/// Returns the method for the name of a span. The conventions require `HTTP` for unknown methods.
+fn method_in_name(method: &str) -> &str {
+    if method == "_OTHER" { "HTTP" } else { method }
+}
+
+/// Returns the value of `http.request.method`. All unknown methods share one value.
+fn method_attribute(method: Method<'_>) -> &'static str {
+    method.registered().map_or("_OTHER", |method| method.as_str())
+}
+
+const fn protocol_version(version: Version) -> &'static str {
+    match version {
+        Version::Http10 => "1.0",
+        Version::Http2 => "2",
+        _ => "1.1",
+    }
+}
+
+/// The address of a client as text.
+enum ClientText {
+    Tcp(IpText),
+    Unix,
+}
+
+impl ClientText {
+    fn of(client: ClientAddr) -> Self {
+        match client {
+            ClientAddr::Tcp(address) => Self::Tcp(IpText::from(address.ip())),
+            ClientAddr::Unix => Self::Unix,
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Tcp(text) => str::from_utf8(text.as_bytes()).unwrap_or_default(),
+            Self::Unix => "unix",
+        }
+    }
+}
+
+/// Returns the host and the port of a server address in the config.
+fn host_and_port(server: &str) -> (&str, Option<u16>) {
+    let split = server.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    split.map_or((server, None), |(host, port)| (host.trim_matches(['[', ']']), Some(port)))
+}
+
+fn unix_nanos(time: SystemTime) -> u64 {
+    nanos(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
