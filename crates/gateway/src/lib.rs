@@ -70,7 +70,8 @@ pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{
     AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch,
-    PathPattern, PathReadings, RouteMatch, Routes, UnclearPath, Unfulfilled, Unreachable, normalized_path,
+    PathPattern, PathReadings, RouteMatch, Routes, TracedRoute, UnclearPath, Unfulfilled, Unreachable,
+    normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

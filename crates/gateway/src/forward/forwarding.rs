@@ -35,7 +35,7 @@ pub(super) struct Forwarding {
     /// The request body. `None` if the body arrived completely with the head, because `request` then
     /// contains the body.
     pub(super) body: Option<Box<RequestBody>>,
-    /// Durations for the access log. `None` if the access log does not record forwarded requests.
+    /// Times of the steps. `None` if neither an access log nor a trace needs them.
     pub(super) timeline: Option<Timeline>,
     pub(super) timeouts: ForwardTimeouts,
     /// Time at which the request times out. This field is set when forwarding starts.
@@ -69,7 +69,15 @@ impl Forwarding {
     #[inline]
     pub(super) fn note_server(&mut self, slot: &ServerSlot) {
         if let Some(timeline) = &mut self.timeline {
-            timeline.selected(&slot.server);
+            timeline.selected(slot);
+        }
+    }
+
+    /// Records that the current attempt failed.
+    #[cold]
+    pub(super) fn note_failed_attempt(&mut self, failure: Failure) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.attempt_failed(failure);
         }
     }
 
@@ -77,7 +85,7 @@ impl Forwarding {
     #[inline]
     pub(super) fn complete(&mut self, response: &mut Response) {
         if let Some(timeline) = self.timeline.take() {
-            timeline.finish(response);
+            timeline.finish(response, || self.request.path());
         }
         if let Some(pending) = self.pending.take() {
             pending.respond(response.status());
@@ -257,7 +265,10 @@ impl Attempt {
             return Err(FailedAttempt::of_exchange(&slot, Failure::Loop, used));
         }
         if let Some(timeline) = &mut forwarding.timeline {
-            timeline.connected(is_reused);
+            timeline.connected(&slot, is_reused);
+            if let Some(attempt) = timeline.attempt() {
+                forwarding.request.set_trace_span(attempt);
+            }
         }
         slot.server.statistics().count_connection(is_reused);
         match start(forwarding, &slot, connection, now) {
@@ -284,7 +295,7 @@ impl Attempt {
                 return Poll::Ready(Err(Failure::UpgradeUnproven));
             }
             if let Some(timeline) = &mut forwarding.timeline {
-                timeline.responded();
+                timeline.responded(&begun.response, matches!(begun.rest, Rest::Complete));
             }
             self.report(forwarding, begun);
         }

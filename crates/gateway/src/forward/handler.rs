@@ -146,7 +146,8 @@ impl Handler for Forward {
         });
         let upstream = self.upstream.clone();
         let worker = request.worker().clone();
-        let timeline = self.is_recorded.then(|| Timeline::new(&upstream, id, worker.clone()));
+        let is_recorded = self.is_recorded || request.trace().is_some();
+        let timeline = is_recorded.then(|| Timeline::new(request, &upstream, id));
         let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
         let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
         let timed = self

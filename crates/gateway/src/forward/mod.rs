@@ -24,6 +24,7 @@ mod relay;
 mod low_water;
 mod timeouts;
 mod timeline;
+mod trace_fields;
 
 // the response to the client
 mod response;

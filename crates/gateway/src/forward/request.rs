@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
@@ -11,12 +12,14 @@ use thruway_message::token::is_in_any_case;
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
 use thruway_server::{ProxyFields, Request};
+use thruway_telemetry::SpanId;
 
 use super::config::{ForwardConfig, ForwardedFields, HostRewrite};
 use super::fields::{ConnectionOptions, reads_as, x_forwarded};
 use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
+use super::trace_fields::{TRACE_PARENT, is_trace_field, set_span, write_trace_fields};
 
 /// A prepared request to the upstream. The gateway can send it several times.
 pub(super) struct OutgoingRequest {
@@ -35,6 +38,8 @@ pub(super) struct OutgoingRequest {
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Byte position of the `Host` line. `None` if `bytes` already contains the `Host` line.
     host_at: Option<usize>,
+    /// Byte position of the span id in the value of `traceparent`. `None` if tracing is off.
+    trace_span_at: Option<NonZeroUsize>,
     /// Configured changes to the response. `None` if no changes are configured.
     response_rewrite: Option<Box<ResponseRewrite>>,
 }
@@ -85,7 +90,7 @@ impl OutgoingRequest {
         let mut bytes = PooledBuffer::take();
         write_first_line(&mut bytes, request, config)?;
         let host_at = (config.host == HostRewrite::Server).then_some(bytes.len());
-        write_field_lines(&mut bytes, request, config, id)?;
+        let trace_span_at = write_field_lines(&mut bytes, request, config, id)?;
         write_end_of_request_head(&mut bytes, request.method(), body_length);
         bytes.extend_from_slice(content);
         // A body that is already in `bytes` does not count as unsent.
@@ -99,6 +104,7 @@ impl OutgoingRequest {
             is_own: request.connection().peer.is_own(),
             websocket_accept: if asks_for_upgrade { websocket_accept_of(request) } else { None },
             host_at,
+            trace_span_at,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })
     }
@@ -126,6 +132,20 @@ impl OutgoingRequest {
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Returns the path of the request, without the query.
+    pub(super) fn path(&self) -> &str {
+        let target = self.bytes.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        str::from_utf8(path).unwrap_or_default()
+    }
+
+    /// Names the span of the next attempt in `traceparent`.
+    pub(super) fn set_trace_span(&mut self, span: SpanId) {
+        if let Some(at) = self.trace_span_at {
+            set_span(&mut self.bytes, at, span);
+        }
     }
 
     /// Appends the prepared request to `output`. Calls `host` to get the value of `Host`, but only if this
@@ -167,7 +187,8 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
 }
 
 /// Appends the header lines for the upstream, with `Host` as the first line. Leaves out the headers that
-/// frame the message, such as `Content-Length`.
+/// frame the message, such as `Content-Length`. Returns the byte position of the span id in `traceparent`, if
+/// the request has a trace.
 ///
 /// # Errors
 /// Returns an error if the request has passed through too many gateways.
@@ -176,7 +197,7 @@ fn write_field_lines(
     request: &Request<'_>,
     config: &ForwardConfig,
     id: &RequestId,
-) -> Result<(), Unsendable> {
+) -> Result<Option<NonZeroUsize>, Unsendable> {
     let host = host_of(request);
     write_host(lines, host, &config.host);
     let field_lines = request.field_lines();
@@ -184,6 +205,7 @@ fn write_field_lines(
     let max_forwards = max_forwards(request);
     let rewrite = &config.rewrite.request;
     let is_rewritten = !rewrite.is_empty();
+    let trace = request.trace().filter(|_| !(is_rewritten && rewrite.drops(TRACE_PARENT)));
     let mut gateways = 0;
     field_lines.write_kept(lines, |line| {
         if line.name.is("via") {
@@ -191,6 +213,7 @@ fn write_field_lines(
         }
         !(options.include(line.name)
             || is_own(line, request, config)
+            || (trace.is_some() && is_trace_field(line.name))
             || (max_forwards.is_some() && line.name.is("max-forwards"))
             || (is_rewritten && rewrite.drops(line.name)))
     });
@@ -208,7 +231,7 @@ fn write_field_lines(
     if is_rewritten {
         rewrite.write(lines, request, id);
     }
-    Ok(())
+    Ok(trace.map(|trace| write_trace_fields(lines, trace)))
 }
 
 /// Returns the number of Thruway gateways in a value of the header `Via` (RFC 9110 §7.6.3).

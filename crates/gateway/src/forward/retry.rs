@@ -45,6 +45,7 @@ pub(super) async fn retry(
     loop {
         let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
         tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
+        forwarding.note_failed_attempt(failure);
         let again = match decide_retry(forwarding, &failed, tried.len()) {
             RetryDecision::Fail => return Err(failure),
             RetryDecision::SameServer => {

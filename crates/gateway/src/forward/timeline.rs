@@ -1,16 +1,16 @@
-//! Durations of the steps of a forwarded request, for access logs. The durations are recorded only if an
-//! access log needs them.
+//! Times of the steps of a forwarded request, for access logs and for traces. The times are recorded only if
+//! an access log or a trace needs them.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::Worker;
-use thruway_server::{Forwarded, Response};
+use thruway_server::{Forwarded, Request, Response};
+use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail};
 
 use super::request_id::RequestId;
 use crate::Failure;
-use crate::upstream::{Server, Upstream};
+use crate::upstream::{ServerSlot, Upstream};
 
 /// Records the durations of the steps of one forwarded request.
 pub(super) struct Timeline {
@@ -18,32 +18,86 @@ pub(super) struct Timeline {
     forwarded: Box<Forwarded>,
     /// Time at which the previous step ended.
     since: Duration,
+    /// The trace of the request. `None` if tracing is off.
+    traced: Option<Box<TracedRequest>>,
+}
+
+/// The trace of a request, and the span of its current attempt.
+struct TracedRequest {
+    trace: Rc<RequestTrace>,
+    attempt: Option<SpanId>,
+    /// `true` if the current attempt has a connection. If it has none, the request may move to another server
+    /// within the same attempt.
+    is_connected: bool,
 }
 
 impl Timeline {
-    pub(super) fn new(upstream: &Upstream, id: RequestId, worker: Rc<Worker>) -> Self {
+    /// Begins a timeline. If the request has a trace, the time since its arrival becomes the step for routing
+    /// and policies.
+    pub(super) fn new(request: &Request<'_>, upstream: &Upstream, id: RequestId) -> Self {
+        let worker = request.worker().clone();
         let forwarded = Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
         let since = worker.clock().now_exact();
-        Self { worker, forwarded: Box::new(forwarded), since }
+        let traced = request.trace().map(|trace| {
+            trace.add_completed(StepDetail::Routing, None, trace.start(), since);
+            Box::new(TracedRequest { trace: trace.clone(), attempt: None, is_connected: false })
+        });
+        Self { worker, forwarded: Box::new(forwarded), since, traced }
     }
 
     /// Records that a server was selected.
-    pub(super) fn selected(&mut self, server: &Arc<Server>) {
+    pub(super) fn selected(&mut self, slot: &ServerSlot) {
+        let server = &slot.server;
+        let since = self.since;
         self.note(|forwarded, elapsed| {
             forwarded.queue += elapsed;
             forwarded.server = Some(server.label.clone());
             (forwarded.connect, forwarded.head) = (None, None);
         });
+        let retries = self.forwarded.retries;
+        if let Some(traced) = &mut self.traced {
+            slot.time_connection();
+            traced.add_wait(since, self.since);
+            traced.begin_attempt(slot, retries, self.since);
+        }
     }
 
     /// Records that a connection is open.
-    pub(super) fn connected(&mut self, is_reused: bool) {
+    pub(super) fn connected(&mut self, slot: &ServerSlot, is_reused: bool) {
+        let since = self.since;
         self.note(|forwarded, elapsed| forwarded.connect = (!is_reused).then_some(elapsed));
+        if let Some(traced) = &mut self.traced {
+            traced.is_connected = true;
+            if !is_reused {
+                traced.add_connection(slot, since, self.since);
+            }
+        }
     }
 
-    /// Records that the response head arrived.
-    pub(super) fn responded(&mut self) {
+    /// Returns the span of the current attempt. `None` if tracing is off.
+    pub(super) fn attempt(&self) -> Option<SpanId> {
+        self.traced.as_ref()?.attempt
+    }
+
+    /// Records that the head of `response` arrived. `is_complete` is `true` if no part of the body is missing.
+    pub(super) fn responded(&mut self, response: &Response, is_complete: bool) {
         self.note(|forwarded, elapsed| forwarded.head = Some(elapsed));
+        let now = self.since;
+        if let Some(traced) = &self.traced {
+            traced.change_attempt(is_complete.then_some(now), |attempt| {
+                attempt.first_byte = Some(now);
+                attempt.status = Some(response.status().as_u16());
+            });
+        }
+    }
+
+    /// Records that the current attempt failed.
+    pub(super) fn attempt_failed(&mut self, failure: Failure) {
+        if let Some(traced) = &mut self.traced {
+            let now = self.worker.clock().now_exact();
+            traced.change_attempt(Some(now), |attempt| attempt.error = Some(failure.proxy_error()));
+            (traced.attempt, traced.is_connected) = (None, false);
+        }
     }
 
     /// Records a retry.
@@ -56,8 +110,15 @@ impl Timeline {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
     }
 
-    /// Attaches the recorded durations to `response`, for the access log.
-    pub(super) fn finish(self, response: &mut Response) {
+    /// Attaches the recorded durations to `response`, for the access log. `path` is the path of the request to
+    /// the upstream.
+    pub(super) fn finish<'p>(self, response: &mut Response, path: impl FnOnce() -> &'p str) {
+        let failed = response.status().as_u16() >= 500;
+        if let Some(TracedRequest { trace, .. }) = self.traced.as_deref()
+            && (failed || trace.trace_parent().is_sampled())
+        {
+            trace.set_upstream_path(path());
+        }
         response.set_forwarded(self.forwarded);
     }
 
@@ -68,3 +129,59 @@ impl Timeline {
         self.since = now;
     }
 }
+
+impl TracedRequest {
+    /// Adds the step in which the request waited for a server or for a connection.
+    fn add_wait(&self, start: Duration, end: Duration) {
+        if end.saturating_sub(start) >= WAIT_MIN {
+            self.trace.add_completed(StepDetail::Queue, None, start, end);
+        }
+    }
+
+    /// Begins an attempt at the server of `slot`. If the current attempt has no connection yet, it moves to
+    /// this server.
+    fn begin_attempt(&mut self, slot: &ServerSlot, retries: u32, now: Duration) {
+        let detail = AttemptDetail {
+            upstream: slot.upstream.label.clone(),
+            server: slot.server.label.clone(),
+            scheme: if slot.upstream.config.tls.is_some() { "https" } else { "http" },
+            retries,
+            first_byte: None,
+            status: None,
+            error: None,
+        };
+        match self.attempt {
+            Some(attempt) if !self.is_connected => self.trace.change(attempt, |step| {
+                (step.start, step.detail) = (now, StepDetail::Attempt(detail));
+            }),
+            _ => self.attempt = Some(self.trace.begin(StepDetail::Attempt(detail), None, now)),
+        }
+        self.is_connected = false;
+    }
+
+    /// Adds the steps in which the attempt opened its connection.
+    fn add_connection(&self, slot: &ServerSlot, start: Duration, end: Duration) {
+        match slot.connected_at().filter(|_| slot.upstream.config.tls.is_some()) {
+            Some(connected) => {
+                self.trace.add_completed(StepDetail::Connect, self.attempt, start, connected);
+                self.trace.add_completed(StepDetail::Tls, self.attempt, connected, end);
+            }
+            None => {
+                self.trace.add_completed(StepDetail::Connect, self.attempt, start, end);
+            }
+        }
+    }
+
+    fn change_attempt(&self, end: Option<Duration>, change: impl FnOnce(&mut AttemptDetail)) {
+        let Some(attempt) = self.attempt else { return };
+        self.trace.change(attempt, |step| {
+            step.end = end;
+            if let StepDetail::Attempt(detail) = &mut step.detail {
+                change(detail);
+            }
+        });
+    }
+}
+
+/// Minimum duration of a wait that becomes a step. The selection of a server without waiting is shorter.
+const WAIT_MIN: Duration = Duration::from_micros(50);

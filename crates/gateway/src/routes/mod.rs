@@ -24,6 +24,7 @@ mod readings;
 mod conditions;
 mod pattern;
 mod table;
+mod traced;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,7 @@ pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
+pub use traced::TracedRoute;
 
 use crate::RefusalCount;
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};

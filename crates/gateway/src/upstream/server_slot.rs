@@ -1,6 +1,6 @@
 //! A slot for one request at a server. Dropping the slot ends the request.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,7 @@ pub(crate) struct ServerSlot {
     pub(crate) proxied: Option<Arc<ProxyHeader>>,
     /// Permit to open a connection. `None` if there is no permit, or after the permit was used.
     pub(crate) permit: RefCell<Option<Permit>>,
+    connection_timer: Cell<ConnectionTimer>,
     admission: Admission,
     since: Duration,
     /// Time at which the last part of the request was sent to the server. Before any part is sent, the time
@@ -42,6 +43,15 @@ pub(crate) struct ServerSlot {
     sent: Duration,
     /// `true` if the response head counts as a success, but the response body is incomplete.
     is_succeeding: bool,
+}
+
+/// Measures when a connection was established, before its TLS handshake.
+#[derive(Clone, Copy)]
+enum ConnectionTimer {
+    /// No trace needs the time.
+    Off,
+    On,
+    ConnectedAt(Duration),
 }
 
 impl ServerSlot {
@@ -144,6 +154,7 @@ impl ServerSlot {
             server,
             proxied,
             permit,
+            connection_timer: Cell::new(ConnectionTimer::Off),
             admission,
             since,
             sent: since,
@@ -156,6 +167,27 @@ impl ServerSlot {
         std::mem::replace(&mut self.server, server).end();
         self.admission = admission;
         self.upstream.connections.requests.notify_capacity();
+    }
+
+    /// Measures when the connection for this request is established.
+    pub(crate) fn time_connection(&self) {
+        self.connection_timer.set(ConnectionTimer::On);
+    }
+
+    /// Records that the connection is established, if this is measured.
+    pub(crate) fn note_connected(&self) {
+        if matches!(self.connection_timer.get(), ConnectionTimer::On) {
+            self.connection_timer.set(ConnectionTimer::ConnectedAt(self.clock().now_exact()));
+        }
+    }
+
+    /// Returns the time at which the connection was established. `None` if the time was not measured, or if
+    /// the request shares a connection that another request has opened.
+    pub(crate) fn connected_at(&self) -> Option<Duration> {
+        match self.connection_timer.get() {
+            ConnectionTimer::ConnectedAt(at) => Some(at),
+            ConnectionTimer::Off | ConnectionTimer::On => None,
+        }
     }
 
     #[inline]

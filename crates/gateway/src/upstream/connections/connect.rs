@@ -18,6 +18,7 @@ pub(crate) async fn connect_secured(
     protocols: Option<&[&[u8]]>,
 ) -> Result<UpstreamStream, ConnectError> {
     let stream = connect(slot).await?;
+    slot.note_connected();
     let config = &slot.upstream.config;
     match &config.tls {
         None => Ok(stream.into()),
