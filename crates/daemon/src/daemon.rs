@@ -10,6 +10,7 @@ use thruway_server::{
     AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
     TerminationSignals, raise_descriptor_limit,
 };
+use thruway_telemetry::Tracer;
 
 use crate::access_log::LiveLog;
 use crate::admin::{self, ServiceState};
@@ -21,6 +22,7 @@ use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
 use crate::streams::Streams;
+use crate::telemetry::LiveTelemetry;
 use crate::tls::TlsManager;
 
 /// A running service, which already accepts connections. Dropping the `Daemon` does not stop the service.
@@ -30,6 +32,7 @@ pub struct Daemon {
     admin_server: Option<RunningServer>,
     handle: DaemonHandle,
     log: LiveLog,
+    telemetry: LiveTelemetry,
     audit_logs: AuditLogs,
     has_file: bool,
 }
@@ -116,12 +119,14 @@ impl Daemon {
         let (routes, mut parts) = routes::build(&config, &Parts::default())?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
+        let telemetry = LiveTelemetry::default();
+        let tracer = telemetry.replace(&config)?;
         let audit_logs = parts.mcp().audit_logs().clone();
         audit_logs.open(&config)?;
         parts.start(&config);
         let streams = Streams::new(&config, &parts, &Streams::default());
-        let running_state = RunningState::new(&config, &parts, &streams);
-        let server = start_server(&config, routes, &streams, access_log.as_ref())?;
+        let running_state = RunningState::new(&config, &parts, &streams, telemetry.clone());
+        let server = start_server(&config, routes, &streams, access_log.as_ref(), tracer.as_ref())?;
         tls_manager.follow(&config, &parts);
         tls_manager.watch();
         let (admin_config, changes) = (config.admin.clone(), Changes::default());
@@ -132,6 +137,8 @@ impl Daemon {
             server: server.live(),
             log: log.clone(),
             is_logged: access_log.is_some(),
+            telemetry: telemetry.clone(),
+            is_traced: tracer.is_some(),
             parts,
             streams,
             running_state: running_state.clone(),
@@ -147,11 +154,12 @@ impl Daemon {
                 server.drain_handle().drain(Duration::ZERO);
                 server.join();
                 log.finish();
+                telemetry.finish();
                 return Err(error.into());
             }
         };
         let handle = DaemonHandle(state);
-        Ok(Self { server, admin_server, handle, log, audit_logs, has_file })
+        Ok(Self { server, admin_server, handle, log, telemetry, audit_logs, has_file })
     }
 
     /// Returns the listeners, in the order of the config.
@@ -210,13 +218,13 @@ impl Daemon {
         let state = Arc::downgrade(&self.handle.0);
         let drain = move || state.upgrade().into_iter().for_each(|state| state.drain());
         let loads = self.server.run_until_with(signals.termination, drain);
-        end(&loads, self.admin_server, &self.handle, &self.log)
+        end(&loads, self.admin_server, &self.handle, &self.log, &self.telemetry)
     }
 
     /// Waits until another thread has called [`DaemonHandle::drain`] and the last connection has ended.
     pub fn join(self) -> Ended {
         let loads = self.server.join();
-        end(&loads, self.admin_server, &self.handle, &self.log)
+        end(&loads, self.admin_server, &self.handle, &self.log, &self.telemetry)
     }
 }
 
@@ -275,6 +283,7 @@ fn start_server(
     routes: Routes,
     streams: &Streams,
     log: Option<&AccessLog>,
+    tracer: Option<&Arc<Tracer>>,
 ) -> Result<RunningServer, ServerError> {
     let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
     for listener in streams.listeners(config) {
@@ -289,15 +298,19 @@ fn start_server(
     if let Some(log) = log {
         server = server.record(log.clone());
     }
+    if let Some(tracer) = tracer {
+        server = server.trace(tracer);
+    }
     server.start()
 }
 
-/// Stops the MCP endpoints, the admin listener and the access log after the server has ended.
+/// Stops the MCP endpoints, the admin listener, the access log and the tracing after the server has ended.
 fn end(
     loads: &[thruway_server::WorkerLoad],
     admin: Option<RunningServer>,
     handle: &DaemonHandle,
     log: &LiveLog,
+    telemetry: &LiveTelemetry,
 ) -> Ended {
     handle.0.reloader().end_mcp_endpoints(MCP_CLOSE_TIME);
     if let Some(admin) = admin {
@@ -305,6 +318,7 @@ fn end(
         admin.join();
     }
     log.finish();
+    telemetry.finish();
     let is_clean = loads.iter().all(|load| load.connections == 0);
     if is_clean { Ended::Clean } else { Ended::CutOff }
 }

@@ -29,6 +29,7 @@ mod routes;
 mod mcp;
 mod acme;
 mod access_log;
+mod telemetry;
 mod streams;
 mod tls;
 mod config_document;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 use thruway_server::{DrainHandle, LiveServer, Recorder, ReloadSignal, ServerError, WorkersHold};
+use thruway_telemetry::Tracer;
 
 use crate::access_log::{LiveLog, LogChange};
 use crate::changes::{ChangeKind, Changes};
@@ -14,6 +15,7 @@ use crate::config::{Config, ConfigSource, Failure};
 use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
 use crate::streams::Streams;
+use crate::telemetry::LiveTelemetry;
 use crate::tls::TlsManager;
 
 /// The running config, and the components that a reload changes.
@@ -27,6 +29,9 @@ pub(crate) struct Reloader {
     pub(crate) log: LiveLog,
     /// `true` if the access log is enabled.
     pub(crate) is_logged: bool,
+    pub(crate) telemetry: LiveTelemetry,
+    /// `true` if tracing is enabled.
+    pub(crate) is_traced: bool,
     pub(crate) parts: Parts,
     pub(crate) streams: Streams,
     /// State that the admin listener reads.
@@ -128,11 +133,13 @@ impl Reloader {
         let log = self.log.open(&config)?;
         parts.mcp().audit_logs().open(&config)?;
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
+        let tracer = self.telemetry.replace(&config)?;
         // The following steps cannot fail.
         parts.start(&config);
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);
         self.write_to(log);
+        self.trace_with(tracer.as_ref());
         // Replaces the listeners before the routes, because listeners enforce the rules for client
         // certificates: a listener responds 421 to a request for a host of another listener with different
         // rules. In the other order, a new route could respond to such a request.
@@ -157,6 +164,15 @@ impl Reloader {
             self.is_logged = log.is_some();
             let recorder = log.map(|log| Arc::new(log) as Arc<dyn Recorder>);
             self.server.record(recorder.as_ref());
+        }
+    }
+
+    /// Starts or stops tracing. The workers need a change only if tracing starts or stops, because all other
+    /// settings are part of the tracer.
+    fn trace_with(&mut self, tracer: Option<&Arc<Tracer>>) {
+        if tracer.is_some() != self.is_traced {
+            self.is_traced = tracer.is_some();
+            self.server.trace(tracer);
         }
     }
 }

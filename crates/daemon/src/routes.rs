@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RefusalCount, RouteMatch, RouteMeter, Routes, Split, Unreachable, Upstream, UpstreamConfig,
+    RefusalCount, RouteMatch, RouteMeter, Routes, Split, TracedRoute, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -49,7 +49,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
-            Ok(handler) => routes.push((route.matching.clone(), handler)),
+            Ok(handler) => routes.push((route.matching.clone(), traced(handler, config, route))),
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
     }
@@ -394,6 +394,14 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
 fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
         Some(meter) => Measured::new(handler, meter).into_handler(),
+        None => handler,
+    }
+}
+
+/// Wraps `handler` so that traces contain the route. Without tracing, returns `handler`.
+fn traced(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    match config.telemetry {
+        Some(_) => TracedRoute::new(&route.matching.to_string(), handler).into_handler(),
         None => handler,
     }
 }

@@ -9,10 +9,14 @@ use crate::config::{Config, ListenerConfig, Route};
 use crate::config_document::ConfigDocument;
 use crate::routes::Parts;
 use crate::streams::Streams;
+use crate::telemetry::LiveTelemetry;
 
 /// State of the running config. All clones see the same state.
 #[derive(Clone)]
-pub(crate) struct RunningState(Arc<Mutex<Arc<RunningConfig>>>);
+pub(crate) struct RunningState {
+    config: Arc<Mutex<Arc<RunningConfig>>>,
+    telemetry: LiveTelemetry,
+}
 
 pub(crate) struct RunningConfig {
     /// The protocols of the listeners, in the order of the config: `http`, `https` or `tcp`.
@@ -44,8 +48,8 @@ pub(crate) struct RunningRoute {
 }
 
 impl RunningState {
-    pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams) -> Self {
-        Self(Arc::new(Mutex::new(RunningConfig::of(config, parts, streams))))
+    pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams, telemetry: LiveTelemetry) -> Self {
+        Self { config: Arc::new(Mutex::new(RunningConfig::of(config, parts, streams))), telemetry }
     }
 
     pub(crate) fn replace(&self, config: &Config, parts: &Parts, streams: &Streams) {
@@ -56,8 +60,13 @@ impl RunningState {
         self.lock().clone()
     }
 
+    /// Returns the state of tracing.
+    pub(crate) const fn telemetry(&self) -> &LiveTelemetry {
+        &self.telemetry
+    }
+
     fn lock(&self) -> MutexGuard<'_, Arc<RunningConfig>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,6 +10,7 @@ use super::exposition::{Exposition, Kind, MetricFamily, write_histogram};
 use super::mcp::write_mcp;
 use super::state::ServiceState;
 use crate::running_state::RunningConfig;
+use crate::telemetry::LiveTelemetry;
 use crate::tls::{ListenerCertificate, TlsManager};
 
 pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
@@ -31,6 +32,7 @@ pub(crate) fn metrics(admin: &ServiceState) -> String {
     write_mcp(&mut exposition, &running);
     write_certificates(&mut exposition, &admin.tls_manager);
     write_staples(&mut exposition, &admin.tls_manager);
+    write_spans(&mut exposition, admin.running_state.telemetry());
     exposition.into_text()
 }
 
@@ -59,6 +61,23 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     exposition
         .family("thruway_client_errors_total", Kind::Counter, help)
         .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());
+}
+
+/// Writes the numbers of spans, if tracing is or was on.
+fn write_spans(exposition: &mut Exposition, telemetry: &LiveTelemetry) {
+    let Some(counts) = telemetry.counts() else { return };
+    exposition
+        .family("thruway_spans_exported_total", Kind::Counter, "Spans that the collector has accepted.")
+        .sample(&[], counts.exported);
+    exposition
+        .family(
+            "thruway_spans_dropped_total",
+            Kind::Counter,
+            "Spans that were dropped because the queue was full.",
+        )
+        .sample(&[], counts.dropped);
+    let help = "Spans that the collector has rejected, or that no collector has accepted in time.";
+    exposition.family("thruway_spans_failed_total", Kind::Counter, help).sample(&[], counts.failed);
 }
 
 /// Writes `http.server.request.duration` of the OpenTelemetry semantic conventions.

@@ -31,6 +31,7 @@ impl Default for Config {
             acme: None,
             admin: None,
             access_log: None,
+            telemetry: None,
             workers: None,
             connections_max: None,
             batch_sends: true,

@@ -25,6 +25,7 @@ mod rewrite;
 mod routes;
 mod server;
 mod shares;
+mod telemetry;
 mod tls;
 mod upstreams;
 
@@ -48,5 +49,6 @@ pub(crate) use settings::{
 };
 pub use settings::{Config, Route, parse_listeners};
 use settings::{LISTED_HINT, is_listed};
+pub(crate) use telemetry::{CollectorConfig, OtlpProtocol, TelemetryConfig};
 use values::Span;
 pub use whole_file::schema;

@@ -20,6 +20,7 @@ use thruway_server::{
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
 use super::mcp::settings::{McpPlaces, McpSettings};
+use super::telemetry::TelemetryConfig;
 use super::values::Span;
 use crate::acme::challenges;
 
@@ -41,6 +42,7 @@ pub struct Config {
     pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
+    pub(crate) telemetry: Option<TelemetryConfig>,
     /// Number of worker threads. `None` means one for each core.
     pub(crate) workers: Option<usize>,
     /// Maximum number of open connections. `None` means as many as the limit of file descriptors allows.

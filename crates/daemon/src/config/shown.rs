@@ -7,7 +7,7 @@ use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
-use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, Route};
+use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, OtlpProtocol, Route, TelemetryConfig};
 
 /// Describes the config, with one line for each listener, route, upstream and policy.
 impl fmt::Display for Config {
@@ -55,6 +55,9 @@ impl fmt::Display for Config {
         }
         if let Some(admin) = &self.admin {
             writeln!(f, "admin listener on {}", admin.address)?;
+        }
+        if let Some(telemetry) = &self.telemetry {
+            writeln!(f, "traces: {telemetry}")?;
         }
         if let Some(log) = &self.access_log {
             writeln!(f, "access log: {log}")?;
@@ -136,6 +139,28 @@ impl fmt::Display for Action {
                 write!(f, "redirects to {}", mask_userinfo(&redirect.to_string()))
             }
         }
+    }
+}
+
+impl fmt::Display for TelemetryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sampling, service_name, collector } = self;
+        write!(
+            f,
+            "{}% of {service_name}, by {} to {}",
+            sampling.ratio * 100.0,
+            collector.protocol,
+            collector.url.origin()
+        )
+    }
+}
+
+impl fmt::Display for OtlpProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "OTLP over HTTP",
+            Self::Grpc => "OTLP over gRPC",
+        })
     }
 }
 

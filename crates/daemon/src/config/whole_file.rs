@@ -25,6 +25,7 @@ use crate::config::server::{
     RawLimits, RawProxyFields, RawTimeouts, resolve_server, resolve_trusted_proxies,
 };
 use crate::config::settings::{Places, UpstreamPlaces};
+use crate::config::telemetry::{RawTelemetry, resolve_telemetry};
 use crate::config::upstreams::{RawUpstream, resolve_forwards, resolve_upstreams};
 use crate::config::usage::{AboutRequests, check_usage};
 use crate::config::values::Spanned;
@@ -94,6 +95,8 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
+    /// Distributed tracing. Default: none.
+    pub(in crate::config) telemetry: Option<RawTelemetry>,
     /// Limits for requests.
     #[serde(default)]
     pub(in crate::config) limits: RawLimits,
@@ -142,6 +145,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
         Known { upstreams: &upstreams, policies: &policies, mcp: &mcp, compression: compression.as_ref() };
     let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
+    let telemetry = raw.telemetry.and_then(|telemetry| resolve_telemetry(&mut resolver, telemetry));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
@@ -168,6 +172,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
             acme,
             admin,
             access_log,
+            telemetry,
             workers,
             connections_max,
             batch_sends: raw.batch_sends.unwrap_or(true),

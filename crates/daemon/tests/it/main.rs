@@ -8,3 +8,4 @@ mod mcp_access;
 mod mcp_relay;
 mod reload;
 mod service;
+mod tracing;

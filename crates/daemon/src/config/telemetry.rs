@@ -1,0 +1,199 @@
+//! The section `telemetry`: distributed tracing.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thruway_client::Url;
+use thruway_net::tls::{TlsConnector, TlsConnectorConfig, TlsServerName};
+use thruway_server::FieldLinesBuf;
+use thruway_telemetry::Sampling;
+
+use crate::config::resolver::{Resolver, SOME_PERIOD, refuse_certificate, resolve_roots};
+use crate::config::values::{Period, Spanned};
+
+/// Distributed tracing. Thruway creates spans for each request, and sends them to an OpenTelemetry collector.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawTelemetry {
+    /// URL of the collector. `http://` and `https://` use OTLP over HTTP; Thruway appends `/v1/traces` to the
+    /// path. `grpc://` and `grpcs://` use OTLP over gRPC, without and with TLS. Their default port is 4317.
+    /// Risk: without TLS, other machines on the network path can read paths, client addresses and `headers`.
+    pub(in crate::config) otlp: Spanned<String>,
+    /// Share of new traces that are exported, from 0 to 1. If the client has sent a valid `traceparent`, its
+    /// flag decides. Thruway always exports failed requests (status 500 and above) and slow requests. Lower
+    /// the value if the cost of tracing is too high. Default: 1.
+    pub(in crate::config) sample_ratio: Option<Spanned<f64>>,
+    /// Duration from which a request is slow, so that its trace is always exported. Default: 1s.
+    pub(in crate::config) slow: Option<Spanned<Period>>,
+    /// Name of this service in traces (`service.name`). Default: `thruway`.
+    pub(in crate::config) service_name: Option<Spanned<String>>,
+    /// Headers of the requests to the collector, such as an API key. Thruway hides the values in error
+    /// messages. Default: none.
+    #[serde(default)]
+    #[schemars(extend("writeOnly" = true))]
+    pub(in crate::config) headers: BTreeMap<String, Spanned<String>>,
+    /// PEM files with the root certificates that are trusted for the collector. Default: the roots of the
+    /// system.
+    pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
+}
+
+/// The settings of distributed tracing.
+#[derive(Clone)]
+pub(crate) struct TelemetryConfig {
+    pub(crate) sampling: Sampling,
+    pub(crate) service_name: String,
+    pub(crate) collector: CollectorConfig,
+}
+
+/// The collector that receives the spans.
+#[derive(Clone)]
+pub(crate) struct CollectorConfig {
+    pub(crate) protocol: OtlpProtocol,
+    pub(crate) url: Url,
+    pub(crate) headers: FieldLinesBuf,
+    /// The TLS settings. `None` for a URL without TLS.
+    pub(crate) connector: Option<Arc<TlsConnector>>,
+}
+
+/// The transport of OTLP messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OtlpProtocol {
+    Http,
+    Grpc,
+}
+
+pub(in crate::config) fn resolve_telemetry(
+    resolver: &mut Resolver<'_>,
+    raw: RawTelemetry,
+) -> Option<TelemetryConfig> {
+    let sampling = Sampling {
+        ratio: resolver.or(raw.sample_ratio, 1.0, 0.0..=1.0),
+        slow: resolver.or(raw.slow, Period(DEFAULT_SLOW), SOME_PERIOD).0,
+    };
+    let service_name = raw.service_name.map_or_else(
+        || "thruway".to_owned(),
+        |name| {
+            resolver.check_name(name.get_ref(), &name.span(), "the service");
+            name.into_inner()
+        },
+    );
+    let headers = resolve_headers(resolver, &raw.headers);
+    let Some((protocol, url)) = collector_url(raw.otlp.get_ref()) else {
+        resolver.refuse_with(&raw.otlp, "this is not the URL of a collector", URL_HINT);
+        return None;
+    };
+    let connector = if url.is_https() {
+        let roots = resolve_roots(resolver, raw.roots);
+        let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
+        let refuse = |error| refuse_certificate(resolver, &raw.otlp.span(), &error);
+        Some(Arc::new(connector.map_err(refuse).ok()?))
+    } else {
+        if let Some(roots) = &raw.roots {
+            resolver.refuse_with(roots, "`roots` has no effect without TLS", TLS_HINT);
+        }
+        None
+    };
+    let collector = CollectorConfig { protocol, url, headers, connector };
+    Some(TelemetryConfig { sampling, service_name, collector })
+}
+
+/// Returns the protocol and the URL for requests to the collector at `text`. `None` if `text` is invalid.
+fn collector_url(text: &str) -> Option<(OtlpProtocol, Url)> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (protocol, scheme) = match scheme {
+        "http" | "https" => (OtlpProtocol::Http, scheme),
+        "grpc" => (OtlpProtocol::Grpc, "http"),
+        "grpcs" => (OtlpProtocol::Grpc, "https"),
+        _ => return None,
+    };
+    let url = Url::for_request(&format!("{scheme}://{rest}")).ok()?;
+    if url.is_https() && TlsServerName::new(url.host()).is_err() {
+        return None;
+    }
+    let url = match protocol {
+        // gRPC has no paths in URLs.
+        OtlpProtocol::Grpc if url.target() != "/" => return None,
+        OtlpProtocol::Grpc if has_port(&url) => url,
+        OtlpProtocol::Grpc => Url::for_request(&format!("{}:{GRPC_PORT}", url.origin())).ok()?,
+        OtlpProtocol::Http if url.path().ends_with(TRACES_PATH) => url,
+        OtlpProtocol::Http => {
+            url.with_target(&format!("{}{TRACES_PATH}", url.path().trim_end_matches('/'))).ok()?
+        }
+    };
+    Some((protocol, url))
+}
+
+/// Returns `true` if the authority of `url` contains a port.
+fn has_port(url: &Url) -> bool {
+    url.authority().len() > url.host().len()
+}
+
+fn resolve_headers(resolver: &mut Resolver<'_>, raw: &BTreeMap<String, Spanned<String>>) -> FieldLinesBuf {
+    let mut headers = FieldLinesBuf::new();
+    for (name, value) in raw {
+        let is_own = OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own));
+        if is_own || headers.append(name, value.get_ref()).is_err() {
+            resolver.refuse_with(value, "this is not a header that Thruway can send", HEADER_HINT);
+        }
+    }
+    headers
+}
+
+/// Headers that Thruway writes itself.
+const OWN_FIELDS: [&str; 6] =
+    ["connection", "content-length", "content-type", "host", "te", "transfer-encoding"];
+
+const DEFAULT_SLOW: Duration = Duration::from_secs(1);
+
+/// The path that OTLP defines for traces.
+const TRACES_PATH: &str = "/v1/traces";
+
+/// The port that OTLP defines for gRPC.
+const GRPC_PORT: u16 = 4317;
+
+const URL_HINT: &str = "write `http://HOST:4318` or `grpc://HOST:4317`, or `https://` or `grpcs://` for TLS";
+
+const TLS_HINT: &str = "remove `roots`, or write `https://` or `grpcs://` in `otlp`";
+
+const HEADER_HINT: &str = "check the name and the value; `Content-Type`, `Host` and the headers that frame a message are not allowed";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collector_url_selects_protocol_port_and_path() {
+        let shown = |text| {
+            collector_url(text).map(|(protocol, url)| format!("{protocol:?} {} {}", url.as_str(), url.port()))
+        };
+        for (text, expected) in [
+            ("http://a:4318", "Http http://a:4318/v1/traces 4318"),
+            ("http://a:4318/", "Http http://a:4318/v1/traces 4318"),
+            ("https://a/b", "Http https://a/b/v1/traces 443"),
+            ("https://a/b/v1/traces", "Http https://a/b/v1/traces 443"),
+            ("http://[::1]", "Http http://[::1]/v1/traces 80"),
+            ("grpc://a", "Grpc http://a:4317/ 4317"),
+            ("grpc://[::1]", "Grpc http://[::1]:4317/ 4317"),
+            ("grpcs://a:443", "Grpc https://a:443/ 443"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in [
+            "",
+            "a:4318",
+            "ftp://a",
+            "http://",
+            "http://user@a",
+            "grpc:a",
+            "grpc://a/b",
+            "grpc://a?b",
+            "http://a b",
+        ] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The connection to a collector, over HTTP or gRPC.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use thruway_client::{ClientError, ConnectError, ConnectFailures, Error};
+use thruway_net::tls::TlsFailure;
+use thruway_telemetry::ExportOutcome;
+
+use super::grpc::GrpcCollector;
+use super::http::HttpCollector;
+use crate::config::{CollectorConfig, OtlpProtocol};
+
+/// The connection to a collector.
+pub(super) enum Collector {
+    Http(HttpCollector),
+    Grpc(GrpcCollector),
+}
+
+/// Reason why no response arrived.
+pub(super) enum CollectorError {
+    Client(ClientError),
+    NameNotResolved(std::io::Error),
+    NotConnected(ConnectFailures),
+    NotSecured(ConnectError),
+    Exchange(Error),
+}
+
+impl Collector {
+    pub(super) fn new(config: &CollectorConfig) -> Self {
+        match config.protocol {
+            OtlpProtocol::Http => Self::Http(HttpCollector::new(config)),
+            OtlpProtocol::Grpc => Self::Grpc(GrpcCollector::new(config)),
+        }
+    }
+
+    /// Sends an `ExportTraceServiceRequest`.
+    ///
+    /// # Errors
+    /// Returns an error if no response arrives.
+    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
+        match self {
+            Self::Http(collector) => collector.send(message).await,
+            Self::Grpc(collector) => collector.send(message).await,
+        }
+    }
+
+    /// Closes the connection after a timeout, so that the next attempt opens another one.
+    pub(super) fn disconnect(&mut self) {
+        if let Self::Grpc(collector) = self {
+            collector.disconnect();
+        }
+    }
+}
+
+/// Returns the delay in a value of `Retry-After` (RFC 9110 §10.2.3): a number of seconds, or a date.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    httpdate::parse_http_date(value).ok().map(|date| date.duration_since(now).unwrap_or_default())
+}
+
+impl fmt::Display for CollectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::NameNotResolved(error) => error.fmt(f),
+            Self::NotConnected(error) => error.fmt(f),
+            Self::NotSecured(error) => error.fmt(f),
+            Self::Exchange(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ClientError> for CollectorError {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl From<Error> for CollectorError {
+    fn from(error: Error) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+impl From<TlsFailure> for CollectorError {
+    fn from(failure: TlsFailure) -> Self {
+        Self::NotSecured(ConnectError::Tls(failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let after = |value| retry_after(value, now);
+        assert_eq!(after("0"), Some(Duration::ZERO));
+        assert_eq!(after("120"), Some(Duration::from_mins(2)));
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:47 GMT"), Some(Duration::from_secs(10)));
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:27 GMT"), Some(Duration::ZERO));
+        assert_eq!(["", "-1", "1.5", "soon"].map(after), [None; 4]);
+    }
+}

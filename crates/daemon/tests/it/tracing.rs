@@ -1,0 +1,301 @@
+//! Distributed tracing: propagation to upstream servers, and exports to collectors that fail.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use thruway_daemon::Daemon;
+use thruway_server::ListenAddr;
+use thruway_testkit::otlp::{DecodedSpan, decode_request};
+
+use crate::client::{TIMEOUT, address_of, connect, end, get, tcp};
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// A server that responds with `responses` in their order, and repeats the last one. It sends the heads and the
+/// bodies of the requests to a channel.
+fn serve(responses: &'static [&'static str]) -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        let mut responses = responses.iter().chain(std::iter::repeat(&responses[responses.len() - 1]));
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            while let Some(request) = read_request(&mut stream) {
+                if sender.send(request).is_err() {
+                    return;
+                }
+                let response = responses.next().unwrap();
+                if stream.get_mut().write_all(response.as_bytes()).is_err() || response.is_empty() {
+                    break;
+                }
+            }
+        }
+    });
+    (address, requests)
+}
+
+fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const ACCEPTED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+fn daemon(server: &str, telemetry: &str) -> Daemon {
+    let text = format!(
+        "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/api\"\nupstream = \"u\"\n\
+         [[routes]]\npath_exact = \"/fixed\"\nrespond.body = \"fixed\"\n\
+         [upstreams.u]\nservers = [{server}]\n{telemetry}\n"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Daemon::from_file(file.path()).unwrap()
+}
+
+fn telemetry(collector: SocketAddr) -> String {
+    format!(
+        "[telemetry]\notlp = \"http://{collector}\"\nservice_name = \"edge\"\nheaders = {{ X-Key = \"k\" }}"
+    )
+}
+
+/// Sends a request with `fields`, and returns the response.
+fn request(address: &ListenAddr, target: &str, fields: &str) -> String {
+    let mut stream = connect(address);
+    let host = tcp(address);
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+/// Waits for exports until they contain `count` spans.
+fn receive_spans(
+    exports: &Receiver<(String, Vec<u8>)>,
+    count: usize,
+) -> (BTreeMap<String, String>, Vec<DecodedSpan>) {
+    let (mut resource, mut spans) = (BTreeMap::new(), Vec::new());
+    while spans.len() < count {
+        let (head, body) = exports.recv_timeout(TIMEOUT).unwrap();
+        assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("X-Key: k\r\n") && head.contains("application/x-protobuf\r\n"), "{head}");
+        let more = decode_request(&body);
+        resource = more.0;
+        spans.extend(more.1);
+    }
+    (resource, spans)
+}
+
+fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut values =
+        head.lines().filter_map(|line| line.split_once(": ")).filter(|(other, _)| *other == name);
+    let value = values.next().map(|(_, value)| value);
+    assert!(values.next().is_none(), "{head}");
+    value
+}
+
+fn count(daemon: &Daemon, name: &str) -> u64 {
+    let metrics = daemon.handle().metrics();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+}
+
+/// Waits until the counter `name` has at least the value `wanted`.
+fn wait_for_count(daemon: &Daemon, name: &str, wanted: u64) {
+    while count(daemon, name) < wanted {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn request_through_the_gateway_becomes_one_trace() {
+    let (server, requests) = serve(&[OK]);
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let daemon = daemon(&format!("\"{server}\""), &telemetry(collector));
+    let fields = format!("traceparent: {PARENT}\r\ntracestate: a=1\r\n");
+    assert!(request(&address_of(&daemon), "/api/x?key=secret", &fields).ends_with("ok"));
+
+    let (resource, spans) = receive_spans(&exports, 4);
+    assert_eq!((&*resource["service.name"], spans.len()), ("edge", 4));
+    let of_name =
+        |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("{spans:?}"));
+    let (root, attempt) = (of_name("GET /api and below"), of_name("GET"));
+    let (routing, connecting) = (of_name("routing and policies"), of_name("connect"));
+    assert!(
+        spans.iter().all(|span| span.trace_id == "0af7651916cd43dd8448eb211c80319c" && span.state == "a=1")
+    );
+    assert_eq!((&*root.parent, root.kind), ("b7ad6b7169203331", 2));
+    assert_eq!((&*attempt.parent, attempt.kind), (&*root.span_id, 3));
+    assert_eq!((&*routing.parent, routing.kind), (&*root.span_id, 1));
+    assert_eq!((&*connecting.parent, connecting.kind), (&*attempt.span_id, 1));
+    for span in &spans {
+        assert!(root.nanos.0 <= span.nanos.0 && span.nanos.0 <= span.nanos.1 && span.nanos.1 <= root.nanos.1);
+    }
+    assert_eq!(attempt.attributes["url.full"], format!("http://{server}/api/x"));
+    assert_eq!(attempt.attributes["server.port"], server.port().to_string());
+    assert_eq!(root.attributes["http.route"], "/api and below");
+    assert!(!format!("{spans:?}").contains("secret"), "spans do not contain queries");
+
+    let (head, _) = requests.recv_timeout(TIMEOUT).unwrap();
+    let sent = format!("00-0af7651916cd43dd8448eb211c80319c-{}-01", attempt.span_id);
+    assert_eq!(field(&head, "traceparent"), Some(&*sent));
+    assert_eq!(field(&head, "tracestate"), Some("a=1"));
+    wait_for_count(&daemon, "thruway_spans_exported_total", 4);
+    end(daemon);
+}
+
+#[test]
+fn trace_headers_pass_unchanged_without_tracing() {
+    let (server, requests) = serve(&[OK]);
+    let daemon = daemon(&format!("\"{server}\""), "");
+    for (parent, state) in [(PARENT, "a=1"), ("malformed", "a==")] {
+        let fields = format!("traceparent: {parent}\r\ntracestate: {state}\r\n");
+        request(&address_of(&daemon), "/api", &fields);
+        let (head, _) = requests.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!((field(&head, "traceparent"), field(&head, "tracestate")), (Some(parent), Some(state)));
+    }
+    assert!(!daemon.handle().metrics().contains("thruway_spans"));
+    end(daemon);
+}
+
+#[test]
+fn each_attempt_has_its_own_span_in_the_header() {
+    let (failing, failed) = serve(&[""]);
+    let (server, requests) = serve(&[OK]);
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let servers = format!("\"{failing}\", {{ address = \"{server}\", backup = true }}");
+    let daemon = daemon(&servers, &telemetry(collector));
+    assert!(request(&address_of(&daemon), "/api", "").ends_with("ok"));
+
+    let parents = [failed, requests].map(|requests| {
+        let (head, _) = requests.recv_timeout(TIMEOUT).unwrap();
+        field(&head, "traceparent").unwrap().to_owned()
+    });
+    let (_, spans) = receive_spans(&exports, 6);
+    let attempts: Vec<_> = spans.iter().filter(|span| span.kind == 3).collect();
+    assert_eq!(attempts.len(), 2, "{spans:?}");
+    for (attempt, parent) in attempts.iter().zip(&parents) {
+        assert_eq!(*parent, format!("00-{}-{}-01", attempt.trace_id, attempt.span_id));
+    }
+    assert!(attempts[0].is_error && !attempts[1].is_error);
+    assert_eq!(attempts[0].attributes["error.type"], "connection_terminated");
+    assert_eq!(attempts[1].attributes["http.request.resend_count"], "1");
+    end(daemon);
+}
+
+#[test]
+fn routes_without_upstream_have_a_span_too() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let daemon = daemon("\"127.0.0.1:1\"", &telemetry(collector));
+    request(&address_of(&daemon), "/fixed", "");
+    request(&address_of(&daemon), "/absent", "");
+    let (_, spans) = receive_spans(&exports, 2);
+    let shown: Vec<_> =
+        spans.iter().map(|span| (&*span.name, &*span.attributes["http.response.status_code"])).collect();
+    assert_eq!(shown, [("GET /fixed", "200"), ("GET", "404")]);
+    end(daemon);
+}
+
+#[test]
+fn overloaded_collector_gets_the_same_batch_again() {
+    let (server, _requests) = serve(&[OK]);
+    let (collector, exports) = serve(&[
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+        "",
+        ACCEPTED,
+    ]);
+    let daemon = daemon(&format!("\"{server}\""), &telemetry(collector));
+    request(&address_of(&daemon), "/api", "");
+    let bodies: Vec<_> = (0..4).map(|_| exports.recv_timeout(TIMEOUT).unwrap().1).collect();
+    assert!(bodies.iter().all(|body| *body == bodies[0]));
+    wait_for_count(&daemon, "thruway_spans_exported_total", 4);
+    assert_eq!(count(&daemon, "thruway_spans_failed_total"), 0);
+    end(daemon);
+}
+
+#[test]
+fn refused_batch_is_counted_and_not_repeated() {
+    let (collector, exports) = serve(&["HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", ACCEPTED]);
+    let daemon = daemon("\"127.0.0.1:1\"", &telemetry(collector));
+    request(&address_of(&daemon), "/fixed", "");
+    exports.recv_timeout(TIMEOUT).unwrap();
+    wait_for_count(&daemon, "thruway_spans_failed_total", 1);
+    request(&address_of(&daemon), "/fixed", "");
+    exports.recv_timeout(TIMEOUT).unwrap();
+    wait_for_count(&daemon, "thruway_spans_exported_total", 1);
+    end(daemon);
+}
+
+#[test]
+fn requests_and_shutdown_do_not_wait_for_a_lost_collector() {
+    // The first collector refuses connections, and the second one accepts connections without a response.
+    let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    for scheme in ["http", "grpc"] {
+        for collector in [refusing, silent.local_addr().unwrap()] {
+            let daemon =
+                daemon("\"127.0.0.1:1\"", &format!("[telemetry]\notlp = \"{scheme}://{collector}\""));
+            for _ in 0..20 {
+                assert_eq!(get(&address_of(&daemon), "/fixed").1, "fixed");
+            }
+            assert_eq!(count(&daemon, "thruway_spans_exported_total"), 0);
+            let started = std::time::Instant::now();
+            end(daemon);
+            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+        }
+    }
+}
+
+#[test]
+fn reload_starts_changes_and_stops_tracing() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let (other, others) = serve(&[ACCEPTED]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.toml");
+    let write = |telemetry: &str| {
+        let mut text = crate::client::file_answering("fixed", "");
+        let _ = write!(text, "{telemetry}");
+        std::fs::write(&path, text).unwrap();
+    };
+    write("");
+    let daemon = Daemon::from_file(&path).unwrap();
+    let reload = |telemetry: &str| {
+        write(telemetry);
+        daemon.reload().unwrap();
+        request(&address_of(&daemon), "/", "");
+    };
+    reload(&telemetry(collector));
+    receive_spans(&exports, 1);
+    reload(&telemetry(other));
+    receive_spans(&others, 1);
+    let unsampled = format!("{}\nsample_ratio = 0", telemetry(other));
+    reload(&unsampled);
+    reload("");
+    reload(&telemetry(other));
+    let (_, spans) = receive_spans(&others, 1);
+    assert_eq!(spans.len(), 1, "only the last request was sampled");
+    wait_for_count(&daemon, "thruway_spans_exported_total", 3);
+    end(daemon);
+}
