@@ -25,8 +25,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     for listener in daemon.listeners() {
         print("listening on", listener.protocol, &listener.address);
     }
-    for address in daemon.admin_addresses() {
-        print("admin listener on", "http", address);
+    for listener in daemon.admin_listeners() {
+        print("admin listener on", listener.protocol, &listener.address);
     }
     Ok(match daemon.run_until(signals) {
         Ended::Clean => ExitCode::SUCCESS,

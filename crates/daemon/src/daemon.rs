@@ -35,6 +35,8 @@ pub struct Daemon {
     telemetry: LiveTelemetry,
     audit_logs: AuditLogs,
     has_file: bool,
+    /// `true` if the admin listener has TLS.
+    is_admin_tls: bool,
 }
 
 /// Handle with which any thread can reload, shut down (drain) and inspect a [`Daemon`]. Clones control the
@@ -130,6 +132,7 @@ impl Daemon {
         tls_manager.follow(&config, &parts);
         tls_manager.watch();
         let (admin_config, changes) = (config.admin.clone(), Changes::default());
+        let is_admin_tls = admin_config.as_ref().is_some_and(|admin| admin.tls.is_some());
         let has_file = source.as_ref().is_some_and(ConfigSource::has_file);
         let reloader = SharedReloader::new(Reloader {
             source,
@@ -159,7 +162,7 @@ impl Daemon {
             }
         };
         let handle = DaemonHandle(state);
-        Ok(Self { server, admin_server, handle, log, telemetry, audit_logs, has_file })
+        Ok(Self { server, admin_server, handle, log, telemetry, audit_logs, has_file, is_admin_tls })
     }
 
     /// Returns the listeners, in the order of the config.
@@ -170,6 +173,14 @@ impl Daemon {
     /// Returns the addresses of the admin listener. The list is empty if the config has no admin listener.
     pub fn admin_addresses(&self) -> &[ListenAddr] {
         self.admin_server.as_ref().map_or(&[], RunningServer::addresses)
+    }
+
+    /// Returns the admin listener, with the protocol `http` or `https`. The list is empty if the config has no
+    /// admin listener.
+    pub fn admin_listeners(&self) -> Vec<RunningListener> {
+        let protocol = if self.is_admin_tls { "https" } else { "http" };
+        let addresses = self.admin_addresses().iter().cloned();
+        addresses.map(|address| RunningListener { address, protocol }).collect()
     }
 
     /// Returns a handle that controls this daemon from other threads.

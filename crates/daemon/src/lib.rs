@@ -33,6 +33,7 @@ mod telemetry;
 mod streams;
 mod tls;
 mod config_document;
+mod admin_access;
 mod running_state;
 mod changes;
 mod reload;

@@ -127,6 +127,8 @@ impl Reloader {
     }
 
     fn replace(&mut self, mut config: Config) -> Result<(), Failure> {
+        let fixed: Vec<_> = self.started.fixed_changes(&config).collect();
+        config.keep_admin_listener_of(&self.started);
         self.tls_manager.reuse_acceptors(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);
@@ -151,7 +153,7 @@ impl Reloader {
         self.parts.mcp().drain_removed(parts.mcp(), config.server.timeouts.drain);
         parts.mcp().audit_logs().close_unused(&config);
         (self.parts, self.streams) = (parts, streams);
-        for key in self.started.fixed_changes(&config) {
+        for key in fixed {
             tracing::warn!("`{key}` has changed: restart the process to apply the change");
         }
         Ok(())

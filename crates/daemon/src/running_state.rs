@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
 use thruway_mcp_sdk::McpGateway;
 
+use crate::admin_access::AdminAccess;
 use crate::config::{Config, ListenerConfig, Route};
 use crate::config_document::ConfigDocument;
 use crate::routes::Parts;
@@ -34,6 +35,8 @@ pub(crate) struct RunningConfig {
     pub(crate) required: Vec<Arc<Upstream>>,
     /// The config as a document for operators. Empty without an admin listener.
     pub(crate) document: ConfigDocument,
+    /// The users of the admin listener. `None` if every client is an operator.
+    pub(crate) admin_access: Option<Arc<AdminAccess>>,
 }
 
 pub(crate) struct RunningRoute {
@@ -49,11 +52,13 @@ pub(crate) struct RunningRoute {
 
 impl RunningState {
     pub(crate) fn new(config: &Config, parts: &Parts, streams: &Streams, telemetry: LiveTelemetry) -> Self {
-        Self { config: Arc::new(Mutex::new(RunningConfig::of(config, parts, streams))), telemetry }
+        Self { config: Arc::new(Mutex::new(RunningConfig::of(config, parts, streams, None))), telemetry }
     }
 
     pub(crate) fn replace(&self, config: &Config, parts: &Parts, streams: &Streams) {
-        *self.lock() = RunningConfig::of(config, parts, streams);
+        let mut current = self.lock();
+        let access = current.admin_access.clone();
+        *current = RunningConfig::of(config, parts, streams, access);
     }
 
     pub(crate) fn load(&self) -> Arc<RunningConfig> {
@@ -71,7 +76,8 @@ impl RunningState {
 }
 
 impl RunningConfig {
-    fn of(config: &Config, parts: &Parts, streams: &Streams) -> Arc<Self> {
+    /// Returns the state of `config`. `access` contains the previous users of the admin listener.
+    fn of(config: &Config, parts: &Parts, streams: &Streams, access: Option<Arc<AdminAccess>>) -> Arc<Self> {
         let route = |route: &Route| RunningRoute {
             requests: route.matching.to_string(),
             action: route.action.to_string(),
@@ -92,6 +98,7 @@ impl RunningConfig {
                 .filter_map(|name| parts.upstream(name).cloned())
                 .collect(),
             document: config.admin.as_ref().map(|_| ConfigDocument::of(config)).unwrap_or_default(),
+            admin_access: AdminAccess::of(config, access),
         })
     }
 

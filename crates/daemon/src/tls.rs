@@ -65,10 +65,7 @@ impl TlsManager {
     /// Switches to `config` and `parts`: watches their certificate files, orders their ACME certificates, and
     /// fetches their OCSP responses.
     pub(crate) fn follow(&self, config: &Config, parts: &Parts) {
-        let acceptors = config
-            .listeners
-            .iter()
-            .filter_map(|listener| Some((listener.address.clone(), listener.tls.as_ref()?.acceptor.clone())));
+        let acceptors = config.listener_tls().map(|(address, tls)| (address.clone(), tls.acceptor.clone()));
         let connectors =
             parts.upstreams().filter_map(|upstream| Some(upstream.config().tls.as_ref()?.connector.clone()));
         let mut current = self.lock();
@@ -81,8 +78,8 @@ impl TlsManager {
         }
         drop(current);
         self.acme.follow(config.acme.clone());
-        let stapled = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-        let stapled = stapled.filter(|tls| tls.ocsp_stapling).map(|tls| tls.acceptor.clone());
+        let stapled = config.listener_tls().filter(|(_, tls)| tls.ocsp_stapling);
+        let stapled = stapled.map(|(_, tls)| tls.acceptor.clone());
         self.stapler.follow(stapled.collect());
     }
 
@@ -157,8 +154,7 @@ impl CurrentTls {
 
 /// Returns an error if a certificate or an OCSP response is invalid, for example because it has expired.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
-    let of_listeners = config.listeners.iter().filter_map(|listener| listener.tls.as_ref());
-    let failures = of_listeners.flat_map(|tls| {
+    let failures = config.listener_tls().flat_map(|(_, tls)| {
         let failure = |error: CertificateError| config.failure_at(&tls.span, &error).with_hint(error.hint());
         let staples = rejected(&tls.acceptor).into_iter().map(|rejected| rejected.error);
         invalid(&tls.acceptor).into_iter().chain(staples).map(failure)

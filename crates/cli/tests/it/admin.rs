@@ -231,7 +231,7 @@ fn draining_gateway_is_not_ready() {
 }
 
 #[test]
-fn remote_admin_address_requires_allow_remote() {
+fn remote_admin_address_requires_tls_and_authentication() {
     let directory = tempfile::tempdir().unwrap();
     let check = |text: &str| {
         fs::write(directory.path().join("a.toml"), text).unwrap();
@@ -242,13 +242,13 @@ fn remote_admin_address_requires_allow_remote() {
             .replace("[admin]\naddress = \"127.0.0.1:0\"", &format!("[admin]\n{admin}"))
     };
     let refused = check(&text("address = \"0.0.0.0:9900\"")).stderr;
-    assert!(refused.starts_with("error: `0.0.0.0:9900` can be reached from other machines\n"), "{refused}");
+    let message =
+        "error: other machines can reach `0.0.0.0:9900`, but `[admin]` lacks `tls` and `authentication`\n";
+    assert!(refused.starts_with(message), "{refused}");
     assert!(refused.contains("a.toml:3") && refused.contains("hint: "), "{refused}");
-    for allowed in [
-        "address = \"0.0.0.0:9900\"\nallow_remote = true",
-        "address = \"[::1]:9900\"",
-        "address = \"unix:a.sock\"",
-    ] {
+    let removed = check(&text("address = \"0.0.0.0:9900\"\nallow_remote = true")).stderr;
+    assert!(removed.contains("hint: `allow_remote` was removed: "), "{removed}");
+    for allowed in ["address = \"[::1]:9900\"", "address = \"unix:a.sock\""] {
         assert_eq!(check(&text(allowed)).code, Some(0), "{allowed}");
     }
 }

@@ -32,6 +32,7 @@ mod tls;
 mod acme;
 mod tls_rotation;
 mod admin;
+mod admin_access;
 
 // load generator
 mod bench;

@@ -67,7 +67,7 @@ policy users: name and password of one of 1 users
 MCP endpoint dev: servers search, files; plain names; 1 access rules; tool search, pinned read_issue; 1 limits; audit log mcp-audit.log
 MCP server files: command `npx`
 MCP server search: upstream canary, path /mcp, client credentials of corp
-admin listener on 127.0.0.1:9900
+admin listener on 127.0.0.1:9900, 2 users
 access log: combined, to the standard output
 "
     );

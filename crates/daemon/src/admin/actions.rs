@@ -1,5 +1,4 @@
-//! Requests that change the service: reloads, and admin states of servers. Each change writes a log line with
-//! the address of the client.
+//! Requests that change the service: reloads, and admin states of servers.
 
 use std::sync::Arc;
 
@@ -7,13 +6,13 @@ use thruway_gateway::AdminState;
 use thruway_net::Clock;
 use thruway_server::{OwnedRequest, Request, Response, StatusCode};
 
+use super::audit;
 use super::state::ServiceState;
 use super::status::UpstreamStatus;
 use crate::changes::ChangeKind;
 
 /// Reloads the config on a separate thread, because a reload can block.
-pub(super) async fn reload(admin: Arc<ServiceState>, request: OwnedRequest) -> Response {
-    tracing::info!(client = %request.client(), "reload requested");
+pub(super) async fn reload(admin: Arc<ServiceState>, _: OwnedRequest) -> Response {
     let reloader = admin.reloader.clone();
     match tokio::task::spawn_blocking(move || reloader.reload()).await {
         Ok(Ok(())) => Response::text("config reloaded\n"),
@@ -38,9 +37,7 @@ pub(super) fn set_admin_state(admin: &ServiceState, request: &Request<'_>) -> Re
     if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, admin_state)) {
         return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
     }
-    let client = request.client();
-    tracing::info!(upstream = name, server, ?admin_state, %client, "server admin state changed");
-    let text = format!("upstream {name}, server {server}: {action} by {client}");
+    let text = format!("upstream {name}, server {server}: {action} by {}", audit::actor(request));
     admin.changes.add(Clock::system().time_of_day(), ChangeKind::AdminState, text);
     Response::json(&UpstreamStatus::of(upstream))
 }

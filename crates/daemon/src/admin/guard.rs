@@ -6,13 +6,17 @@
 
 use std::net::IpAddr;
 
-use thruway_server::{Answer, ClientAddr, Handler, Request, Response, Router, StatusCode};
+use thruway_server::{Answer, ClientAddr, Handler, Request, Response, StatusCode};
 
-/// Passes requests to `router`, but refuses requests that a web page of another site may have sent.
+use super::access::Authenticated;
+use super::audit::Change;
+
+/// Passes requests to `inner`, but refuses requests that a web page of another site may have sent.
 pub(super) struct Guarded {
-    router: Router,
+    inner: Authenticated,
     /// `true` accepts any `Host`, because other machines reach the listener under names that Thruway does
-    /// not know.
+    /// not know. Such a listener requires authentication. DNS rebinding does not help the author of a page
+    /// there: browsers keep credentials by name, and have none for the name of the page.
     allow_any_host: bool,
 }
 
@@ -32,8 +36,8 @@ struct Facts<'r> {
 }
 
 impl Guarded {
-    pub(super) const fn new(router: Router, allow_any_host: bool) -> Self {
-        Self { router, allow_any_host }
+    pub(super) const fn new(inner: Authenticated, allow_any_host: bool) -> Self {
+        Self { inner, allow_any_host }
     }
 
     fn allows(&self, request: &Request<'_>) -> bool {
@@ -58,7 +62,10 @@ impl Guarded {
 impl Handler for Guarded {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         if self.allows(request) {
-            return request.forward_to(&self.router).map(harden);
+            return request.forward_to(&self.inner).map(harden);
+        }
+        if let Some(change) = Change::of(request) {
+            change.log_refusal("other_origin");
         }
         Answer::Now(harden(Response::text(REFUSED).with_status(StatusCode::FORBIDDEN)))
     }
@@ -73,12 +80,7 @@ fn harden(response: Response) -> Response {
 
 impl Facts<'_> {
     fn is_allowed(&self, allow_any_host: bool) -> bool {
-        let is_of_page = self.origin.is_some() || self.fetch_site.is_some();
-        // A page that changes something must have an address without a DNS name, because the author of another
-        // page can make a DNS name point to this machine.
-        let is_host_allowed = self.is_local()
-            || allow_any_host && (!is_of_page || self.is_reading || self.host_address().is_some());
-        is_host_allowed && !self.is_of_other_origin()
+        (allow_any_host || self.is_local()) && !self.is_of_other_origin()
     }
 
     /// Returns `true` for a Unix socket, and if the host is a name or address of this machine.
@@ -168,13 +170,14 @@ mod tests {
 
     /// With DNS rebinding, `Host` and `Origin` both contain the name of the other page.
     #[test]
-    fn page_with_a_dns_name_cannot_change_anything() {
+    fn page_with_a_dns_name_reaches_only_a_listener_with_authentication() {
         let (host, authority) = ("evil.example", "evil.example:9900");
         let rebound = Facts { host, authority, origin: Some("http://evil.example:9900"), ..CHANGE };
-        assert!(!rebound.is_allowed(false) && !rebound.is_allowed(true));
-        assert!(Facts { origin: None, ..rebound }.is_allowed(true), "a program that is not a browser");
-        let (host, authority) = ("192.0.2.1", "192.0.2.1:9900");
-        let by_address = Facts { host, authority, origin: Some("http://192.0.2.1:9900"), ..CHANGE };
-        assert!(by_address.is_allowed(true) && !by_address.is_allowed(false));
+        assert!(!rebound.is_allowed(false) && !Facts { is_reading: true, ..rebound }.is_allowed(false));
+        let (host, authority) = ("gateway.example", "gateway.example:9900");
+        let (scheme, origin) = ("https", Some("https://gateway.example:9900"));
+        let own = Facts { scheme, host, authority, origin, fetch_site: Some("same-origin"), ..CHANGE };
+        assert!(own.is_allowed(true) && !own.is_allowed(false));
+        assert!(!Facts { origin: Some("https://evil.example:9900"), ..own }.is_allowed(true));
     }
 }

@@ -6,6 +6,8 @@
 
 mod state;
 mod guard;
+mod access;
+mod audit;
 mod actions;
 mod status;
 mod metrics;
@@ -28,6 +30,7 @@ use thruway_server::{
 };
 
 use crate::config::AdminConfig;
+use access::Authenticated;
 use dashboard::Dashboard;
 use guard::Guarded;
 pub(crate) use metrics::metrics;
@@ -52,8 +55,9 @@ pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<R
         .post("/reload", with_state(state, actions::reload))
         .post("/upstreams/{upstream}/servers/{server}/{action}", with_state(state, actions::set_admin_state));
     let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
-    let server = Server::new(Guarded::new(router, config.allow_remote))
-        .listen_on(config.address.clone())
+    let authenticated = Authenticated::new(router, state.running_state.clone());
+    let server = Server::new(Guarded::new(authenticated, config.is_remote()))
+        .listen_on(config.to_listener())
         .workers(1)
         .connections_max(CONNECTIONS_MAX)
         .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })

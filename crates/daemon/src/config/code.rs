@@ -94,7 +94,7 @@ impl Config {
     /// # Errors
     /// Returns an error if the address is invalid.
     pub fn admin(mut self, address: &str) -> Result<Self, Failure> {
-        self.admin = Some(AdminConfig { address: parse_address(address)?, allow_remote: false });
+        self.admin = Some(AdminConfig::at(parse_address(address)?));
         Ok(self)
     }
 

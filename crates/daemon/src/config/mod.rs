@@ -14,6 +14,7 @@ mod shown;
 
 // the sections of a file
 mod acme;
+mod admin;
 mod answer;
 mod compression;
 mod connect_method;
@@ -40,6 +41,7 @@ pub(crate) mod usage;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use admin::{AdminAuthentication, AdminRole};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
 pub use reference::reference;

@@ -1,30 +1,16 @@
-//! The admin listener and the access log.
+//! The access log.
 
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thruway_gateway::PolicyConfig;
-use thruway_server::{AccessLogFormat, AccessLogLines, AccessLogTarget, InvalidListenAddr, ListenAddr};
+use thruway_server::{AccessLogFormat, AccessLogLines, AccessLogTarget};
 
-use crate::config::listeners::resolve_listener;
+use crate::config::AccessLogConfig;
 use crate::config::policies::ResolvedPolicies;
 use crate::config::resolver::Resolver;
 use crate::config::values::Spanned;
-use crate::config::{AccessLogConfig, AdminConfig, ListenerConfig, is_listed};
-
-/// The admin listener, for health, status, metrics, reloads and the admin state of servers.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::config) struct RawAdmin {
-    /// Address of the admin listener: `IP:PORT` of this machine, or `unix:PATH`. It must differ from the
-    /// addresses in `listeners`.
-    pub(in crate::config) address: Spanned<String>,
-    /// `true` allows an address that other machines can reach. Risk: the listener has no authentication, so
-    /// every client that can connect to it controls the server. Default: false.
-    #[serde(default)]
-    pub(in crate::config) allow_remote: bool,
-}
 
 /// The access log.
 #[derive(Deserialize, JsonSchema)]
@@ -45,36 +31,6 @@ pub(in crate::config) enum RawFormat {
     #[default]
     Combined,
     Json,
-}
-
-pub(in crate::config) fn resolve_admin(
-    resolver: &mut Resolver<'_>,
-    raw: &RawAdmin,
-    listeners: &[ListenerConfig],
-) -> Option<AdminConfig> {
-    let address = match raw.address.get_ref().parse() {
-        Ok(address) => resolve_listener(resolver, address),
-        Err(error) => {
-            resolver.refuse_with(&raw.address, error, InvalidListenAddr::HINT);
-            return None;
-        }
-    };
-    if is_listed(listeners.iter().map(ListenerConfig::address), &address) {
-        resolver.refuse_with(
-            &raw.address,
-            format!("another listener has the address `{address}`"),
-            OWN_ADDRESS_HINT,
-        );
-    }
-    let is_remote = matches!(&address, ListenAddr::Tcp(address) if !address.ip().is_loopback());
-    if is_remote && !raw.allow_remote {
-        resolver.refuse_with(
-            &raw.address,
-            format!("`{address}` can be reached from other machines"),
-            REMOTE_HINT,
-        );
-    }
-    Some(AdminConfig { address, allow_remote: raw.allow_remote })
 }
 
 pub(in crate::config) fn resolve_access_log(
@@ -105,8 +61,3 @@ pub(in crate::config) fn log_target(resolver: &Resolver<'_>, path: &Path) -> Acc
         AccessLogTarget::File(resolver.relative_to_config(path))
     }
 }
-
-const OWN_ADDRESS_HINT: &str = "choose another address for the admin listener";
-
-const REMOTE_HINT: &str = "anyone with access to the admin listener can reload the config and disable servers: write `127.0.0.1:PORT` or `unix:PATH`, or, \
-                           if only trusted machines can connect, `allow_remote = true`";

@@ -138,6 +138,11 @@ impl<'m> Unknown<'m> {
         if let Some((old, new)) = renamed {
             return format!("`{old}` was renamed to `{new}`");
         }
+        let removed =
+            REMOVED_KEYS.iter().find(|(old, new, _)| *old == self.name && self.expected.contains(new));
+        if let Some((old, _, hint)) = removed {
+            return format!("`{old}` was removed: {hint}");
+        }
         let meant = self
             .expected
             .iter()
@@ -150,6 +155,13 @@ impl<'m> Unknown<'m> {
         }
     }
 }
+
+/// Removed keys, each with another key of the same table and a hint.
+const REMOVED_KEYS: [(&str, &str, &str); 1] = [(
+    "allow_remote",
+    "authentication",
+    "an address that other machines can reach needs `[admin.tls]` and `[admin.authentication]`",
+)];
 
 /// Old and new names of renamed keys. Thruway accepts only the new names.
 const RENAMED_KEYS: [(&str, &str); 19] = [

@@ -51,12 +51,11 @@ fn repeated_addresses(config: &Config) -> Vec<Failure> {
     failures
 }
 
-/// Refuses an admin listener that other machines can reach, because it has no authentication.
+/// Refuses an admin listener that other machines can reach if it lacks TLS or users.
 fn remote_admin_address(config: &Config) -> Option<Failure> {
-    let admin = config.admin.as_ref().filter(|admin| !admin.allow_remote)?;
-    let ListenAddr::Tcp(address) = &admin.address else { return None };
-    (!address.ip().is_loopback()).then(|| {
-        Failure::new(format!("other machines can reach the admin address `{address}`"))
+    let admin = config.admin.as_ref().filter(|admin| admin.is_remote())?;
+    (admin.tls.is_none() || admin.authentication.is_none()).then(|| {
+        Failure::new(format!("other machines can reach the admin address `{}`", admin.address))
             .with_hint("use a loopback address or a Unix socket: the admin listener has no authentication")
     })
 }

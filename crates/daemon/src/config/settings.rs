@@ -17,6 +17,7 @@ use thruway_server::{
     InvalidListenAddr, ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
+use super::admin::AdminAuthentication;
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
 use super::mcp::settings::{McpPlaces, McpSettings};
@@ -168,11 +169,12 @@ pub(crate) struct FilesConfig {
 }
 
 /// Settings of the admin listener.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct AdminConfig {
     pub(crate) address: ListenAddr,
-    /// `true` if other machines may reach the address. The listener then accepts any host name in requests.
-    pub(crate) allow_remote: bool,
+    pub(crate) tls: Option<ListenerTlsConfig>,
+    /// `None` if every client is an operator.
+    pub(crate) authentication: Option<AdminAuthentication>,
 }
 
 pub(crate) struct AccessLogConfig {
@@ -228,10 +230,34 @@ impl Config {
         [
             ("workers", self.workers != other.workers),
             ("batch_sends", self.batch_sends != other.batch_sends),
-            ("admin", self.admin != other.admin),
+            ("admin", self.needs_restart_for_admin(other)),
         ]
         .into_iter()
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
+    }
+
+    /// Returns `true` if only a restart can replace the running admin listener by the admin listener of
+    /// `other`.
+    fn needs_restart_for_admin(&self, other: &Self) -> bool {
+        match (&self.admin, &other.admin) {
+            (Some(own), Some(other)) => own.needs_restart_for(other),
+            (own, other) => own.is_some() != other.is_some(),
+        }
+    }
+
+    /// Keeps the admin listener of `started`, because a reload does not replace the running listener. The
+    /// listener gets the users of this config.
+    pub(crate) fn keep_admin_listener_of(&mut self, started: &Self) {
+        let authentication = self.admin.take().and_then(|admin| admin.authentication);
+        self.admin = started.admin.clone().map(|admin| AdminConfig { authentication, ..admin });
+    }
+
+    /// Returns the TLS settings of all listeners with TLS, including the admin listener, each with the address
+    /// of the listener.
+    pub(crate) fn listener_tls(&self) -> impl Iterator<Item = (&ListenAddr, &ListenerTlsConfig)> {
+        let listeners = self.listeners.iter().map(|listener| (&listener.address, &listener.tls));
+        let admin = self.admin.iter().map(|admin| (&admin.address, &admin.tls));
+        listeners.chain(admin).filter_map(|(address, tls)| Some((address, tls.as_ref()?)))
     }
 
     /// Returns the position of `span` as `FILE:LINE`.
@@ -423,6 +449,35 @@ impl ListenerTlsConfig {
         let own = demands(&self.acceptor);
         let acceptors = all.iter().filter_map(|listener| Some(&listener.tls.as_ref()?.acceptor));
         acceptors.filter(|acceptor| demands(acceptor) != own).cloned().collect()
+    }
+}
+
+impl AdminConfig {
+    /// Returns the settings of a listener without TLS and without users.
+    pub(super) const fn at(address: ListenAddr) -> Self {
+        Self { address, tls: None, authentication: None }
+    }
+
+    /// Returns `true` if other machines can reach the address.
+    pub(crate) const fn is_remote(&self) -> bool {
+        matches!(&self.address, ListenAddr::Tcp(address) if !address.ip().is_loopback())
+    }
+
+    /// Converts the settings to a listener of the admin server.
+    pub(crate) fn to_listener(&self) -> Listener {
+        let http2 = if self.tls.is_some() { Http2::Too } else { Http2::No };
+        let listener = ListenerConfig::at(self.address.clone());
+        ListenerConfig { http2, tls: self.tls.clone(), ..listener }.to_listener(&[])
+    }
+
+    /// Returns `true` if only a restart can replace this running listener by `other`.
+    fn needs_restart_for(&self, other: &Self) -> bool {
+        let tls = |admin: &Self| {
+            let tls = admin.tls.as_ref()?;
+            Some((tls.acceptor.clone(), tls.strict_transport_security.clone(), tls.ocsp_stapling))
+        };
+        let is_opened = self.authentication.is_some() && other.authentication.is_none();
+        self.address != other.address || tls(self) != tls(other) || is_opened
     }
 }
 

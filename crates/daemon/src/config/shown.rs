@@ -7,7 +7,9 @@ use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
 
-use super::{AccessLogConfig, Action, Config, Http2, ListenerConfig, OtlpProtocol, Route, TelemetryConfig};
+use super::{
+    AccessLogConfig, Action, AdminConfig, Config, Http2, ListenerConfig, OtlpProtocol, Route, TelemetryConfig,
+};
 
 /// Describes the config, with one line for each listener, route, upstream and policy.
 impl fmt::Display for Config {
@@ -54,7 +56,7 @@ impl fmt::Display for Config {
             }
         }
         if let Some(admin) = &self.admin {
-            writeln!(f, "admin listener on {}", admin.address)?;
+            writeln!(f, "admin listener on {admin}")?;
         }
         if let Some(telemetry) = &self.telemetry {
             writeln!(f, "traces: {telemetry}")?;
@@ -105,6 +107,17 @@ impl fmt::Display for ListenerConfig {
             None => Ok(()),
             Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
             Some(ProxyProtocol { from }) => write!(f, ", behind PROXY headers from {from}"),
+        }
+    }
+}
+
+impl fmt::Display for AdminConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tls = if self.tls.is_some() { ", TLS" } else { "" };
+        write!(f, "{}{tls}", self.address)?;
+        match &self.authentication {
+            None => Ok(()),
+            Some(authentication) => write!(f, ", {} users", authentication.roles.len()),
         }
     }
 }

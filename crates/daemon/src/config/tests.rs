@@ -1,6 +1,7 @@
 //! Tests of the example configs: serve.toml has every key, its defaults are those of the server, and the
 //! schema accepts the examples.
 
+mod admin;
 mod compression;
 mod connect;
 mod guide;
@@ -117,6 +118,8 @@ fn example_config_contains_every_key() {
     .chain([
         "[[routes]]\nrespond.headers = [{ x = 1 }]\n",
         "[admin]\n",
+        "[admin]\naddress = \"unix:a\"\nauthentication.",
+        "[admin]\naddress = \"unix:a\"\nauthentication.users.a.",
         "[access_log]\n",
         "[limits]\n",
         "[timeouts]\n",
@@ -154,12 +157,13 @@ fn schema_accepts_tls_settings_of_examples() {
     assert_eq!(violations(TLS), [""; 0]);
     let commented: Vec<_> =
         EXAMPLE.lines().filter_map(|line| line.strip_prefix("# tls = ")).map(str::to_owned).collect();
-    let [of_listener, of_upstream] = &commented[..] else { panic!("{commented:?}") };
+    let [of_listener, of_upstream, of_admin] = &commented[..] else { panic!("{commented:?}") };
     let of_acme: Vec<_> = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# acme = ")).collect();
     assert_eq!(violations(&format!("acme = {}", of_acme[0])), [""; 0]);
     let listener = format!("[[listeners]]\naddress = \"127.0.0.1:1\"\ntls = {of_listener}\n");
     let upstream = format!("[upstreams.a]\nservers = [\"a:1\"]\ntls = {of_upstream}\n");
-    for text in [&listener, &upstream] {
+    let admin = format!("[admin]\naddress = \"127.0.0.1:2\"\ntls = {of_admin}\n");
+    for text in [&listener, &upstream, &admin] {
         assert_eq!(violations(text), [""; 0]);
         let wrong = resolved(text).err().unwrap().to_string();
         assert!(!wrong.contains("unknown key") && wrong.contains("cannot read `"), "{wrong}");

@@ -11,12 +11,13 @@ use serde::Deserialize;
 use thruway_gateway::{AmbiguousPath, PathReadings};
 
 use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
+use crate::config::admin::{RawAdmin, resolve_admin};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
-use crate::config::operation::{RawAccessLog, RawAdmin, resolve_access_log, resolve_admin};
+use crate::config::operation::{RawAccessLog, resolve_access_log};
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
 use crate::config::resolver::Resolver;
@@ -132,8 +133,8 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let acme_span = raw.acme.as_ref().map(|acme| acme.span());
     resolver.acme = raw.acme.and_then(|acme| resolve_acme(&mut resolver, acme));
     let listeners = resolve_listeners(&mut resolver, raw.listeners, &upstreams);
+    let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, admin, &listeners));
     check_challenge(&mut resolver, acme_span.as_ref(), &listeners);
-    let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, &admin, &listeners));
     let asking_for_certificates = asking_for_certificates(&raw.policies);
     let policies = resolve_policies(&mut resolver, raw.policies);
     // TCP listeners and listeners that redirect to https need no routes.

@@ -1,7 +1,7 @@
 //! The section `policies`. Larger policies are in separate modules.
 
 pub(in crate::config) mod client_certificate;
-mod headers;
+pub(in crate::config) mod headers;
 mod jwt;
 mod limits;
 mod users;
