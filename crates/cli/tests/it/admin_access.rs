@@ -50,6 +50,19 @@ fn ask(admin: &str, line: &str, fields: &str) -> Response {
     client.response(line.starts_with("HEAD"))
 }
 
+/// Requests that need a user.
+const LINES: [&str; 9] = [
+    "GET /",
+    "GET /status",
+    "GET /metrics",
+    "GET /history",
+    "GET /events",
+    "GET /config",
+    "HEAD /status",
+    "POST /reload",
+    DRAIN,
+];
+
 const DRAIN: &str = "POST /upstreams/backend/servers/127.0.0.1:9/drain";
 
 #[test]
@@ -58,7 +71,7 @@ fn request_without_valid_credentials_gets_a_challenge() {
     let (_gateway, admin) = start(&directory, &local(USERS));
     let challenge = "www-authenticate: basic realm=\"thruway admin\", charset=\"utf-8\"";
     for fields in ["", WRONG_PASSWORD, UNKNOWN_USER, "Authorization: Negotiate YWxpY2U=\r\n"] {
-        for line in ["GET /status", "GET /metrics", "HEAD /status", DRAIN, "POST /reload", "GET /nothing"] {
+        for line in LINES {
             let refused = ask(&admin, line, fields);
             assert_eq!(refused.status(), "401", "{line} {fields}");
             assert!(refused.has(challenge), "{}", refused.head);
@@ -88,7 +101,7 @@ fn read_role_can_only_read_and_operator_can_change() {
     let directory = tempfile::tempdir().unwrap();
     let (_gateway, admin) = start(&directory, &local(USERS));
     for reader in [BOB, PROMETHEUS] {
-        for line in ["GET /status", "HEAD /status", "GET /metrics", "GET /health"] {
+        for line in ["GET /status", "HEAD /status", "GET /metrics", "GET /health", "GET /", "GET /config"] {
             assert_eq!(ask(&admin, line, reader).status(), "200", "{line}");
         }
         for line in [DRAIN, "POST /reload", "DELETE /status", "PUT /nothing", "OPTIONS /reload"] {
@@ -102,6 +115,12 @@ fn read_role_can_only_read_and_operator_can_change() {
             assert_eq!(ask(&admin, line, operator).status(), "200", "{line}");
         }
     }
+    let status = ask(&admin, "GET /status", BOB);
+    for name in ["alice", "deploy"] {
+        assert!(status.text().contains(&format!("drain by {name} (127.0.0.1:")), "{}", status.text());
+    }
+    let shown = ask(&admin, "GET /config", BOB);
+    assert!(shown.text().contains("role = ") && !shown.text().contains("539BspwV46i"), "{}", shown.text());
 }
 
 /// Returns the next log line about a change.
@@ -158,7 +177,14 @@ fn request_from_a_page_of_another_origin_is_refused_despite_valid_credentials() 
         let refused = ask(&admin, DRAIN, &format!("{ALICE}{fields}"));
         assert_eq!(refused.status(), "403", "{fields}");
     }
+    for site in ["cross-site", "same-site"] {
+        let fields = format!("{ALICE}Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: no-cors\r\n");
+        assert_eq!(ask(&admin, DRAIN, &fields).status(), "403", "{site}");
+        assert_eq!(ask(&admin, "GET /status", &fields).status(), "403", "{site}");
+    }
     assert!(ask(&admin, "GET /status", ALICE).text().contains("\"state\":\"up\""), "nothing has changed");
+    let own_page = format!("{ALICE}Origin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n");
+    assert_eq!(ask(&admin, DRAIN, &own_page).status(), "200");
 }
 
 #[test]
@@ -166,12 +192,8 @@ fn reload_replaces_users_but_never_removes_authentication() {
     let directory = tempfile::tempdir().unwrap();
     let (mut gateway, admin) = start(&directory, &local(USERS));
     assert_eq!(ask(&admin, "GET /status", PROMETHEUS).status(), "200");
-    let without_prometheus: String = USERS
-        .lines()
-        .filter(|line| !line.starts_with("prometheus"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    gateway.reload(directory.path(), &local(&without_prometheus), RELOADED);
+    let others: Vec<_> = USERS.lines().filter(|line| !line.starts_with("prometheus")).collect();
+    gateway.reload(directory.path(), &local(&others.join("\n")), RELOADED);
     assert_eq!(ask(&admin, "GET /status", PROMETHEUS).status(), "401");
     assert_eq!(ask(&admin, "GET /status", ALICE).status(), "200");
     // Without authentication, the next reload would otherwise open the running listener to everybody.
@@ -209,9 +231,12 @@ fn users_file_contains_names_roles_and_hashes() {
 fn remote_admin_listener_serves_https_to_its_users() {
     let authority = CertificateAuthority::new();
     let directory = tempfile::tempdir().unwrap();
-    let files = authority.issue("admin", &["admin.example"]);
-    fs::copy(&files.chain, directory.path().join("admin.pem")).unwrap();
-    fs::copy(&files.key, directory.path().join("admin.key")).unwrap();
+    let put = |name: &str| {
+        let files = authority.issue(name, &[name]);
+        fs::copy(&files.chain, directory.path().join("admin.pem")).unwrap();
+        fs::copy(&files.key, directory.path().join("admin.key")).unwrap();
+    };
+    put("admin.example");
     let tls = "address = \"0.0.0.0:0\"\ntls.certificates = [{ chain = \"admin.pem\", key = \"admin.key\" }]\n\
                tls.strict_transport_security = \"max-age=60\"\n";
     let (_gateway, admin) = start(&directory, &config(&format!("{tls}{USERS}")));
@@ -228,6 +253,13 @@ fn remote_admin_listener_serves_https_to_its_users() {
     assert!(status.contains("\"names\":[\"admin.example\"]"), "{status}");
     assert!(ask(DRAIN, BOB).starts_with("HTTP/1.1 403 "));
     assert!(ask(DRAIN, ALICE).starts_with("HTTP/1.1 200 "));
-    let other_page = format!("{ALICE}Origin: https://evil.example\r\n");
-    assert!(ask(DRAIN, &other_page).starts_with("HTTP/1.1 403 "));
+    let page = |origin: &str| format!("{ALICE}Origin: {origin}\r\n");
+    assert!(ask(DRAIN, &page("https://evil.example")).starts_with("HTTP/1.1 403 "));
+    assert!(ask(DRAIN, &page("http://admin.example")).starts_with("HTTP/1.1 403 "));
+    assert!(ask(DRAIN, &page("https://admin.example")).starts_with("HTTP/1.1 200 "), "the own page");
+    put("renewed.example");
+    assert!(ask("POST /reload", DEPLOY).starts_with("HTTP/1.1 200 "));
+    let request = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let renewed = ask_as(&authority, &admin, "renewed.example", None, request);
+    assert!(renewed.unwrap().starts_with("HTTP/1.1 200 "));
 }
