@@ -14,6 +14,7 @@ mod expected;
 // the tasks
 mod bench;
 mod conformance;
+mod dashboard;
 mod differential;
 mod fuzz;
 mod h2spec;
@@ -40,6 +41,8 @@ enum Task {
     Bench(bench::Options),
     /// Run the official MCP conformance suite against our server and client.
     Conformance(conformance::Options),
+    /// Check the dashboard of the admin listener in Chromium.
+    Dashboard,
     /// Compare the HTTP/1.1 parser with llhttp, on the test corpus of llhttp.
     Differential(differential::Options),
     /// Run the fuzz targets for a limited time.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Dashboard => dashboard::run(),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::H2spec => h2spec::run(),

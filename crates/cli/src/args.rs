@@ -21,6 +21,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
+    Top(crate::top::TopArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Write man pages into a directory

@@ -7,6 +7,7 @@ mod logging;
 
 // commands
 mod serve;
+mod top;
 mod mcp;
 mod bench;
 
@@ -38,6 +39,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => serve::check(&args),
+        Command::Top(args) => top::run(&args),
         Command::Completions(args) => Ok(completions(&args)),
         Command::Man(args) => man(&args),
         Command::Mcp(command) => mcp::run(&command),

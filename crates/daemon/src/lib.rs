@@ -44,9 +44,13 @@ mod daemon;
 mod explain;
 mod check;
 
+// the overview of another running service
+mod top;
+
 pub use check::{Checked, check, explain};
 pub use config::{
     Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, reference, schema,
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
 pub use mcp::child_command;
+pub use top::{TopOptions, top};

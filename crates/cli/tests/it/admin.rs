@@ -126,7 +126,7 @@ fn status_shows_listeners_routes_and_upstreams() {
     assert_eq!((&upstream["name"], &upstream["queued_requests"]), (&"backend".into(), &0.into()));
     let server = serde_json::json!({
         "address": "127.0.0.1:9", "weight": 1, "backup": false, "state": "up", "requests_in_flight": 0,
-        "requests_total": 0, "errors_total": 0, "failures": {}, "duration_buckets": [0; 16]
+        "requests_total": 0, "errors_total": 0, "failures": {}, "duration_buckets": vec![0; 16]
     });
     assert_eq!(upstream["servers"][0], server);
     assert_eq!(get_admin(&gateway.admin, "/health").text(), "alive\n");

@@ -33,6 +33,7 @@ mod acme;
 mod tls_rotation;
 mod admin;
 mod admin_access;
+mod dashboard;
 
 // load generator
 mod bench;

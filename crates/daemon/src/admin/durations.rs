@@ -45,7 +45,7 @@ pub(super) fn percentile(buckets: &Buckets, per_mille: u64) -> Option<Duration> 
 fn interpolate(place: usize, rank: u64, count: u64) -> Duration {
     let lower = place.checked_sub(1).map_or(Duration::ZERO, |place| RouteMeter::BOUNDS[place]);
     let upper = RouteMeter::BOUNDS.get(place).copied().unwrap_or(lower);
-    let nanoseconds = (upper - lower).as_nanos() * u128::from(rank) / u128::from(count);
+    let nanoseconds = upper.saturating_sub(lower).as_nanos() * u128::from(rank) / u128::from(count);
     lower + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
@@ -55,7 +55,9 @@ mod tests {
 
     fn buckets(counts: &[(usize, u64)]) -> Buckets {
         let mut buckets = Buckets::default();
-        counts.iter().for_each(|(place, count)| buckets[*place] = *count);
+        for (place, count) in counts {
+            buckets[*place] = *count;
+        }
         buckets
     }
 

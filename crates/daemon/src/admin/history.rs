@@ -131,7 +131,6 @@ impl History {
         Sample::of_slot(&self.slots[Self::place(second)], second)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is small")]
     const fn place(second: u64) -> usize {
         (second % Self::SECONDS) as usize
     }
@@ -241,8 +240,8 @@ mod tests {
         for second in 0..3 * History::SECONDS {
             history.add(second, &sample(1));
         }
-        assert_eq!(size_of_val(&*history.slots), History::BYTES);
-        assert!(History::BYTES <= 8 << 20, "{}", History::BYTES);
+        let bytes = size_of_val(&*history.slots);
+        assert!(bytes == History::BYTES && bytes <= 8 << 20, "{bytes}");
         let columns = history.columns(history.range(u64::MAX, 1), 0);
         assert_eq!(columns.start, 2 * History::SECONDS);
         assert_eq!(columns.requests.len(), 86_400);

@@ -190,7 +190,7 @@ mod tests {
 
     impl Scene {
         fn new() -> Self {
-            let (time, meters) = (ManualTime::default(), vec![Arc::new(RouteMeter::new(1)); 1]);
+            let (time, meters) = (ManualTime::default(), vec![Arc::new(RouteMeter::new(1))]);
             let clock = Clock::manual(time.clone());
             Self { time, clock, meters, reading: Reading::default(), sampler: Sampler::default() }
         }

@@ -3,6 +3,15 @@
 const PLOT_WIDTH = 600;
 const PLOT_HEIGHT = 100;
 
+const nextPowerOfTwo = (value) => 2 ** Math.ceil(Math.log2(Math.max(1, value)));
+
+// Returns the next number of the form 1, 2 or 5 times a power of ten.
+function niceMaximum(value) {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= value) ?? value;
+}
+
 // Each chart has one or two columns of the history.
 const CHARTS = [
   { title: "Requests per second", format: formatNumber, series: [{ column: "requests" }] },
@@ -14,12 +23,12 @@ const CHARTS = [
   },
   { title: "Client connections", format: formatNumber, series: [{ column: "connections" }] },
   { title: "CPU, in percent of one core", format: (value) => (value === null ? UNKNOWN : `${formatNumber(value)} %`), series: [{ column: "cpu_percent" }] },
-  { title: "Memory", format: formatBytes, series: [{ column: "memory_bytes" }] },
+  { title: "Memory", format: formatBytes, maximum: nextPowerOfTwo, series: [{ column: "memory_bytes" }] },
 ];
 
 class Chart {
-  constructor({ title, format, series, kind }) {
-    Object.assign(this, { title, format, series });
+  constructor({ title, format, series, kind, maximum = niceMaximum }) {
+    Object.assign(this, { title, format, series, maximum });
     this.most = element("span", { class: "most", "aria-hidden": "true" });
     this.svg = svgElement("svg", { viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", role: "img" });
     this.paths = series.map((_, place) => ({
@@ -51,7 +60,7 @@ class Chart {
     this.columns = columns;
     const all = this.series.map(({ column }) => columns[column]);
     const known = all.flat().filter((value) => value !== null);
-    const top = niceMaximum(Math.max(0, ...known));
+    const top = this.maximum(Math.max(0, ...known));
     all.forEach((values, place) => {
       const { area, line } = this.paths[place];
       const runs = runsOf(values, top);
@@ -112,11 +121,4 @@ function runsOf(values, top) {
 const lineOf = (run) => `M${run.map((point) => point.join(" ")).join("L")}${run.length === 1 ? "h1" : ""}`;
 
 const areaOf = (run) => `M${run[0][0]} ${PLOT_HEIGHT}L${run.map((point) => point.join(" ")).join("L")}V${PLOT_HEIGHT}Z`;
-
-// Returns the next number of the form 1, 2 or 5 times a power of ten.
-function niceMaximum(value) {
-  if (value <= 0) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= value) ?? value;
-}
 

@@ -53,14 +53,14 @@ function syncChildren(parent, items, keyOf, create) {
 // `text(item)` or `fill(cell, item)`. `isNumber` aligns it to the right. `isWide` shows it without its label on
 // narrow screens.
 class Table {
-  constructor(caption, columns, keyOf) {
+  constructor(caption, columns, keyOf, hidesCaption = false) {
     this.columns = columns;
     this.keyOf = keyOf;
     this.body = element("tbody", { role: "rowgroup" });
     const heads = columns.map(({ label, isNumber }) =>
       element("th", { scope: "col", role: "columnheader", class: isNumber ? "number" : null }, label));
     const head = element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...heads));
-    this.node = element("table", { role: "table" }, element("caption", {}, caption), head, this.body);
+    this.node = element("table", { role: "table" }, element("caption", { class: hidesCaption ? "unseen" : null }, caption), head, this.body);
   }
 
   update(items) {

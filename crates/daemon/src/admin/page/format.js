@@ -75,5 +75,8 @@ function rates(after, before, seconds, bounds) {
   };
 }
 
+// Returns the entry of a table. A name such as `constructor` is not an entry.
+const lookUp = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);
+
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 

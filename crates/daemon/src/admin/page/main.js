@@ -111,7 +111,7 @@ function selectView() {
   const name = location.hash.slice(1);
   if (name === "main") return;
   const before = state.view;
-  state.view = name in VIEWS ? name : "overview";
+  state.view = Object.hasOwn(VIEWS, name) ? name : "overview";
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== state.view;
   for (const link of document.querySelectorAll("#tabs a")) {
     if (link.hash === `#${state.view}`) link.setAttribute("aria-current", "page");

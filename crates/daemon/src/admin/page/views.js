@@ -16,7 +16,7 @@ const ACTIONS = {
 };
 
 function stateOf(server) {
-  const [text, kind] = SERVER_STATES[server.state] ?? [server.state, ""];
+  const [text, kind] = lookUp(SERVER_STATES, server.state) ?? [server.state, ""];
   const since = server.changed_at ? `${formatAgo(server.changed_at)}` : "";
   const note = [server.reason, since].filter(Boolean).join(", ");
   if (server.state === "up" && server.slow_start_percent !== undefined) {
@@ -39,9 +39,9 @@ function serverTable(upstream) {
     rate("Errors/s", "errors", formatNumber),
     rate("p50", "p50", formatMicroseconds),
     rate("p99", "p99", formatMicroseconds),
-    number("Failures", (server) => formatNumber(sum(Object.values(server.failures)))),
+    number("No response", (server) => formatNumber(sum(Object.values(server.failures)))),
     { label: "Actions", fill: (cell, server) => fillActions(cell, upstream, server) },
-  ], (server) => server.address);
+  ], (server) => server.address, true);
 }
 
 function fillServer(cell, server) {
@@ -140,7 +140,7 @@ function memberTable() {
       label: "State",
       isWide: true,
       fill: (cell, server) => fillState(cell, {
-        text: server.state, kind: MEMBER_STATES[server.state] ?? "", note: server.last_error,
+        text: server.state, kind: lookUp(MEMBER_STATES, server.state) ?? "", note: server.last_error,
       }),
     },
     { label: "Revision", text: (server) => server.revision ?? UNKNOWN },
@@ -254,7 +254,7 @@ const changeTable = new Table("The newest change is first", [
   {
     label: "Kind",
     fill: (cell, { kind }) => {
-      const [text, badge] = CHANGE_KINDS[kind] ?? [kind, ""];
+      const [text, badge] = lookUp(CHANGE_KINDS, kind) ?? [kind, ""];
       fillState(cell, { text, kind: badge });
     },
   },
@@ -293,7 +293,7 @@ function problemsOf(status) {
     .filter(({ kind }) => kind !== "good"));
   const members = (status.mcp_endpoints ?? []).flatMap((endpoint) => endpoint.servers
     .filter(({ state }) => state !== "connected")
-    .map(({ name, state, last_error: note }) => ({ text: state, kind: MEMBER_STATES[state], note, name: `${endpoint.name}, MCP member ${name}` })));
+    .map(({ name, state, last_error: note }) => ({ text: state, kind: lookUp(MEMBER_STATES, state) ?? "", note, name: `${endpoint.name}, MCP member ${name}` })));
   const certificates = (status.certificates ?? [])
     .map((certificate) => ({ ...expiryOf(certificate.not_after), name: `Certificate ${certificate.file}` }))
     .filter(({ kind }) => kind !== "good");

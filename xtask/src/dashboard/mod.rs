@@ -1,0 +1,89 @@
+//! `cargo xtask dashboard`: checks the dashboard of the admin listener in Chromium.
+//!
+//! The task starts a gateway with a healthy server, a failing server, an MCP endpoint, TLS and bounded load. The
+//! script `check.mjs` opens all views. Screenshots let reviewers see faults that the checks miss.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::child::{self, Running};
+use crate::program::{self, repository};
+use crate::server::Server;
+use crate::stop::Stop;
+use crate::{packages, server};
+
+/// Starts the gateway, and checks the dashboard.
+///
+/// # Errors
+/// A check or a program failed.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let stop = Stop::new(LIMIT)?;
+    let program = program::thruway(&stop)?;
+    let directory = repository().join("target/dashboard");
+    fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
+    let [failing, admin] = server::free_addresses()?;
+    let healthy =
+        Server::serve(&program, include_str!("healthy.toml"), &directory.join("healthy.toml"), &stop)?;
+    let failing = include_str!("failing.toml").replace("ADDRESS", &failing.to_string());
+    let failing = Server::serve(&program, &failing, &directory.join("failing.toml"), &stop)?;
+    certificate(&directory, &stop)?;
+    let config = include_str!("gateway.toml")
+        .replace("HEALTHY", healthy.address())
+        .replace("FAILING", failing.address());
+    let config =
+        config.replace("PROGRAM", &program.display().to_string()).replace("ADMIN", &admin.to_string());
+    let gateway = Server::serve(&program, &config, &directory.join("gateway.toml"), &stop)?;
+    let mut load = Command::new(&program);
+    load.args(["bench", "http", "--rate", "200", "-c", "4", "-d", "10m"]).arg(gateway.url());
+    let load = Running::start(load, &directory.join("load.log"))?;
+    call_tools(&program, &gateway.url(), &stop)?;
+    child::send_sighup(gateway.id());
+    let mut check = Command::new(packages::node("dashboard", &stop)?);
+    check.arg(repository().join("xtask/src/dashboard/check.mjs")).arg(packages::npm("dashboard", &stop)?);
+    check.arg(format!("http://{admin}")).arg(healthy.address()).arg(&directory);
+    let checked = child::output_of("check.mjs", check, CHECK_LIMIT, &stop);
+    drop(load);
+    for server in [gateway, healthy, failing] {
+        server.end(&stop)?;
+    }
+    println!("{}screenshots are in target/dashboard", checked?);
+    Ok(())
+}
+
+/// Calls a tool, and also calls it with wrong arguments.
+fn call_tools(program: &Path, url: &str, stop: &Stop) -> anyhow::Result<()> {
+    for words in ["one__add a=1 b=2", "one__echo text=hello", "one__add a=x"] {
+        let mut call = Command::new(program);
+        call.args(["mcp", "call", &format!("{url}/dev")]).args(words.split(' '));
+        child::any_output_of(call, CHECK_LIMIT, stop)?;
+    }
+    Ok(())
+}
+
+/// Creates a self-signed certificate for `localhost`.
+fn certificate(directory: &Path, stop: &Stop) -> anyhow::Result<()> {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "60",
+    ]);
+    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout"]);
+    openssl.arg(directory.join("key.pem")).arg("-out").arg(directory.join("cert.pem"));
+    child::output_of("openssl", openssl, CHECK_LIMIT, stop).map(drop)
+}
+
+/// Time limit of the task, including the build of the program.
+const LIMIT: Duration = Duration::from_mins(40);
+
+const CHECK_LIMIT: Duration = Duration::from_mins(8);
