@@ -49,6 +49,10 @@ cross-check *arguments:
 report-page *arguments:
     cargo xtask report-page {{ arguments }}
 
+# Check the dashboard of the admin listener in Chromium: all views, phone and desktop width, light and dark mode
+dashboard *arguments:
+    cargo xtask dashboard {{ arguments }}
+
 # Run the HTTP/2 conformance tests of h2spec against the server and the gateway
 h2spec *arguments:
     cargo xtask h2spec {{ arguments }}
