@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, OpenTarget, ReopenSignal};
+use thruway_server::{AccessLog, AccessLogLines, AccessLogTarget, DroppedLines, OpenTarget, ReopenSignal};
 
 use crate::config::{AccessLogConfig, Config, Failure};
 use crate::mcp::audit_logs::AuditLogs;
@@ -56,6 +56,8 @@ impl LiveLog {
                 current.log.replace(settings.0.clone(), target);
                 current.settings = settings;
             }
+            // Users of nginx expect that a reload also reopens the log file.
+            (LogChange::Same, Some(current)) => current.log.reopen(),
             (LogChange::Same | LogChange::Replaced(..), _) => {}
         }
         log.as_ref().map(|current| current.log.clone())
@@ -71,6 +73,11 @@ impl LiveLog {
                 audit_logs.reopen();
             }
         });
+    }
+
+    /// Returns the numbers of lines that the log has not written since its start.
+    pub(crate) fn dropped(&self) -> DroppedLines {
+        self.lock().as_ref().map(|current| current.log.dropped()).unwrap_or_default()
     }
 
     /// Writes the remaining lines of the log.

@@ -91,7 +91,7 @@ pub use ip_text::IpText;
 pub use listened::{is_listened_on, is_of_this_machine};
 pub use listening::LiveWorkers;
 pub use log_limit::{Admitted, LogLimit};
-pub use log_writer::{LogBuffer, LogTarget, LogWriter, LogWriterConfig};
+pub use log_writer::{DroppedLines, LogBuffer, LogTarget, LogWriter, LogWriterConfig};
 pub use networks::{InvalidNetwork, Network, Networks};
 pub use own_connections::{OwnConnection, Peer};
 pub use proxy_protocol::{InvalidProxyHeader, ProxyHeader, ProxyVersion, ReceiveError, receive_proxy_header};

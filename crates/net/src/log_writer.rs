@@ -2,6 +2,7 @@
 //! pipe. The caller chooses the target and formats the lines.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -47,6 +48,16 @@ pub struct LogWriter<S> {
     buffers: Arc<Mutex<Buffers<S>>>,
     buffer_bytes_max: usize,
     commands: Sender<Command<S>>,
+    lost: Arc<AtomicU64>,
+}
+
+/// Numbers of lines that a log did not write, since its start.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct DroppedLines {
+    /// Lines that were dropped because a buffer was full.
+    pub buffer_full: u64,
+    /// Lines that were lost because the target failed.
+    pub target_failed: u64,
 }
 
 /// Settings of a [`LogWriter`].
@@ -74,6 +85,22 @@ pub trait LogTarget: Send {
 
     /// Reopens the destination, such as a log file that another program has renamed.
     fn reopen(&mut self) {}
+
+    /// Returns `true` if the target accepts lines now. While it returns `false`, the lines wait in their
+    /// buffers, and the writer thread asks again at its next write. The default target accepts lines at all
+    /// times.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
+    /// Returns the number of lines that the target has lost since the last call. The default target reports
+    /// no losses.
+    fn take_lost(&mut self) -> u64 {
+        0
+    }
+
+    /// Ends the target. Lines that it has accepted but not sent are then lost.
+    fn close(&mut self) {}
 }
 
 /// Unwritten lines of one thread. Only the thread that logs and the writer thread lock the buffer. The
@@ -91,6 +118,8 @@ struct Waiting<S> {
 struct Buffers<S> {
     setting: S,
     list: Vec<Arc<LogBuffer<S>>>,
+    /// Lines that were dropped by buffers that are no longer in the list.
+    dropped_before: u64,
 }
 
 enum Command<S> {
@@ -109,12 +138,13 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     /// # Errors
     /// The operating system refuses to create a thread.
     pub fn start(config: LogWriterConfig, setting: S, target: impl LogTarget + 'static) -> io::Result<Self> {
-        let buffers = Arc::new(Mutex::new(Buffers { setting, list: Vec::new() }));
+        let buffers = Arc::new(Mutex::new(Buffers { setting, list: Vec::new(), dropped_before: 0 }));
         let (commands, receiver) = channel();
-        let of_thread = buffers.clone();
-        let run = move || run(config, Box::new(target), &of_thread, &receiver);
+        let lost = Arc::new(AtomicU64::new(0));
+        let (of_thread, lost_by_thread) = (buffers.clone(), lost.clone());
+        let run = move || run(config, Box::new(target), &of_thread, &receiver, &lost_by_thread);
         thread::Builder::new().name(config.thread_name.to_owned()).spawn(run)?;
-        Ok(Self { buffers, buffer_bytes_max: config.buffer_bytes_max, commands })
+        Ok(Self { buffers, buffer_bytes_max: config.buffer_bytes_max, commands, lost })
     }
 
     /// Adds a buffer for one more thread that logs.
@@ -126,8 +156,16 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
         let buffer = Arc::new(LogBuffer(Mutex::new(waiting)));
         // Removes the buffers of ended threads. A buffer without another owner gets no more lines, and can
         // be removed when all its lines are written.
-        buffers.list.retain(|buffer| Arc::strong_count(buffer) > 1 || !lock(&buffer.0).bytes.is_empty());
-        buffers.list.push(buffer.clone());
+        let Buffers { list, dropped_before, .. } = &mut *buffers;
+        list.retain(|buffer| {
+            let waiting = lock(&buffer.0);
+            let is_used = Arc::strong_count(buffer) > 1 || !waiting.bytes.is_empty();
+            if !is_used {
+                *dropped_before += waiting.dropped;
+            }
+            is_used
+        });
+        list.push(buffer.clone());
         buffer
     }
 
@@ -180,7 +218,16 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     /// of lines that were dropped since the start.
     pub fn finish(&self) -> u64 {
         self.write(true);
-        lock(&self.buffers).list.iter().map(|buffer| lock(&buffer.0).dropped).sum()
+        let dropped = self.dropped();
+        dropped.buffer_full + dropped.target_failed
+    }
+
+    /// Returns the numbers of lines that were not written since the start.
+    pub fn dropped(&self) -> DroppedLines {
+        DroppedLines {
+            buffer_full: lock(&self.buffers).dropped(),
+            target_failed: self.lost.load(Ordering::Relaxed),
+        }
     }
 
     fn write(&self, is_last: bool) {
@@ -190,12 +237,29 @@ impl<S: Clone + Send + 'static> LogWriter<S> {
     }
 }
 
+impl<S> Buffers<S> {
+    /// Returns the number of lines that the buffers have dropped since the start.
+    fn dropped(&self) -> u64 {
+        self.dropped_before + self.list.iter().map(|buffer| lock(&buffer.0).dropped).sum::<u64>()
+    }
+}
+
 impl<S> LogBuffer<S> {
     /// Calls `write`, which appends a line to the buffer. If the buffer is full, counts a dropped line
     /// instead.
     #[inline]
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &S)) {
+        self.append_if(|_| true, write);
+    }
+
+    /// Does the same as [`append`](Self::append), but only if `is_wanted` returns `true` for the setting. A
+    /// full buffer counts only wanted lines as dropped.
+    #[inline]
+    pub fn append_if(&self, is_wanted: impl FnOnce(&S) -> bool, write: impl FnOnce(&mut Vec<u8>, &S)) {
         let waiting = &mut *lock(&self.0);
+        if !is_wanted(&waiting.setting) {
+            return;
+        }
         if waiting.bytes.len() < waiting.bytes_max {
             write(&mut waiting.bytes, &waiting.setting);
         } else {
@@ -211,6 +275,7 @@ fn run<S: Clone>(
     mut target: Box<dyn LogTarget>,
     buffers: &Mutex<Buffers<S>>,
     commands: &Receiver<Command<S>>,
+    lost: &AtomicU64,
 ) {
     let mut bytes = Vec::new();
     let mut reported = 0;
@@ -230,7 +295,15 @@ fn run<S: Clone>(
             Err(RecvTimeoutError::Disconnected) => ends = true,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let dropped = write_all(&mut *target, buffers, &mut bytes);
+        // Without this attempt, the lines would stay in the buffers, because the caller waits for them or the
+        // target ends.
+        let is_forced = ends || acknowledge.is_some() || next.is_some();
+        write_all(&mut *target, buffers, &mut bytes, is_forced);
+        if ends || next.is_some() {
+            target.close();
+        }
+        lost.fetch_add(target.take_lost(), Ordering::Relaxed);
+        let dropped = lock(buffers).dropped();
         if dropped > reported {
             target.report_dropped(dropped - reported);
         }
@@ -249,12 +322,17 @@ fn run<S: Clone>(
     }
 }
 
-/// Writes the lines of all buffers, and copies the current setting to each buffer. Returns the number of
-/// lines that were dropped since the start.
-fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, bytes: &mut Vec<u8>) -> u64 {
+/// Writes the lines of all buffers, and copies the current setting to each buffer. If the target is not ready
+/// and `is_forced` is `false`, the lines stay in the buffers.
+fn write_all<S: Clone>(
+    target: &mut dyn LogTarget,
+    buffers: &Mutex<Buffers<S>>,
+    bytes: &mut Vec<u8>,
+    is_forced: bool,
+) {
     let all = lock(buffers).list.clone();
-    let mut dropped = 0;
     for buffer in all {
+        let is_written = target.is_ready() || is_forced;
         // The swap below gives this empty vector to the buffer, so that neither thread allocates memory in
         // the long run.
         bytes.clear();
@@ -263,13 +341,15 @@ fn write_all<S: Clone>(target: &mut dyn LogTarget, buffers: &Mutex<Buffers<S>>, 
             // earlier, it could overwrite a new setting from `replace` with the old setting.
             let buffers = lock(buffers);
             let mut waiting = lock(&buffer.0);
-            std::mem::swap(&mut waiting.bytes, bytes);
+            if is_written {
+                std::mem::swap(&mut waiting.bytes, bytes);
+            }
             waiting.setting = buffers.setting.clone();
-            dropped += waiting.dropped;
         }
-        target.write(bytes);
+        if is_written {
+            target.write(bytes);
+        }
     }
-    dropped
 }
 
 /// Locks `mutex` even if another thread has panicked, because a panic cannot leave the counters or bytes
@@ -342,6 +422,78 @@ mod tests {
         assert_eq!(found.try_iter().flatten().count(), BYTES_MAX);
         assert_eq!(dropped.try_iter().sum::<u64>(), 16);
         assert_eq!(writer.finish(), 16);
+    }
+
+    /// A target that is not ready before the test allows it, and loses each line without a line break.
+    struct Gate {
+        is_open: Receiver<()>,
+        asked: Sender<()>,
+        written: Sender<Vec<u8>>,
+        lost: u64,
+    }
+
+    impl LogTarget for Gate {
+        fn write(&mut self, bytes: &[u8]) {
+            match bytes {
+                b"" => {}
+                [.., b'\n'] => drop(self.written.send(bytes.to_vec())),
+                _ => self.lost += 1,
+            }
+        }
+
+        fn report_dropped(&mut self, _: u64) {}
+
+        fn is_ready(&mut self) -> bool {
+            let _ = self.asked.send(());
+            self.is_open.try_recv().is_ok()
+        }
+
+        fn take_lost(&mut self) -> u64 {
+            std::mem::take(&mut self.lost)
+        }
+    }
+
+    #[test]
+    fn lines_wait_in_their_buffer_until_the_target_is_ready() {
+        let ((open, is_open), (asked, asks), (written, found)) = (channel(), channel(), channel());
+        let config = LogWriterConfig {
+            thread_name: "log",
+            buffer_bytes_max: 10,
+            kept_bytes_max: 10,
+            write_every: Some(Duration::from_millis(1)),
+        };
+        let writer = LogWriter::start(config, (), Gate { is_open, asked, written, lost: 0 }).unwrap();
+        let buffer = writer.add_buffer();
+        let append = |line: &[u8]| buffer.append(|bytes, ()| bytes.extend_from_slice(line));
+        append(b"123456789\n");
+        append(b"dropped\n");
+        (0..3).for_each(|_| asks.recv().unwrap());
+        assert!(found.try_recv().is_err());
+        open.send(()).unwrap();
+        assert_eq!(found.recv().unwrap(), b"123456789\n");
+        append(b"lost");
+        assert_eq!(writer.finish(), 2);
+        assert_eq!(writer.dropped(), DroppedLines { buffer_full: 1, target_failed: 1 });
+    }
+
+    #[test]
+    fn dropped_lines_of_an_ended_thread_stay_counted() {
+        let Test { writer, buffer, allow, .. } = start();
+        drop(allow);
+        writer.append_line(&buffer, &vec![b'a'; BYTES_MAX + 1]);
+        drop(buffer);
+        drop(writer.add_buffer());
+        assert_eq!(writer.dropped().buffer_full, 1);
+    }
+
+    #[test]
+    fn unwanted_lines_are_not_counted_as_dropped() {
+        let Test { writer, buffer, .. } = start();
+        lock(&buffer.0).bytes_max = 0;
+        buffer.append_if(|()| false, |_, ()| panic!("the line is not wanted"));
+        assert_eq!(writer.dropped().buffer_full, 0);
+        buffer.append_if(|()| true, |_, ()| panic!("the buffer is full"));
+        assert_eq!(writer.dropped().buffer_full, 1);
     }
 
     #[test]

@@ -43,7 +43,10 @@ mod live;
 mod drivers;
 mod server;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogLines, AccessLogTarget, OpenTarget};
+pub use access_log::{
+    AccessLog, AccessLogFormat, AccessLogLines, AccessLogMembers, AccessLogSample, AccessLogTarget,
+    AccessLogTemplate, InvalidTemplate, OpenTarget, Syslog, SyslogAddress, SyslogFacility,
+};
 pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use connection_info::{ConnectionInfo, ConnectionTls};
@@ -77,6 +80,6 @@ pub use thruway_net::tls::{
     TlsInfo, TlsVersion,
 };
 pub use thruway_net::{
-    ClientAddr, DrainHandle, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks, Peer,
-    ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, WorkersHold, raise_descriptor_limit,
+    ClientAddr, DrainHandle, DroppedLines, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks,
+    Peer, ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, WorkersHold, raise_descriptor_limit,
 };

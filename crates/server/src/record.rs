@@ -74,6 +74,14 @@ pub struct StreamRecord<'a> {
     pub end: &'static str,
 }
 
+impl StreamRecord<'_> {
+    /// Returns `true` if the connection ended with an error. Connections that end normally, or because they
+    /// were idle, are no failures.
+    pub(crate) fn is_failure(&self) -> bool {
+        !matches!(self.end, "completed" | "idle_timeout")
+    }
+}
+
 /// A function that receives the records of the non-HTTP connections of one worker.
 pub type TakeStreamRecord = Box<dyn FnMut(&StreamRecord<'_>)>;
 

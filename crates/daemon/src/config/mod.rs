@@ -13,6 +13,7 @@ mod secrets;
 mod shown;
 
 // the sections of a file
+mod access_log;
 mod acme;
 mod admin;
 mod answer;
@@ -20,7 +21,6 @@ mod compression;
 mod connect_method;
 mod listeners;
 pub(crate) mod mcp;
-mod operation;
 mod policies;
 mod rewrite;
 mod routes;

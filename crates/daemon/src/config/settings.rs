@@ -501,9 +501,10 @@ impl FilesConfig {
 }
 
 impl AccessLogConfig {
-    /// Returns `true` if log lines contain data about forwarding. Only JSON lines contain such data.
-    pub(crate) fn has_forwarding_fields(&self) -> bool {
-        self.lines.format == AccessLogFormat::Json
+    /// Returns `true` if log lines can contain data about forwarding. Lines in the common and combined format
+    /// contain no such data.
+    pub(crate) const fn has_forwarding_fields(&self) -> bool {
+        !matches!(self.lines.format, AccessLogFormat::Common | AccessLogFormat::Combined)
     }
 }
 

@@ -5,7 +5,9 @@ use std::fmt;
 use thruway_certificates::acme::Wanted;
 use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
-use thruway_server::{AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol};
+use thruway_server::{
+    AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol, SyslogAddress,
+};
 
 use super::{
     AccessLogConfig, Action, AdminConfig, Config, Http2, ListenerConfig, OtlpProtocol, Route, TelemetryConfig,
@@ -179,14 +181,28 @@ impl fmt::Display for OtlpProtocol {
 
 impl fmt::Display for AccessLogConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = match self.lines.format {
+        f.write_str(match &self.lines.format {
             AccessLogFormat::Common => "common",
             AccessLogFormat::Combined => "combined",
             AccessLogFormat::Json => "json",
-        };
+            AccessLogFormat::Otel => "otel",
+            AccessLogFormat::Ecs => "ecs",
+            AccessLogFormat::Members(_) => "json with the members of the config",
+            AccessLogFormat::Template(_) => "by the template of the config",
+        })?;
         match &self.target {
-            AccessLogTarget::File(path) => write!(f, "{format}, to {}", path.display()),
-            AccessLogTarget::Stdout => write!(f, "{format}, to the standard output"),
+            AccessLogTarget::File(path) => write!(f, ", to {}", path.display())?,
+            AccessLogTarget::Stdout => f.write_str(", to the standard output")?,
+            AccessLogTarget::Socket(path) => write!(f, ", to the socket {}", path.display())?,
+            AccessLogTarget::Syslog(syslog) => match &syslog.address {
+                SyslogAddress::Unix(path) => write!(f, ", to syslog at unix:{}", path.display())?,
+                SyslogAddress::Udp(name) => write!(f, ", to syslog at udp://{name}")?,
+                SyslogAddress::Tcp(name) => write!(f, ", to syslog at tcp://{name}")?,
+            },
+        }
+        match &self.lines.sample {
+            Some(sample) => write!(f, ", a sample of {}", sample.ratio),
+            None => Ok(()),
         }
     }
 }

@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use thruway_gateway::{AmbiguousPath, PathReadings};
 
+use crate::config::access_log::{RawAccessLog, resolve_access_log};
 use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::admin::{RawAdmin, resolve_admin};
 use crate::config::compression::{RawCompression, resolve_compression};
@@ -17,7 +18,6 @@ use crate::config::failure::Source;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
-use crate::config::operation::{RawAccessLog, resolve_access_log};
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
 use crate::config::resolver::Resolver;
@@ -145,7 +145,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let known =
         Known { upstreams: &upstreams, policies: &policies, mcp: &mcp, compression: compression.as_ref() };
     let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
-    let access_log = raw.access_log.map(|log| resolve_access_log(&resolver, log, &policies));
+    let access_log = raw.access_log.map(|log| resolve_access_log(&mut resolver, log, &policies));
     let telemetry = raw.telemetry.and_then(|telemetry| resolve_telemetry(&mut resolver, telemetry));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);

@@ -12,12 +12,17 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use super::client_text::write_escaped;
+use super::conventions::{ECS, OTEL};
 use super::json;
 use super::masking::masked;
+use super::members::{AccessLogMembers, write_format};
+use super::sample::AccessLogSample;
+use super::template::AccessLogTemplate;
+use super::variable::{Recorded, Source};
 use crate::record::Record;
 
 /// Format of the lines of an access log. Times are in UTC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogFormat {
     /// The common log format of NCSA and Apache.
     Common,
@@ -25,6 +30,14 @@ pub enum AccessLogFormat {
     Combined,
     /// One JSON object per line.
     Json,
+    /// One JSON object per line, with the names of the OpenTelemetry semantic conventions.
+    Otel,
+    /// One JSON object per line, with the names of the Elastic Common Schema (ECS).
+    Ecs,
+    /// One JSON object per line, with chosen members.
+    Members(AccessLogMembers),
+    /// Text with variables.
+    Template(AccessLogTemplate),
 }
 
 /// Settings for the lines of an access log. The log contains the secrets in URLs unless `masked_parameters`
@@ -37,11 +50,13 @@ pub struct AccessLogLines {
     /// these values, both in request targets and in `Referer`. Names are compared after percent-decoding and
     /// without regard to case. Default: none.
     pub masked_parameters: Arc<[String]>,
+    /// Selection of the requests in the log. Default: `None`, the log contains all requests.
+    pub sample: Option<AccessLogSample>,
 }
 
 impl From<AccessLogFormat> for AccessLogLines {
     fn from(format: AccessLogFormat) -> Self {
-        Self { format, masked_parameters: Arc::default() }
+        Self { format, masked_parameters: Arc::default(), sample: None }
     }
 }
 
@@ -49,6 +64,7 @@ impl From<AccessLogFormat> for AccessLogLines {
 #[derive(Default)]
 pub(super) struct Timestamps {
     second: Option<u64>,
+    pub(super) microseconds: u32,
     pub(super) common: String,
     pub(super) rfc3339: String,
 }
@@ -57,7 +73,7 @@ impl AccessLogLines {
     /// Appends the log line for `record` to `line`.
     pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
         timestamps.renew(record.time);
-        match self.format {
+        match &self.format {
             AccessLogFormat::Common => {
                 self.write_common(line, record, timestamps);
                 line.push(b'\n');
@@ -76,7 +92,12 @@ impl AccessLogLines {
             AccessLogFormat::Json => {
                 json::write_request(line, record, &self.masked_parameters, &timestamps.rfc3339);
             }
+            other => other.write_variables(line, &self.source(Recorded::Request(record), timestamps)),
         }
+    }
+
+    pub(super) fn source<'a>(&'a self, of: Recorded<'a>, timestamps: &'a Timestamps) -> Source<'a> {
+        Source { of, timestamps, masked_parameters: &self.masked_parameters }
     }
 
     /// Writes `host - user [time] "request line" status bytes`.
@@ -107,6 +128,18 @@ impl AccessLogLines {
     }
 }
 
+impl AccessLogFormat {
+    /// Appends a line in one of the formats with variables.
+    pub(super) fn write_variables(&self, line: &mut Vec<u8>, source: &Source<'_>) {
+        match self {
+            Self::Ecs => write_format(line, &ECS, source),
+            Self::Members(members) => members.write(line, source),
+            Self::Template(template) => template.write(line, source),
+            Self::Otel | Self::Common | Self::Combined | Self::Json => write_format(line, &OTEL, source),
+        }
+    }
+}
+
 /// Writes the user name, or `-` if it is unknown. Escapes spaces in the name, because a space would end the
 /// column.
 fn write_user(line: &mut Vec<u8>, user: Option<&str>) {
@@ -128,7 +161,9 @@ pub(super) fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
 
 impl Timestamps {
     pub(super) fn renew(&mut self, time: SystemTime) {
-        let second = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let second = since_epoch.as_secs();
+        self.microseconds = since_epoch.subsec_micros();
         if self.second != Some(second) {
             let time = OffsetDateTime::from(time).replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
             self.common = time.format(COMMON).unwrap_or_default();

@@ -155,7 +155,7 @@ fn write_forwarded(object: &mut JsonObject<'_>, forwarded: &Forwarded) {
 }
 
 /// Returns the value of `network.protocol.version`.
-fn protocol_version(version: Version) -> &'static str {
+pub(super) fn protocol_version(version: Version) -> &'static str {
     match version {
         Version::Http10 => "1.0",
         Version::Http2 => "2",

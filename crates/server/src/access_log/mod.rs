@@ -5,23 +5,38 @@
 //! never wait for a log.
 
 mod client_text;
+mod conventions;
+mod members;
 mod format;
 mod json;
 mod masking;
+mod remote;
+mod sample;
 mod sink;
+mod socket;
 mod streams;
+mod syslog;
+mod template;
+mod variable;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use thruway_net::{LogWriter, LogWriterConfig};
+use thruway_net::{DroppedLines, LogWriter, LogWriterConfig};
 
 use crate::record::{Recorder, TakeRecord, TakeStreamRecord};
 use format::Timestamps;
+use sample::Random;
 
 pub use format::{AccessLogFormat, AccessLogLines};
+pub use members::AccessLogMembers;
+pub use sample::AccessLogSample;
 pub use sink::{AccessLogTarget, OpenTarget};
+pub use syslog::{Syslog, SyslogAddress, SyslogFacility};
+pub use template::{AccessLogTemplate, InvalidTemplate};
 
 /// An access log, for [`Server::record`](crate::Server::record).
 ///
@@ -72,20 +87,33 @@ impl AccessLog {
     pub fn finish(&self) -> u64 {
         self.writer.finish()
     }
+
+    /// Returns the numbers of lines that the log has not written since its start.
+    pub fn dropped(&self) -> DroppedLines {
+        self.writer.dropped()
+    }
 }
 
 impl Recorder for AccessLog {
     fn start(&self) -> TakeRecord {
         let lines = self.writer.add_buffer();
-        let mut timestamps = Timestamps::default();
-        Box::new(move |record| lines.append(|buffer, style| style.write(buffer, record, &mut timestamps)))
+        let (mut timestamps, mut random) = (Timestamps::default(), Random::new());
+        Box::new(move |record| {
+            lines.append_if(
+                |style| style.sample.is_none_or(|sample| sample.has_request(record, &mut random)),
+                |buffer, style| style.write(buffer, record, &mut timestamps),
+            );
+        })
     }
 
     fn start_streams(&self) -> TakeStreamRecord {
         let lines = self.writer.add_buffer();
-        let mut timestamps = Timestamps::default();
+        let (mut timestamps, mut random) = (Timestamps::default(), Random::new());
         Box::new(move |record| {
-            lines.append(|buffer, style| style.format.write_stream(buffer, record, &mut timestamps));
+            lines.append_if(
+                |style| style.sample.is_none_or(|sample| sample.has_stream(record, &mut random)),
+                |buffer, style| style.write_stream(buffer, record, &mut timestamps),
+            );
         })
     }
 }

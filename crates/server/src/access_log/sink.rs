@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use thruway_net::{Admitted, LogLimit, LogTarget};
 
+use super::remote::RemoteSink;
+use super::socket::LogAddress;
+use super::syslog::{Syslog, SyslogAddress, SyslogHeader};
+
 /// Target of an access log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessLogTarget {
@@ -17,10 +21,16 @@ pub enum AccessLogTarget {
     File(PathBuf),
     /// Standard output.
     Stdout,
+    /// A Unix stream socket of another program, which reads one line after the other. While the program is
+    /// absent or slow, the lines wait in bounded buffers.
+    Socket(PathBuf),
+    /// A syslog server. Lines wait as for `Socket`.
+    Syslog(Syslog),
 }
 
 impl AccessLogTarget {
-    /// Opens the target, for [`AccessLog::replace`](crate::AccessLog::replace).
+    /// Opens the target, for [`AccessLog::replace`](crate::AccessLog::replace). Does not connect to sockets
+    /// and syslog servers yet.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -35,21 +45,39 @@ pub struct OpenTarget {
     sink: Sink,
     /// The name of the log in messages.
     log: Cow<'static, str>,
+    lost: u64,
 }
 
 #[derive(Debug)]
 enum Sink {
-    File { path: PathBuf, file: File },
+    File {
+        path: PathBuf,
+        file: File,
+        /// `true` if a failed write has written only a part of a line.
+        is_torn: bool,
+    },
     Stdout,
+    Remote(Box<RemoteSink>),
 }
 
 impl OpenTarget {
     pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
         let sink = match target {
-            AccessLogTarget::File(path) => Sink::File { path: path.clone(), file: append_to(path)? },
+            AccessLogTarget::File(path) => {
+                Sink::File { path: path.clone(), file: append_to(path)?, is_torn: false }
+            }
             AccessLogTarget::Stdout => Sink::Stdout,
+            AccessLogTarget::Socket(path) => remote(LogAddress::UnixStream(path.clone()), None),
+            AccessLogTarget::Syslog(syslog) => {
+                let address = match &syslog.address {
+                    SyslogAddress::Unix(path) => LogAddress::UnixDatagram(path.clone()),
+                    SyslogAddress::Udp(name) => LogAddress::Udp(name.clone()),
+                    SyslogAddress::Tcp(name) => LogAddress::Tcp(name.clone()),
+                };
+                remote(address, Some(SyslogHeader::new(syslog)))
+            }
         };
-        Ok(Self { sink, log: Cow::Borrowed("access log") })
+        Ok(Self { sink, log: Cow::Borrowed("access log"), lost: 0 })
     }
 
     /// Sets the name of the log in messages. Default: `access log`.
@@ -60,7 +88,7 @@ impl OpenTarget {
 
     /// Creates a new file if the current file was moved away.
     fn follow_path(&mut self) {
-        if let Sink::File { path, file } = &mut self.sink {
+        if let Sink::File { path, file, .. } = &mut self.sink {
             reopen_if_moved(path, file, &self.log);
         }
     }
@@ -69,27 +97,93 @@ impl OpenTarget {
 impl LogTarget for OpenTarget {
     fn reopen(&mut self) {
         self.follow_path();
+        if let Sink::Remote(remote) = &mut self.sink {
+            remote.reconnect();
+        }
         tracing::info!("{} reopened", self.log);
     }
 
-    /// Writes `bytes`. If the write fails, the bytes are lost, and the error is logged.
+    fn is_ready(&mut self) -> bool {
+        match &mut self.sink {
+            Sink::Remote(remote) => remote.is_ready(&self.log),
+            Sink::File { .. } | Sink::Stdout => true,
+        }
+    }
+
+    /// Writes `bytes`. If the write to a file or to the standard output fails, the bytes are lost and
+    /// counted, and the error is logged.
     fn write(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
         self.follow_path();
         let outcome = match &mut self.sink {
-            Sink::File { file, .. } => file.write_all(bytes),
-            Sink::Stdout => io::stdout().lock().write_all(bytes),
+            Sink::File { file, is_torn, .. } => append(file, is_torn, bytes),
+            Sink::Stdout => io::stdout().lock().write_all(bytes).map_err(|error| (error, bytes)),
+            Sink::Remote(remote) => {
+                remote.write(bytes, &self.log);
+                Ok(())
+            }
         };
-        if let Err(error) = outcome {
+        if let Err((error, rest)) = outcome {
+            self.lost += count_lines(rest);
             log_failure(&error, &format!("cannot write the {}", self.log));
+        }
+    }
+
+    fn take_lost(&mut self) -> u64 {
+        let remote = match &mut self.sink {
+            Sink::Remote(remote) => remote.take_lost(),
+            Sink::File { .. } | Sink::Stdout => 0,
+        };
+        remote + std::mem::take(&mut self.lost)
+    }
+
+    fn close(&mut self) {
+        if let Sink::Remote(remote) = &mut self.sink {
+            remote.close(&self.log);
         }
     }
 
     fn report_dropped(&mut self, lines: u64) {
         tracing::warn!(lines, "the {} is too slow: lines were dropped", self.log);
     }
+}
+
+fn remote(address: LogAddress, syslog: Option<SyslogHeader>) -> Sink {
+    Sink::Remote(Box::new(RemoteSink::new(address, syslog)))
+}
+
+/// Appends `bytes` to a log file. If this fails, returns the error and the lines that are not complete in the
+/// file. `is_torn` is `true` if the file ends with an incomplete line, which then first gets a line break.
+fn append<'b>(
+    mut file: impl Write,
+    is_torn: &mut bool,
+    bytes: &'b [u8],
+) -> Result<(), (io::Error, &'b [u8])> {
+    if *is_torn {
+        file.write_all(b"\n").map_err(|error| (error, bytes))?;
+        *is_torn = false;
+    }
+    let mut written = 0;
+    while written < bytes.len() {
+        let error = match file.write(&bytes[written..]) {
+            Ok(0) => io::ErrorKind::WriteZero.into(),
+            Ok(count) => {
+                written += count;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        *is_torn = written > 0 && bytes[written - 1] != b'\n';
+        return Err((error, &bytes[written..]));
+    }
+    Ok(())
+}
+
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
@@ -123,7 +217,7 @@ fn reopen_if_moved(path: &Path, file: &mut File, log: &str) {
 /// Logs a failure of a log, with a limited rate, because under load a write could fail many times
 /// per second.
 #[cold]
-fn log_failure(error: &io::Error, action: &str) {
+pub(super) fn log_failure(error: &io::Error, action: &str) {
     static LIMIT: LogLimit = LogLimit::new();
     if let Some(Admitted { suppressed }) = LIMIT.admit() {
         tracing::error!(%error, suppressed, "{action}");
@@ -133,6 +227,42 @@ fn log_failure(error: &io::Error, action: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file on a disk with limited space.
+    struct Disk {
+        free: usize,
+        bytes: Vec<u8>,
+    }
+
+    impl Write for &mut Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.free);
+            if count == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.free -= count;
+            self.bytes.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn full_disk_loses_counted_lines_and_joins_no_lines() {
+        let mut disk = Disk { free: 8, bytes: Vec::new() };
+        let mut is_torn = false;
+        let mut lost = |disk: &mut Disk, bytes| {
+            append(disk, &mut is_torn, bytes).map_or_else(|(_, rest)| count_lines(rest), |()| 0)
+        };
+        assert_eq!(lost(&mut disk, b"12345\nabc\ndef\n"), 2);
+        assert_eq!(lost(&mut disk, b"ghi\n"), 1);
+        disk.free = 100;
+        assert_eq!(lost(&mut disk, b"jkl\n"), 0);
+        assert_eq!(String::from_utf8_lossy(&disk.bytes), "12345\nab\njkl\n");
+    }
 
     /// A new log file was once readable by every user of the machine, also after a rotation.
     #[test]

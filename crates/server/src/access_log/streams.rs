@@ -2,23 +2,25 @@
 
 use std::io::Write as _;
 
-use super::format::{AccessLogFormat, Timestamps, write_client};
+use super::format::{AccessLogFormat, AccessLogLines, Timestamps, write_client};
 use super::json;
+use super::variable::Recorded;
 use crate::record::StreamRecord;
 
-impl AccessLogFormat {
+impl AccessLogLines {
     /// Appends the log line for `record` to `line`.
     pub(super) fn write_stream(
-        self,
+        &self,
         line: &mut Vec<u8>,
         record: &StreamRecord<'_>,
         timestamps: &mut Timestamps,
     ) {
         timestamps.renew(record.time);
-        match self {
-            Self::Common => write_common(line, record, timestamps, ""),
-            Self::Combined => write_common(line, record, timestamps, " \"-\" \"-\""),
-            Self::Json => json::write_stream(line, record, &timestamps.rfc3339),
+        match &self.format {
+            AccessLogFormat::Common => write_common(line, record, timestamps, ""),
+            AccessLogFormat::Combined => write_common(line, record, timestamps, " \"-\" \"-\""),
+            AccessLogFormat::Json => json::write_stream(line, record, &timestamps.rfc3339),
+            other => other.write_variables(line, &self.source(Recorded::Stream(record), timestamps)),
         }
     }
 }
@@ -64,7 +66,7 @@ mod tests {
             end: "completed",
         };
         let mut line = Vec::new();
-        format.write_stream(&mut line, &record, &mut Timestamps::default());
+        AccessLogLines::from(format).write_stream(&mut line, &record, &mut Timestamps::default());
         String::from_utf8(line).unwrap()
     }
 

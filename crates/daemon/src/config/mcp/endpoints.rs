@@ -7,13 +7,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::config::access_log::log_target;
 use crate::config::mcp::limits::{RawMcpLimit, resolve_limits};
 use crate::config::mcp::resource::resolve_resource;
 use crate::config::mcp::rules::{RawMcpRule, resolve_rules};
 use crate::config::mcp::search::{RawMcpSearch, resolve_search};
 use crate::config::mcp::servers::ResolvedServers;
 use crate::config::mcp::settings::{McpEndpointConfig, McpEndpoints, McpNames};
-use crate::config::operation::log_target;
 use crate::config::resolver::{ANY_PERIOD, Resolver, SOME_PERIOD, known_hint};
 use crate::config::values::{Period, Span, Spanned};
 

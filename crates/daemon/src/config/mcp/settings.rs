@@ -342,7 +342,7 @@ impl fmt::Display for McpEndpointConfig {
         match &self.audit {
             None => Ok(()),
             Some(AccessLogTarget::File(path)) => write!(f, "; audit log {}", path.display()),
-            Some(AccessLogTarget::Stdout) => f.write_str("; audit log on the standard output"),
+            Some(_) => f.write_str("; audit log on the standard output"),
         }
     }
 }
