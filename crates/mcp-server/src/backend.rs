@@ -25,6 +25,7 @@ pub use crate::dispatch::{Exchange, InterimMessage, Reply, Status, require_tasks
 pub use crate::server::{Change, ChangeKey, ServerCore, Subscription};
 pub use crate::session::{BackendSession, DroppedMessages, LogInbox, OutOfBandMessages, Session};
 pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
+pub use crate::streamable_http::json_message;
 
 /// Answers the requests of all clients of one server, in both eras of the protocol.
 ///

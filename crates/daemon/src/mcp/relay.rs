@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use thruway_gateway::Forward;
-use thruway_mcp_sdk::RelayedCall;
+use thruway_mcp_sdk::backend::json_message;
+use thruway_mcp_sdk::{McpEndpoint, RelayedCall};
 use thruway_message::{
     FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
     RequestTarget, StatusCode, Version,
@@ -11,7 +12,7 @@ use thruway_message::{
 use thruway_server::{Answer, FieldLinesBuf, Request, Response};
 
 use super::members::{RunningUpstreams, host_of_requests};
-use super::relayed_body::observed;
+use super::relayed_body::{first_bytes, observed};
 use crate::config::Config;
 use crate::config::mcp::settings::McpTarget;
 
@@ -52,39 +53,68 @@ pub(super) fn relays(config: &Config, endpoint: &str, upstreams: &RunningUpstrea
 }
 
 impl Relay {
-    /// Sends `call` instead of the body of `request`.
-    pub(super) fn relay(&self, request: &mut Request<'_>, call: RelayedCall) -> Answer {
-        let fields = self.fields(request.field_lines(), call.name());
+    /// Sends `call` instead of the body of `request`. If the server refuses the token of the call, `server` handles the
+    /// request: it obtains another token.
+    pub(super) fn relay(&self, request: &mut Request<'_>, call: RelayedCall, server: &McpEndpoint) -> Answer {
+        let again = call.authorization().and_then(|_| request.copy_whole());
+        let again = again.map(|request| (request, server.clone()));
+        let answer = self.send(request, &call);
+        Answer::later(async move {
+            let response = response_of(answer).await;
+            if is_usable(&response) {
+                return observed(with_own_fields(response), call);
+            }
+            // Boxed to keep the futures of other calls small.
+            match again.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
+                Some((request, server)) => {
+                    call.refuse_token();
+                    Box::pin(response_of(request.forward_to(&server))).await
+                }
+                None => Box::pin(failed(response, call)).await,
+            }
+        })
+    }
+
+    fn send(&self, request: &mut Request<'_>, call: &RelayedCall) -> Answer {
+        let fields = self.fields(request.field_lines(), call);
         let head = RequestHead {
             method: Method::Post,
             target: RequestTarget::Origin(OriginForm::new(&self.path)),
             version: Version::Http11,
             field_lines: fields.lines(),
         };
-        let answer = request.forward_with_content(&head, call.content(), &self.forward);
-        answer.map(move |response| match unusable(&response) {
-            None => observed(with_own_fields(response), call),
-            Some((status, reason)) => Response::ok(JSON, call.failure(&reason)).with_status(status),
-        })
+        request.forward_with_content(&head, call.content(), &self.forward)
     }
 
     /// Returns the headers for the server. Takes only headers of MCP and of tracing from the client, so that no
     /// credentials of the client reach the server.
-    fn fields(&self, of_client: FieldLines<'_>, tool: &str) -> FieldSection {
+    fn fields(&self, of_client: FieldLines<'_>, call: &RelayedCall) -> FieldSection {
         let bytes = of_client.bytes().len() + self.headers.bytes().len();
-        let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 4);
+        let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 5);
         for line in of_client.iter().filter(|line| is_relayed(line)) {
             fields.append(line);
         }
-        let name = (FieldName::new(b"Mcp-Name"), FieldValue::new(tool.as_bytes()));
-        // The library has checked the name.
-        if let (Ok(name), Ok(value)) = name {
-            fields.append(FieldLine { name, value });
+        // The library has checked the name and the token.
+        let of_call = [("Mcp-Name", Some(call.name())), ("Authorization", call.authorization())];
+        for (name, value) in of_call {
+            let value = value.map(|value| FieldValue::new(value.as_bytes()));
+            if let (Ok(name), Some(Ok(value))) = (FieldName::new(name.as_bytes()), value) {
+                fields.append(FieldLine { name, value });
+            }
         }
-        for line in &self.headers {
+        let is_replaced =
+            |line: &FieldLine<'_>| call.authorization().is_some() && line.name.is("Authorization");
+        for line in self.headers.iter().filter(|line| !is_replaced(line)) {
             fields.append(line);
         }
         fields
+    }
+}
+
+async fn response_of(answer: Answer) -> Response {
+    match answer {
+        Answer::Now(response) => response,
+        Answer::Later(later) => later.await,
     }
 }
 
@@ -96,22 +126,21 @@ fn is_relayed(line: &FieldLine<'_>) -> bool {
     is_param || RELAYED.iter().any(|relayed| line.name.is(relayed))
 }
 
-/// Returns the status and the reason for the client if the response of the server is no JSON-RPC response. A
-/// challenge of the server is no challenge for the client, because the endpoint has its own credentials. The
-/// server cannot redirect the client, because the request of the client contains credentials and arguments.
-fn unusable(response: &Response) -> Option<(StatusCode, String)> {
+/// Returns `true` if the client can get the body of the response. The body of an error must be read first.
+fn is_usable(response: &Response) -> bool {
+    let is_events = response.status() == StatusCode::OK && has_media_type(response, b"text/event-stream");
+    is_events || (response.status().as_u16() < 300 && has_media_type(response, b"application/json"))
+}
+
+/// Returns the response for the client, if the response of the server has no usable body or the status of an error. A
+/// challenge of the server is no challenge for the client, because the endpoint has its own credentials. The server
+/// cannot redirect the client, because the request of the client contains credentials and arguments.
+async fn failed(mut response: Response, call: RelayedCall) -> Response {
     let status = response.status();
-    let is_refused = matches!(status.as_u16(), 300..=399 | 401 | 403 | 407);
-    let is_message = has_media_type(response, b"application/json")
-        || (status == StatusCode::OK && has_media_type(response, b"text/event-stream"));
-    if is_message && !is_refused {
-        return None;
-    }
-    let status_of_client = match status {
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => status,
-        _ => StatusCode::BAD_GATEWAY,
-    };
-    Some((status_of_client, format!("HTTP status {}", status.as_u16())))
+    let may_be_message = status.as_u16() >= 400 && has_media_type(&response, b"application/json");
+    let content = if may_be_message { first_bytes(response.take_body()).await } else { Vec::new() };
+    let (message, status) = call.failure(status, &content);
+    json_message(status, message)
 }
 
 pub(super) fn has_media_type(response: &Response, expected: &[u8]) -> bool {
@@ -130,8 +159,6 @@ fn with_own_fields(mut response: Response) -> Response {
     }
     response
 }
-
-const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
 /// The headers of a server that the client gets.
 const RETURNED: [&str; 8] = [

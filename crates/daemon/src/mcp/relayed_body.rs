@@ -1,6 +1,7 @@
 //! The bodies of responses to relayed calls. The gateway reads them, and signs the `requestState` in them.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -33,6 +34,29 @@ pub(super) fn observed(mut response: Response, call: RelayedCall) -> Response {
         Some(changed) => response.with_content(changed),
         None => response,
     }
+}
+
+/// Reads the body of an error response. Returns no bytes if the body is incomplete or longer than
+/// [`ERROR_BYTES_MAX`].
+pub(super) async fn first_bytes(body: Content) -> Vec<u8> {
+    let mut stream = match body.into_stream() {
+        Ok(stream) => stream,
+        Err(whole) => {
+            let bytes = whole.as_bytes().filter(|bytes| bytes.len() <= ERROR_BYTES_MAX);
+            return bytes.unwrap_or_default().to_vec();
+        }
+    };
+    let mut bytes = Vec::new();
+    while let Some(piece) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        match piece {
+            Ok(Piece::Data(data)) if bytes.len() + data.len() <= ERROR_BYTES_MAX => {
+                bytes.extend_from_slice(&data);
+            }
+            Ok(Piece::Trailers(_)) => {}
+            Ok(Piece::Data(_)) | Err(_) => return Vec::new(),
+        }
+    }
+    bytes
 }
 
 fn changed(bytes: Cow<'_, [u8]>) -> Option<Vec<u8>> {
@@ -77,3 +101,6 @@ impl ContentStream for ObservedBody {
         self.stream.as_mut().at_drain()
     }
 }
+
+/// Maximum length of the body of an error response, in bytes. Longer bodies count as no JSON-RPC message.
+const ERROR_BYTES_MAX: usize = 64 << 10;

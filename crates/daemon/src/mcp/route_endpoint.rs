@@ -94,6 +94,6 @@ impl ServedEndpoint {
         let caller = self.server.caller_of(request).ok()?;
         let has_relay = |member: &str| relays.contains_key(member);
         let call = gateway.relayed_call(request.field_lines(), request.content(), &caller, has_relay)?;
-        Some(relays.get(call.member())?.relay(request, call))
+        Some(relays.get(call.member())?.relay(request, call, &self.server))
     }
 }

@@ -101,7 +101,7 @@ impl ServerAccess {
     /// # Errors
     /// The issuer is unavailable, or issues no token.
     pub async fn own_token(&self) -> Result<AccessToken, OAuthError> {
-        let (key, access) = (self.key("own", ""), self.clone());
+        let (key, access) = (self.own_key(), self.clone());
         let request = async move {
             let form = access.with_target(vec![("grant_type", CLIENT_CREDENTIALS.to_owned())]);
             access.issuer.request(form).await?.validate(false)
@@ -123,6 +123,16 @@ impl ServerAccess {
         }
     }
 
+    /// Returns the token for the caller with the token `subject`, if it is in the cache. Sends no request. Callers
+    /// that share the gateway's own token have no `subject`.
+    pub fn cached_token(&self, subject: Option<&SubjectToken>) -> Option<AccessToken> {
+        let key = match subject {
+            Some(subject) => self.key_of(subject),
+            None => self.own_key(),
+        };
+        self.issuer.cache().fresh(&key)
+    }
+
     /// Removes a token from the cache, because the server has refused it.
     pub fn reject(&self, token: &AccessToken) {
         self.issuer.cache().forget(token);
@@ -133,7 +143,7 @@ impl ServerAccess {
         subject: &SubjectToken,
         token_type: SubjectTokenType,
     ) -> Result<AccessToken, OAuthError> {
-        let (key, access) = (self.key("exchange", &subject.0), self.clone());
+        let (key, access) = (self.key_of(subject), self.clone());
         let subject = subject.clone();
         let request = async move {
             let form = access.with_target(access_token_form(subject.of_type(token_type)));
@@ -149,7 +159,7 @@ impl ServerAccess {
         subject: &SubjectToken,
         token_type: SubjectTokenType,
     ) -> Result<AccessToken, OAuthError> {
-        let key = self.key(provider.token_endpoint(), &subject.0);
+        let key = self.key_of(subject);
         let (access, provider, subject) = (self.clone(), provider.clone(), subject.clone());
         let request = async move { access.redeem(&provider, subject.of_type(token_type)).await };
         self.issuer.cache().get(key, request).await
@@ -179,6 +189,19 @@ impl ServerAccess {
     fn with_scope(&self, mut form: Form) -> Form {
         form.extend(self.target.scope.clone().map(|scope| ("scope", scope)));
         form
+    }
+
+    fn own_key(&self) -> TokenKey {
+        self.key("own", "")
+    }
+
+    /// Returns the key of the token for the caller with the token `subject`.
+    fn key_of(&self, subject: &SubjectToken) -> TokenKey {
+        match &self.grant {
+            AccessGrant::ClientCredentials => self.own_key(),
+            AccessGrant::Exchange(_) => self.key("exchange", &subject.0),
+            AccessGrant::Enterprise(provider, _) => self.key(provider.token_endpoint(), &subject.0),
+        }
     }
 
     /// Returns the key of a token in the cache. `grant` and `subject` are the parts that differ between the

@@ -43,6 +43,14 @@ impl TokenCache {
         outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or(Err(OAuthError::TokenInvalid))
     }
 
+    /// Returns the cached token, if it is fresh.
+    pub(super) fn fresh(&self, key: &TokenKey) -> Option<AccessToken> {
+        match self.entries().get(key) {
+            Some(Entry::Issued(token)) if token.is_fresh() => Some(token.clone()),
+            _ => None,
+        }
+    }
+
     /// Removes `token`, because a server has refused it.
     pub(super) fn forget(&self, token: &AccessToken) {
         let mut entries = self.entries();

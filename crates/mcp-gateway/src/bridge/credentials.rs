@@ -101,6 +101,19 @@ impl MemberCredentials {
         Ok(Some(credential))
     }
 
+    /// Returns the token for a request of `caller`, if it is in the cache. Sends no request.
+    pub(crate) fn cached_token(&self, caller: &Caller) -> Option<AccessToken> {
+        if !self.access.is_per_caller() {
+            return self.access.cached_token(None);
+        }
+        self.access.cached_token(Some(&SubjectToken::new(caller.token()?.as_str())))
+    }
+
+    /// Removes `token` from the cache, because the member has refused it.
+    pub(crate) fn reject(&self, token: &AccessToken) {
+        self.access.reject(token);
+    }
+
     /// Returns the gateway's own token. If callers have their own tokens, the gateway also works without
     /// its own token, because some members list their tools without a token.
     async fn own_token(&self) -> Result<Option<AccessToken>, OAuthError> {

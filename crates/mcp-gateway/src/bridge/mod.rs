@@ -33,6 +33,7 @@ mod suspended;
 mod answer;
 mod caller_bound;
 mod caller_seal;
+mod relayed;
 mod messages;
 mod logs;
 mod tasks;

@@ -19,7 +19,7 @@ use super::call_stats::MemberCounters;
 use super::catalog::Catalog;
 use super::fetch::ListConnection;
 use super::member_lists::{ConnectionFuture, ListSource};
-use crate::bridge::{BridgeCore, Connector, MemberLink, is_unreachable, member_error};
+use crate::bridge::{BridgeCore, Connector, MemberCredentials, MemberLink, is_unreachable, member_error};
 
 /// The connection to one member.
 pub(super) struct MemberConnection {
@@ -122,9 +122,9 @@ impl MemberConnection {
         self.link.catalog.get_or_init(|| Arc::downgrade(catalog));
     }
 
-    /// Returns `true` if requests to the member need an access token.
-    pub(super) const fn has_credentials(&self) -> bool {
-        self.connector.credentials.is_some()
+    /// Returns the access tokens for the member. Returns `None` if requests to the member need no token.
+    pub(super) const fn credentials(&self) -> Option<&Arc<MemberCredentials>> {
+        self.connector.credentials.as_ref()
     }
 
     pub(super) fn state(&self) -> ConnectionState {
@@ -179,13 +179,6 @@ impl MemberConnection {
     pub(super) fn connected_revision(&self) -> Option<Revision> {
         let is_connected = matches!(*self.state.borrow(), ConnectionState::Connected);
         self.revision().filter(|_| is_connected)
-    }
-
-    /// Returns the error for a call that has failed outside of the MCP client. Makes the gateway check the
-    /// connection.
-    pub(super) fn relay_failed(&self, reason: &dyn fmt::Display) -> Error {
-        self.link.unreachable.notify_one();
-        self.unavailable(reason, PAUSE_MAX)
     }
 
     fn unavailable(&self, reason: &dyn fmt::Display, retry_after: Duration) -> Error {

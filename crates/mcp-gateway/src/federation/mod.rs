@@ -30,7 +30,7 @@ mod member;
 mod gateway_core;
 mod relay;
 mod relayed_response;
-mod state_signer;
+mod member_answers;
 mod request;
 mod route;
 mod subscriptions;

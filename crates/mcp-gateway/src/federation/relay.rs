@@ -8,17 +8,18 @@ use std::sync::Arc;
 use memchr::memmem;
 use thruway_mcp::Revision;
 use thruway_mcp::federated::{ListKind, ScannedCall};
-use thruway_mcp::json_rpc::{Id, write_error};
+use thruway_mcp::json_rpc::Id;
 use thruway_mcp::schema::methods;
-use thruway_mcp_server::backend::{Caller, Share};
-use thruway_message::{FieldLines, FieldValue};
+use thruway_mcp_client::oauth::AccessToken;
+use thruway_mcp_server::backend::{Caller, Share, Status};
+use thruway_message::{FieldLines, FieldValue, StatusCode};
 
 use super::McpGateway;
 use super::audit::AuditedCall;
 use super::limits::CallPermits;
 use super::member::MemberConnection;
+use super::member_answers::MemberAnswers;
 use super::relayed_response::RelayedResponse;
-use super::state_signer::StateSigner;
 
 /// A tool call in the form that its member expects.
 pub struct RelayedCall {
@@ -28,7 +29,9 @@ pub struct RelayedCall {
     content: Vec<u8>,
     /// The JSON-RPC id.
     id: Box<str>,
-    signer: StateSigner,
+    /// The access token for the member, if the member needs one.
+    token: Option<AccessToken>,
+    answers: MemberAnswers,
     audited: AuditedCall,
     held: HeldLimits,
 }
@@ -79,10 +82,14 @@ impl McpGateway {
             return None;
         }
         let member = &self.core.members[index];
-        // A program that relays a call does not know the access tokens for the member.
-        if member.has_credentials() || !has_relay(member.name.as_str()) {
+        if !has_relay(member.name.as_str()) {
             return None;
         }
+        let token = match member.credentials() {
+            // The slow path obtains a token that is not in the cache.
+            Some(credentials) => Some(credentials.cached_token(caller)?),
+            None => None,
+        };
         if member.connected_revision()? != Revision::LATEST || FieldValue::new(name.as_bytes()).is_err() {
             return None;
         }
@@ -95,8 +102,8 @@ impl McpGateway {
             return None;
         }
         let server_core = self.server.core();
-        let signer = StateSigner::new(server_core, bridge, caller);
-        let content = signer.content_for_member(&call, &name)?;
+        let answers = MemberAnswers::new(server_core, bridge, caller);
+        let content = answers.content_for_member(&call, &name)?;
         // The slow path has the response to a call above a limit.
         let bytes = server_core.hold_bytes(caller, content.len()).ok()?;
         let permits = self.core.limits.admit(caller, call.name()).ok()?;
@@ -109,7 +116,8 @@ impl McpGateway {
             name,
             content,
             id: call.id().into(),
-            signer,
+            token,
+            answers,
             audited,
             held,
         })
@@ -149,6 +157,22 @@ impl RelayedCall {
         &self.content
     }
 
+    /// Returns the value of the header `Authorization` for the member, if the member needs a token. No configured
+    /// header replaces it.
+    pub fn authorization(&self) -> Option<&str> {
+        self.token.as_ref().map(AccessToken::header)
+    }
+
+    /// Ends the call, because the member has refused its token (status 401) and has not run the tool. The MCP server
+    /// of the gateway must handle the same request again: it obtains another token. The gateway does not count this
+    /// call.
+    pub fn refuse_token(self) {
+        if let (Some(credentials), Some(token)) = (self.member.credentials(), &self.token) {
+            credentials.reject(token);
+        }
+        self.audited.withdraw();
+    }
+
     /// Records the outcome of the call. `content` is the complete response body, which must be one JSON message.
     /// Returns the body for the client, if it differs.
     pub fn finish(self, content: &[u8]) -> Option<Vec<u8>> {
@@ -170,18 +194,19 @@ impl RelayedCall {
     /// Begins to read the response of the member. `is_event_stream` is `true` if the response is an event stream,
     /// and `false` if it is one JSON message.
     pub fn into_response(self, is_event_stream: bool) -> RelayedResponse {
-        let Self { content, signer, audited, held, .. } = self;
-        RelayedResponse::new(is_event_stream, signer, content, audited, held)
+        let Self { content, answers, audited, held, .. } = self;
+        RelayedResponse::new(is_event_stream, answers, content, audited, held)
     }
 
-    /// Returns the JSON-RPC response for a call without a usable response of the member, with the reason. Makes
-    /// the gateway check its connection to the member. Counts the call as failed.
-    pub fn failure(self, reason: &str) -> Vec<u8> {
-        let mut output = Vec::new();
-        let id: Option<Id<'_>> = serde_json::from_str(&self.id).ok();
-        write_error(&mut output, id.as_ref(), &self.member.relay_failed(&reason));
-        self.audited.finish(&output);
-        output
+    /// Returns the JSON-RPC message for the client and its status, if the response of the member has no usable body or
+    /// the status of an error. `status` and `content` are the status and the body of this response. An empty body is
+    /// possible. Counts the call, and makes the gateway check its connection to the member if necessary.
+    pub fn failure(self, status: StatusCode, content: &[u8]) -> (Vec<u8>, Status) {
+        // The scan has checked the id.
+        let id: Id<'_> = serde_json::from_str(&self.id).unwrap_or(Id::Integer(0));
+        let (message, status) = self.answers.answer_to_failure(status, content, &id);
+        self.audited.finish(&message);
+        (message, status)
     }
 }
 

@@ -6,15 +6,15 @@ use std::fmt;
 use thruway_mcp::federated::{CallOutcome, OutcomeScan};
 
 use super::audit::AuditedCall;
+use super::member_answers::MemberAnswers;
 use super::relay::HeldLimits;
-use super::state_signer::StateSigner;
 
 /// Reads the response of a relayed call while a program sends it to the client. Signs the `requestState` in the
 /// response for the caller. When this value is dropped, the gateway counts the call and records the audit event. If
 /// the body is incomplete and contains no response message, the call counts as canceled.
 pub struct RelayedResponse {
     scan: OutcomeScan,
-    signer: StateSigner,
+    answers: MemberAnswers,
     /// The body of the request for the member. The signature covers its parameters.
     request: Vec<u8>,
     state: ArrivingState,
@@ -34,14 +34,14 @@ enum ArrivingState {
 impl RelayedResponse {
     pub(super) fn new(
         is_event_stream: bool,
-        signer: StateSigner,
+        answers: MemberAnswers,
         request: Vec<u8>,
         audited: AuditedCall,
         held: HeldLimits,
     ) -> Self {
         let scan = if is_event_stream { OutcomeScan::of_events() } else { OutcomeScan::of_json() };
         let state = ArrivingState::Kept(Vec::new());
-        Self { scan, signer, request, state, has_ended: false, audited: Some(audited), _held: held }
+        Self { scan, answers, request, state, has_ended: false, audited: Some(audited), _held: held }
     }
 
     /// Reads the next bytes of the response body. Returns the bytes for the client. The result is empty while a
@@ -91,7 +91,7 @@ impl RelayedResponse {
     fn signed(&self, state: &[u8]) -> Option<String> {
         let state: String = serde_json::from_slice(&[b"\"", state].concat()).ok()?;
         // A signed state contains no character that needs an escape sequence.
-        Some(format!("{}\"", self.signer.signed(state, &self.request)?))
+        Some(format!("{}\"", self.answers.signed(state, &self.request)?))
     }
 
     /// Notes that the response body is complete. Without a response message in the body, the call has failed.

@@ -99,6 +99,12 @@ pub(crate) fn json_of(status: Status, message: Vec<u8>) -> WholeResponse {
     json_response_of(status, BodyBytes::Owned(message))
 }
 
+/// Returns the HTTP response with the JSON-RPC message `message`. Use it in programs that answer some requests of an
+/// endpoint themselves.
+pub fn json_message(status: Status, message: Vec<u8>) -> Response {
+    json_of(status, message).into()
+}
+
 fn json_response_of(status: Status, message: BodyBytes) -> WholeResponse {
     let response = json_response(status_code(status), message);
     match status {

@@ -24,6 +24,7 @@ use crate::server::McpServer;
 use answer::{Answer, Incoming, method_not_allowed};
 use guard::Guard;
 
+pub use answer::json_message;
 pub(crate) use answer::{KEEP_ALIVE_INTERVAL, accepted, json_error, json_of, no_capacity, unreadable};
 pub use tower::{McpBody, McpService};
 

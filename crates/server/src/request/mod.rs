@@ -424,6 +424,25 @@ impl<'a> Request<'a> {
     }
 }
 
+impl Request<'_> {
+    /// Returns a copy of the request that owns its data. Returns `None` if the body has not completely arrived. Use it
+    /// in handlers that may have to handle the request again.
+    pub fn copy_whole(&self) -> Option<OwnedRequest> {
+        let Incoming::Whole(content) = self.content else { return None };
+        Some(OwnedRequest {
+            head: OwnedRequestHead::from(*self.head),
+            parameters: OwnedParameters::from(&self.parameters),
+            content: RequestContent::whole(Bytes::copy_from_slice(content)),
+            connection: self.connection.clone(),
+            worker: self.worker.clone(),
+            wants_tunnel: self.wants_tunnel,
+            mount_prefix: self.mount_prefix,
+            proxies: self.proxies.cloned(),
+            extensions: self.extensions.clone(),
+        })
+    }
+}
+
 impl OwnedRequest {
     /// Returns a [`Request`] that borrows from this request. `head` is the head of this request, and
     /// `content` is the complete body.

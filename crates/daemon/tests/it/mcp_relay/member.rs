@@ -15,6 +15,8 @@ use thruway_server::{
 pub(super) struct Recorder {
     pub(super) endpoint: McpEndpoint,
     pub(super) heads: Arc<Mutex<Vec<String>>>,
+    /// The token that the server refuses.
+    pub(super) refused_token: Arc<Mutex<Option<String>>>,
 }
 
 /// Returns the server with its tools.
@@ -27,6 +29,7 @@ pub(super) fn server() -> McpServer {
         .tool(Tool::new("redirect"), || "")
         .tool(Tool::new("truncated"), || "")
         .tool(Tool::new("pieces"), || "")
+        .tool(Tool::new("broken"), || "")
         .tool(Tool::new("secret"), || "hidden")
 }
 
@@ -45,10 +48,16 @@ impl Handler for Recorder {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let lines = request.field_lines().iter().map(|line| format!("{}: {}\n", line.name, line.value));
         self.heads.lock().unwrap().push(format!("{}\n{}", request.path(), lines.collect::<String>()));
+        let token = request.field("Authorization").map(|token| token.to_string());
+        if token.is_some() && token == *self.refused_token.lock().unwrap() {
+            let challenge = Response::text("").with_field("WWW-Authenticate", "Bearer");
+            return Answer::Now(challenge.with_status(StatusCode::UNAUTHORIZED));
+        }
         match request.field("Mcp-Name").map(|tool| tool.as_bytes()) {
             Some(b"redirect") => Answer::Now(redirect()),
             Some(b"truncated") => Answer::Now(truncated()),
             Some(b"pieces") => pieces(request),
+            Some(b"broken") => broken(request),
             _ => self.endpoint.handle(request).map(|response| response.with_field("X-Other", "x-other")),
         }
     }
@@ -74,6 +83,21 @@ impl ContentStream for Truncated {
         let has_begun = std::mem::replace(&mut self.0, true);
         Poll::Ready(Some(if has_begun { Err("broken".into()) } else { Ok(Piece::Data("{\"id\":7,".into())) }))
     }
+}
+
+/// Returns the response that the arguments describe. Replaces `ID` by the id of the request.
+fn broken(request: &mut Request<'_>) -> Answer {
+    let mut request = request.take_owned();
+    Answer::later(async move {
+        let content = request.content().collect(1 << 20).await.unwrap();
+        let call: serde_json::Value = serde_json::from_slice(&content).unwrap();
+        let arguments = &call["params"]["arguments"];
+        let body = arguments["body"].as_str().unwrap().replace("ID", &call["id"].to_string());
+        let status = u16::try_from(arguments["status"].as_u64().unwrap()).unwrap();
+        let media_type = arguments["mediaType"].as_str().unwrap();
+        let response = Response::ok(FieldLinesBuf::default(), body).with_field("Content-Type", media_type);
+        response.with_status(StatusCode::new(status).unwrap())
+    })
 }
 
 /// Returns a state in small pieces, and accepts only a retry with this state.

@@ -18,6 +18,8 @@ pub(super) struct Scene {
     pub(super) daemon: Daemon,
     pub(super) server: RunningServer,
     pub(super) heads: Arc<Mutex<Vec<String>>>,
+    /// The token that the server refuses.
+    pub(super) refused_token: Arc<Mutex<Option<String>>>,
     /// Contains the config and the audit log.
     pub(super) directory: tempfile::TempDir,
 }
@@ -91,7 +93,9 @@ impl Scene {
     /// `token` is the token of the first call. `server_keys` and `route` contain keys of the MCP server and of the route.
     fn start_as(mcp: &McpServer, token: &str, server_keys: &str, route: &str, rest: &str) -> Self {
         let heads = Arc::<Mutex<Vec<_>>>::default();
-        let recorder = Recorder { endpoint: mcp.endpoint(), heads: heads.clone() };
+        let refused_token = Arc::<Mutex<_>>::default();
+        let recorder =
+            Recorder { endpoint: mcp.endpoint(), heads: heads.clone(), refused_token: refused_token.clone() };
         let server = Server::new(recorder).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let config = format!(
@@ -106,7 +110,7 @@ impl Scene {
         let file = directory.path().join("thruway.toml");
         std::fs::write(&file, config).unwrap();
         let daemon = Daemon::from_file(&file).unwrap();
-        let scene = Self { daemon, server, heads, directory };
+        let scene = Self { daemon, server, heads, refused_token, directory };
         // The first call uses the slow path, and waits for the connection to the server.
         scene.post(&Post { name: "web__fail", token, ..Post::new(slow("web__fail")) });
         scene

@@ -1,24 +1,26 @@
-//! The `requestState` values in relayed calls and in their responses. They have the same signatures as on the slow
-//! path, so a call can begin on one path and continue on the other.
+//! The values that the gateway must translate in relayed calls and in their responses: `requestState` values, and
+//! failures of the member. The results are the same as on the slow path, so a call can begin on one path and continue
+//! on the other.
 
 use std::sync::Arc;
 
 use thruway_mcp::federated::ScannedCall;
-use thruway_mcp::json_rpc::{self, Message};
+use thruway_mcp::json_rpc::{self, Id, Message};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
-use thruway_mcp_server::backend::{Caller, ServerCore};
+use thruway_mcp_server::backend::{Caller, ServerCore, Status};
+use thruway_message::StatusCode;
 
 use crate::bridge::{BridgeCore, CallerSeal};
 
-/// Signs and verifies the states of one member for one caller.
-pub(super) struct StateSigner {
+/// Translates the values of one member for one caller.
+pub(super) struct MemberAnswers {
     server: Arc<ServerCore>,
     bridge: Arc<BridgeCore>,
     caller: Caller,
 }
 
-impl StateSigner {
+impl MemberAnswers {
     pub(super) fn new(server: &Arc<ServerCore>, bridge: &Arc<BridgeCore>, caller: &Caller) -> Self {
         Self { server: server.clone(), bridge: bridge.clone(), caller: caller.clone() }
     }
@@ -36,6 +38,16 @@ impl StateSigner {
     /// Signs the state in the response to `request`, which is the body for the member.
     pub(super) fn signed(&self, state: String, request: &[u8]) -> Option<String> {
         with_params(request, |params| self.seal().seal_state(state, methods::TOOLS_CALL, params).ok())
+    }
+
+    /// See [`BridgeCore::answer_to_failure`].
+    pub(super) fn answer_to_failure(
+        &self,
+        status: StatusCode,
+        content: &[u8],
+        id: &Id<'_>,
+    ) -> (Vec<u8>, Status) {
+        self.bridge.answer_to_failure(self.server.results(), status, content, id)
     }
 
     fn seal(&self) -> CallerSeal {
