@@ -129,6 +129,8 @@ function showMessage(text, isBad) {
   setText(message, text);
   setClass(message, isBad ? "notice bad" : "notice");
   message.hidden = false;
+  // Screen readers announce changes only of an element that was visible before.
+  setText(byId("announcement"), text);
   clearTimeout(message.timer);
   if (!isBad) message.timer = setTimeout(() => (message.hidden = true), 8000);
 }
