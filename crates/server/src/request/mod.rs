@@ -438,6 +438,7 @@ impl Request<'_> {
             wants_tunnel: self.wants_tunnel,
             mount_prefix: self.mount_prefix,
             proxies: self.proxies.cloned(),
+            trace: self.trace.cloned(),
             extensions: self.extensions.clone(),
         })
     }
