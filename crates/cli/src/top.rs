@@ -1,9 +1,10 @@
 //! `thruway top`.
 
 use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use thruway_daemon::TopOptions;
+use thruway_daemon::{TopAccess, TopOptions};
 
 use crate::config::Failure;
 
@@ -15,6 +16,17 @@ use crate::config::Failure;
 pub(crate) struct TopArgs {
     /// URL of the admin listener, such as `http://127.0.0.1:9900`, or `unix:PATH`
     url: String,
+    /// File with the token of a user of `[admin.authentication]`
+    ///
+    /// The file contains only the token. The command sends the token in `Authorization: Bearer`. A user with
+    /// the role `read` is enough.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM file with the root certificates to trust [default: the roots of the system]
+    ///
+    /// The certificate of the admin listener must be from one of these roots.
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
     /// Print the overview once, and exit
     #[arg(long)]
     once: bool,
@@ -23,8 +35,22 @@ pub(crate) struct TopArgs {
 /// Prints the overview.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let options = TopOptions { once: args.once, is_terminal: stdout().is_terminal(), columns };
-    thruway_daemon::top(&args.url, options, &mut stdout().lock())?;
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let access = TopAccess { token, roots: args.roots.clone() };
+    thruway_daemon::top(&args.url, &access, options, &mut stdout().lock())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a token. Ignores white space around it, such as the line break at the end of the file.
+fn read_token(path: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = format!("`{}` does not contain a token", path.display());
+        return Err(Failure::new(message).with_hint("the file contains only the token, on one line"));
+    }
+    Ok(token.to_owned())
 }
 
 /// Returns the width of the terminal. Without a terminal, lines may have any length.

@@ -53,4 +53,4 @@ pub use config::{
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
 pub use mcp::child_command;
-pub use top::{TopOptions, top};
+pub use top::{TopAccess, TopOptions, top};

@@ -263,3 +263,33 @@ fn remote_admin_listener_serves_https_to_its_users() {
     let renewed = ask_as(&authority, &admin, "renewed.example", None, request);
     assert!(renewed.unwrap().starts_with("HTTP/1.1 200 "));
 }
+
+#[test]
+fn top_sends_the_token_of_its_user() {
+    let authority = CertificateAuthority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let files = authority.issue("admin", &["localhost"]);
+    fs::copy(&files.chain, directory.path().join("admin.pem")).unwrap();
+    fs::copy(&files.key, directory.path().join("admin.key")).unwrap();
+    fs::write(directory.path().join("token"), "scrape-token-7f3a\n").unwrap();
+    fs::write(directory.path().join("wrong"), "scrape-token-7f3b\n").unwrap();
+    let keys =
+        "address = \"127.0.0.1:0\"\ntls.certificates = [{ chain = \"admin.pem\", key = \"admin.key\" }]\n";
+    let (_gateway, admin) = start(&directory, &config(&format!("{keys}{USERS}")));
+    let (url, root) = (admin.replace("127.0.0.1", "localhost"), authority.root());
+    let top = |rest: &[&str]| {
+        let args = ["top", &url, "--once", "--roots", root.to_str().unwrap()];
+        Thruway::start_in(directory.path(), &[&args, rest].concat()).end()
+    };
+    let printed = top(&["--token-file", "token"]);
+    assert!(printed.code == Some(0) && printed.stdout.contains("backend"), "{}", printed.stderr);
+    for rest in [&[][..], &["--token-file", "wrong"]] {
+        let refused = top(rest);
+        assert!(refused.code == Some(2) && refused.stderr.contains("401"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("--token-file") && !refused.stderr.contains("7f3b"),
+            "{}",
+            refused.stderr
+        );
+    }
+}

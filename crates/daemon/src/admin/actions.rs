@@ -37,9 +37,18 @@ pub(super) fn set_admin_state(admin: &ServiceState, request: &Request<'_>) -> Re
     if !server.parse().is_ok_and(|address| upstream.set_admin_state(&address, admin_state)) {
         return not_found(format!("the upstream `{name}` has no server at `{server}`\n"));
     }
-    let text = format!("upstream {name}, server {server}: {action} by {}", audit::actor(request));
+    let text = format!("upstream {name}, server {server}: {action} by {}", actor(request));
     admin.changes.add(Clock::system().time_of_day(), ChangeKind::AdminState, text);
     Response::json(&UpstreamStatus::of(upstream))
+}
+
+/// Returns the name of the authenticated user, if any, and the address of the client.
+fn actor(request: &Request<'_>) -> String {
+    let client = request.client();
+    match audit::user(request) {
+        Some(user) => format!("{user} ({client})"),
+        None => client.to_string(),
+    }
 }
 
 fn parse(text: &str) -> Option<AdminState> {

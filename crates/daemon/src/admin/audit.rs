@@ -7,15 +7,6 @@ use thruway_gateway::VerifiedClient;
 use thruway_net::{Admitted, LogLimit};
 use thruway_server::{Request, StatusCode};
 
-/// Returns the name of the authenticated user, if any, and the address of the client.
-pub(super) fn actor(request: &Request<'_>) -> String {
-    let client = request.client();
-    match user(request) {
-        Some(user) => format!("{user} ({client})"),
-        None => client.to_string(),
-    }
-}
-
 /// Returns the name of the authenticated user.
 pub(super) fn user<'r>(request: &'r Request<'_>) -> Option<&'r str> {
     let client: Option<&Arc<VerifiedClient>> = request.extensions().get();

@@ -5,11 +5,15 @@
 
 mod view;
 
+use std::fmt;
 use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use thruway_client::Client;
+use thruway_client::{Client, ClientConfig};
+use thruway_net::tls::{Roots, TlsConnector, TlsConnectorConfig};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::Failure;
@@ -26,21 +30,45 @@ pub struct TopOptions {
     pub columns: fn() -> usize,
 }
 
+/// Access to an admin listener that other machines can reach.
+#[derive(Clone, Default)]
+pub struct TopAccess {
+    /// Token of a user with the role `read` or `operator`. Default: no token.
+    pub token: Option<String>,
+    /// PEM file with the root certificates that the client trusts. Default: the roots of the system.
+    pub roots: Option<PathBuf>,
+}
+
+/// Hides the token.
+impl fmt::Debug for TopAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_token = self.token.is_some();
+        f.debug_struct("TopAccess").field("has_token", &has_token).field("roots", &self.roots).finish()
+    }
+}
+
 /// Prints the overview of the service whose admin listener has the URL `url`, such as
 /// `http://127.0.0.1:9900` or `unix:PATH`.
 ///
 /// # Errors
-/// Returns an error if the URL is invalid or, with `once`, if the service cannot be reached. Also returns an
-/// error if the output cannot be written.
-pub fn top(url: &str, options: TopOptions, output: &mut dyn Write) -> Result<(), Failure> {
+/// Returns an error if the URL is invalid, if the root certificates cannot be read or, with `once`, if the
+/// service cannot be reached. Also returns an error if the output cannot be written.
+pub fn top(
+    url: &str,
+    access: &TopAccess,
+    options: TopOptions,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let admin = AdminClient::new(url, access)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    runtime.block_on(run(&AdminClient::new(url), options, output))
+    runtime.block_on(run(&admin, options, output))
 }
 
 /// A client of an admin listener.
 struct AdminClient {
     client: Client,
+    token: Option<String>,
     /// The URL in messages.
     shown: String,
     /// The URL of requests, without a slash at the end.
@@ -79,14 +107,18 @@ fn write(output: &mut dyn Write, text: &str, options: TopOptions) -> std::io::Re
 }
 
 impl AdminClient {
-    fn new(url: &str) -> Self {
-        let shown = url.to_owned();
-        match url.strip_prefix("unix:") {
+    fn new(url: &str, access: &TopAccess) -> Result<Self, Failure> {
+        let (token, shown) = (access.token.clone(), url.to_owned());
+        Ok(match url.strip_prefix("unix:") {
             Some(path) => {
-                Self { client: Client::of_unix_socket(path), shown, base: "http://localhost".into() }
+                let client = Client::of_unix_socket(path);
+                Self { client, token, shown, base: "http://localhost".into() }
             }
-            None => Self { client: Client::new(), shown, base: url.trim_end_matches('/').to_owned() },
-        }
+            None => {
+                let client = client_trusting(access.roots.as_ref())?;
+                Self { client, token, shown, base: url.trim_end_matches('/').to_owned() }
+            }
+        })
     }
 
     /// Returns the text of the overview, with lines of at most `columns` characters.
@@ -105,11 +137,19 @@ impl AdminClient {
     }
 
     async fn bytes_of(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        let response = self.client.get(&format!("{}{path}", self.base)).send().await;
+        let url = format!("{}{path}", self.base);
+        let mut request = self.client.get(&url);
+        if let Some(token) = &self.token {
+            request = request.field("Authorization", format!("Bearer {token}"));
+        }
+        let response = request.send().await;
         let response = response.map_err(|error| self.failure(&error.to_string()))?;
         let status = response.status().as_u16();
         let document = response.collect(DOCUMENT_BYTES_MAX).await;
         let document = document.map_err(|error| self.failure(&error.to_string()))?;
+        if status == 401 {
+            return Err(self.failure("the admin listener refuses the request without a valid token (401)"));
+        }
         if status != 200 {
             return Err(self.failure(&format!("the status of the response is {status}")));
         }
@@ -118,8 +158,17 @@ impl AdminClient {
 
     fn failure(&self, reason: &str) -> Failure {
         Failure::new(format!("cannot read the state of `{}`: {}", self.shown, view::printable(reason)))
-            .with_hint("pass the URL of the admin listener, as `[admin]` sets it: `thruway top http://127.0.0.1:9900`")
+            .with_hint("pass the URL of the admin listener, as `[admin]` sets it: `thruway top http://127.0.0.1:9900`; with `[admin.authentication]`, also pass `--token-file`")
     }
+}
+
+/// Returns a client that trusts the root certificates in this file, or else the roots of the system.
+fn client_trusting(roots: Option<&PathBuf>) -> Result<Client, Failure> {
+    let Some(roots) = roots else { return Ok(Client::new()) };
+    let roots = Roots::Files(vec![roots.clone()]);
+    let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
+    let connector = connector.map_err(|error| Failure::new(&error).with_hint(error.hint()))?;
+    Ok(Client::with_config(ClientConfig { tls: Some(Arc::new(connector)), ..ClientConfig::default() }))
 }
 
 /// Time between two prints.
