@@ -68,6 +68,7 @@ MCP endpoint dev: servers search, files; plain names; 1 access rules; tool searc
 MCP server files: command `npx`
 MCP server search: upstream canary, path /mcp, client credentials of corp
 admin listener on 127.0.0.1:9900, 2 users
+traces: 10% of thruway, by OTLP over HTTP to https://collector.example:4318
 access log: combined, to the standard output
 "
     );
@@ -155,7 +156,7 @@ error: unknown key `colour`
 2 | colour = 2
   | ^^^^^^
 
-hint: possible here: `format`, `path`
+hint: possible here: `format`, `template`, `members`, `sample`, `path`, `socket`, `syslog`
 "
     );
 }
