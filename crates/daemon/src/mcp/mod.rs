@@ -26,8 +26,8 @@ use background::Background;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
-use relay::{Relays, relays};
-use route_endpoint::RouteEndpoint;
+use relay::relays;
+use route_endpoint::{Endpoint, RouteEndpoint};
 
 /// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
 /// config has not changed.
@@ -47,14 +47,6 @@ struct EndpointConfig {
     upstreams: Vec<UpstreamConfig>,
     /// The settings for requests to the upstreams.
     forwards: Vec<Option<ForwardConfig>>,
-}
-
-/// An MCP endpoint, which does not run until [`McpEndpoints::start`].
-struct Endpoint {
-    /// The gateway, and the relays of its members.
-    gateway: OnceLock<(McpGateway, Relays)>,
-    /// `true` if a server needs the tokens of the callers.
-    needs_tokens: bool,
 }
 
 impl McpEndpoints {

@@ -12,7 +12,7 @@ use thruway_message::{
 use thruway_server::{Answer, FieldLinesBuf, Request, Response};
 
 use super::members::{RunningUpstreams, host_of_requests};
-use super::relayed_body::{first_bytes, observed};
+use super::relayed_body::{first_bytes, has_media_type, observed};
 use crate::config::Config;
 use crate::config::mcp::settings::McpTarget;
 
@@ -141,11 +141,6 @@ async fn failed(mut response: Response, call: RelayedCall) -> Response {
     let content = if may_be_message { first_bytes(response.take_body()).await } else { Vec::new() };
     let (message, status) = call.failure(status, &content);
     json_message(status, message)
-}
-
-pub(super) fn has_media_type(response: &Response, expected: &[u8]) -> bool {
-    let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
-    media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
 }
 
 /// Removes all headers that do not describe the body. The other headers of a server could change the state of the

@@ -8,8 +8,6 @@ use std::task::{Context, Poll};
 use thruway_mcp_sdk::{RelayedCall, RelayedResponse};
 use thruway_server::{AtDrain, BoxError, Content, ContentStream, Piece, Response};
 
-use super::relay::has_media_type;
-
 /// Returns `response` with the body for the client, and shows the gateway the outcome of `call`.
 pub(super) fn observed(mut response: Response, call: RelayedCall) -> Response {
     let is_event_stream = has_media_type(&response, b"text/event-stream");
@@ -57,6 +55,11 @@ pub(super) async fn first_bytes(body: Content) -> Vec<u8> {
         }
     }
     bytes
+}
+
+pub(super) fn has_media_type(response: &Response, expected: &[u8]) -> bool {
+    let media_type = response.field("Content-Type").map(|value| value.as_bytes()).unwrap_or_default();
+    media_type.get(..expected.len()).is_some_and(|start| start.eq_ignore_ascii_case(expected))
 }
 
 fn changed(bytes: Cow<'_, [u8]>) -> Option<Vec<u8>> {

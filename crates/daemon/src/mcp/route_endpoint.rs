@@ -7,8 +7,16 @@ use thruway_mcp_sdk::{McpEndpoint, McpGateway};
 use thruway_message::Method;
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
-use super::Endpoint;
 use super::identity::{bearer_token, identity_of};
+use super::relay::Relays;
+
+/// An MCP endpoint, which does not run until `McpEndpoints::start`.
+pub(super) struct Endpoint {
+    /// The gateway, and the relays of its members.
+    pub(super) gateway: OnceLock<(McpGateway, Relays)>,
+    /// `true` if a server needs the tokens of the callers.
+    pub(super) needs_tokens: bool,
+}
 
 /// Serves an MCP endpoint at a route.
 pub(super) struct RouteEndpoint {

@@ -66,6 +66,7 @@ pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
 pub(crate) use member_sessions::MemberSessions;
 pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
 pub use options::BridgeOptions;
+pub(crate) use relayed::answer_to_failure;
 pub(crate) use suspended::CallsInFlight;
 pub(crate) use tasks::{list_tasks, replaced};
 pub(crate) use upstreams::{Connect, Connector, MemberLink, Near};

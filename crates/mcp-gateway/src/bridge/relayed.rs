@@ -13,25 +13,23 @@ use thruway_message::StatusCode;
 use super::answer::{self, AnswerRevisions};
 use super::bridge_core::BridgeCore;
 
-impl BridgeCore {
-    /// Returns the message for the client and its status, if the response of the server to a relayed call is unusual.
-    /// `status` and `content` are the status and the body of this response, and `id` is the id of the call. The client
-    /// gets the same message as without a relay.
-    pub(crate) fn answer_to_failure(
-        &self,
-        results: &ResultWriter,
-        status: StatusCode,
-        content: &[u8],
-        id: &Id<'_>,
-    ) -> (Vec<u8>, Status) {
-        let outcome = outcome(status, content, id);
-        self.note_outcome(&outcome);
-        let revisions = AnswerRevisions { client: Revision::LATEST, server: self.era_server.revision };
-        let (member, method) = (self.member_name(), methods::TOOLS_CALL);
-        let mut output = Vec::new();
-        let status = answer::write(&mut output, id, member, revisions, method, results, outcome);
-        (output, status)
-    }
+/// Returns the message for the client and its status, if the response of the server to a relayed call is unusual.
+/// `status` and `content` are the status and the body of this response, and `id` is the id of the call. The client gets
+/// the same message as without a relay.
+pub(crate) fn answer_to_failure(
+    bridge: &BridgeCore,
+    results: &ResultWriter,
+    status: StatusCode,
+    content: &[u8],
+    id: &Id<'_>,
+) -> (Vec<u8>, Status) {
+    let outcome = outcome(status, content, id);
+    bridge.note_outcome(&outcome);
+    let revisions = AnswerRevisions { client: Revision::LATEST, server: bridge.era_server.revision };
+    let (member, method) = (bridge.member_name(), methods::TOOLS_CALL);
+    let mut output = Vec::new();
+    let status = answer::write(&mut output, id, member, revisions, method, results, outcome);
+    (output, status)
 }
 
 /// Returns the outcome of a call with the id `id`.

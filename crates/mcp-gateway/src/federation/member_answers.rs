@@ -11,7 +11,7 @@ use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::{Caller, ServerCore, Status};
 use thruway_message::StatusCode;
 
-use crate::bridge::{BridgeCore, CallerSeal};
+use crate::bridge::{BridgeCore, CallerSeal, answer_to_failure};
 
 /// Translates the values of one member for one caller.
 pub(super) struct MemberAnswers {
@@ -40,14 +40,15 @@ impl MemberAnswers {
         with_params(request, |params| self.seal().seal_state(state, methods::TOOLS_CALL, params).ok())
     }
 
-    /// See [`BridgeCore::answer_to_failure`].
+    /// Returns the message for the client and its status, if the response of the member has no usable body or the
+    /// status of an error.
     pub(super) fn answer_to_failure(
         &self,
         status: StatusCode,
         content: &[u8],
         id: &Id<'_>,
     ) -> (Vec<u8>, Status) {
-        self.bridge.answer_to_failure(self.server.results(), status, content, id)
+        answer_to_failure(&self.bridge, self.server.results(), status, content, id)
     }
 
     fn seal(&self) -> CallerSeal {

@@ -11,15 +11,14 @@ use thruway_mcp::federated::{ListKind, ScannedCall};
 use thruway_mcp::json_rpc::Id;
 use thruway_mcp::schema::methods;
 use thruway_mcp_client::oauth::AccessToken;
-use thruway_mcp_server::backend::{Caller, Share, Status};
+use thruway_mcp_server::backend::{Caller, Status};
 use thruway_message::{FieldLines, FieldValue, StatusCode};
 
 use super::McpGateway;
 use super::audit::AuditedCall;
-use super::limits::CallPermits;
 use super::member::MemberConnection;
 use super::member_answers::MemberAnswers;
-use super::relayed_response::RelayedResponse;
+use super::relayed_response::{HeldLimits, RelayedResponse};
 
 /// A tool call in the form that its member expects.
 pub struct RelayedCall {
@@ -34,13 +33,6 @@ pub struct RelayedCall {
     answers: MemberAnswers,
     audited: AuditedCall,
     held: HeldLimits,
-}
-
-/// Counts a call toward the limits of its caller until this value is dropped.
-pub(super) struct HeldLimits {
-    _permits: CallPermits,
-    /// The size of the request, if it counts toward `in_flight_bytes_max`.
-    _bytes: Option<Share>,
 }
 
 impl McpGateway {
@@ -107,7 +99,7 @@ impl McpGateway {
         // The slow path has the response to a call above a limit.
         let bytes = server_core.hold_bytes(caller, content.len()).ok()?;
         let permits = self.core.limits.admit(caller, call.name()).ok()?;
-        let held = HeldLimits { _permits: permits, _bytes: bytes };
+        let held = HeldLimits::new(permits, bytes);
         let tool = member.counters.of_tool(call.name(), || catalog.lists_tool(index, call.name()));
         let counted = (&member.name, &member.counters);
         let audited = AuditedCall::begin_relayed(self.core.audit_sink(), caller, &call, counted, tool);

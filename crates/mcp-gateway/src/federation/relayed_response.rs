@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use thruway_mcp::federated::{CallOutcome, OutcomeScan};
+use thruway_mcp_server::backend::Share;
 
 use super::audit::AuditedCall;
+use super::limits::CallPermits;
 use super::member_answers::MemberAnswers;
-use super::relay::HeldLimits;
 
 /// Reads the response of a relayed call while a program sends it to the client. Signs the `requestState` in the
 /// response for the caller. When this value is dropped, the gateway counts the call and records the audit event. If
@@ -23,12 +24,26 @@ pub struct RelayedResponse {
     _held: HeldLimits,
 }
 
+/// Counts a call toward the limits of its caller until this value is dropped.
+pub(super) struct HeldLimits {
+    _permits: CallPermits,
+    /// The size of the request, if it counts toward `in_flight_bytes_max`.
+    _bytes: Option<Share>,
+}
+
 /// The `requestState` that is arriving.
 enum ArrivingState {
     /// The first bytes of the state.
     Kept(Vec<u8>),
-    /// The state is too long to keep it, so it passes unsigned.
-    TooLong,
+    /// All bytes pass unsigned, because the state is too long or not the first one of the response. A signature costs
+    /// time, so a member must not get any number of them.
+    Unsigned,
+}
+
+impl HeldLimits {
+    pub(super) const fn new(permits: CallPermits, bytes: Option<Share>) -> Self {
+        Self { _permits: permits, _bytes: bytes }
+    }
 }
 
 impl RelayedResponse {
@@ -69,15 +84,15 @@ impl RelayedResponse {
             ArrivingState::Kept(kept) if kept.len() + bytes.len() > STATE_BYTES_MAX => {
                 output.append(kept);
                 output.extend_from_slice(bytes);
-                self.state = ArrivingState::TooLong;
+                self.state = ArrivingState::Unsigned;
             }
             ArrivingState::Kept(kept) => kept.extend_from_slice(bytes),
-            ArrivingState::TooLong => output.extend_from_slice(bytes),
+            ArrivingState::Unsigned => output.extend_from_slice(bytes),
         }
         if self.scan.is_in_state() {
             return;
         }
-        let state = std::mem::replace(&mut self.state, ArrivingState::Kept(Vec::new()));
+        let state = std::mem::replace(&mut self.state, ArrivingState::Unsigned);
         if let ArrivingState::Kept(state) = state {
             match self.signed(&state) {
                 Some(signed) => output.extend_from_slice(signed.as_bytes()),

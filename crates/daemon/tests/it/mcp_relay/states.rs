@@ -49,6 +49,21 @@ fn state_that_arrives_in_pieces_is_signed() {
     scene.end();
 }
 
+/// A signature costs time, so a server must not get any number of them.
+#[test]
+fn only_the_first_state_of_a_response_is_signed() {
+    let scene = Scene::start("");
+    let mut params = fast("web__broken");
+    let result = r#"{"resultType":"input_required","requestState":"first","requestState":"second"}"#;
+    let body = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{result}}}"#);
+    params["arguments"] = json!({"status": 200, "mediaType": "application/json", "body": body});
+    let response = scene.response(&Post { name: "web__broken", ..Post::new(params) });
+    assert!(!response.contains("\"first\"") && response.contains("\"second\""), "{response}");
+    assert_eq!(response.matches("requestState").count(), 2, "{response}");
+    assert_eq!(scene.relayed().len(), 1);
+    scene.end();
+}
+
 #[test]
 fn forged_states_and_states_of_other_calls_are_refused() {
     let scene = Scene::start("");
