@@ -154,6 +154,12 @@ impl McpClient {
         self.conversation.connection_losses()
     }
 
+    /// Permits one more start of the child process after many restarts in a row. Without this call, the client does not
+    /// start the process again before the last start is a minute ago. Call this method at most once every few seconds.
+    pub async fn permit_restart(&self) {
+        self.conversation.binding.permit_restart().await;
+    }
+
     /// Returns this client with `timeout_max` as its timeout. Even a call without progress reports may then
     /// take as long as `timeout_max`.
     pub fn with_full_timeout(self) -> Self {

@@ -36,21 +36,25 @@ impl Origin {
     }
 
     /// Restarts a child process that has exited. The first restart is immediate, and further restarts
-    /// follow after growing pauses. After [`RESTARTS_MAX`] restarts in a row, fails until [`RESTART_INTERVAL`] has
-    /// passed since the last start.
+    /// follow after growing pauses. Fails after [`RESTARTS_MAX`] restarts in a row, unless the caller permits one more
+    /// restart.
     pub(super) async fn start_again(&mut self) -> Result<StreamIo, McpClientError> {
         if self.started.elapsed() > LIFE_LONG {
             self.restarts = 0;
         }
-        if self.restarts < RESTARTS_MAX {
-            let pause = if self.restarts == 0 { Duration::ZERO } else { PAUSE * (1 << self.restarts) };
-            self.restarts += 1;
-            sleep(pause).await;
-        } else if self.started.elapsed() < RESTART_INTERVAL {
+        if self.restarts >= RESTARTS_MAX {
             return Err(McpClientError::TooManyRestarts);
         }
+        let pause = if self.restarts == 0 { Duration::ZERO } else { PAUSE * (1 << self.restarts) };
+        self.restarts += 1;
+        sleep(pause).await;
         self.started = Instant::now();
         self.spawn().map_err(|error| McpClientError::Start(error.kind()))
+    }
+
+    /// Permits one more restart after [`RESTARTS_MAX`] restarts in a row.
+    pub(super) fn permit_restart(&mut self) {
+        self.restarts = self.restarts.min(RESTARTS_MAX - 1);
     }
 
     fn spawn(&mut self) -> io::Result<StreamIo> {
@@ -116,13 +120,8 @@ const STDERR_LINE_BYTES_MAX: usize = 64 << 10;
 /// Lifetime of a child process after which the client resets the restart counter.
 const LIFE_LONG: Duration = Duration::from_mins(1);
 
-/// Number of restarts in a row after which the client starts the process less often. Counts the restarts of
-/// processes that exit within [`LIFE_LONG`].
+/// Maximum number of restarts in a row. Counts the restarts of processes that exit within [`LIFE_LONG`].
 const RESTARTS_MAX: u32 = 5;
-
-/// Minimum time between two starts after [`RESTARTS_MAX`] restarts in a row. A call in the meantime fails, so that it
-/// does not wait for a process that cannot run.
-const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Base of the pauses before restarts. The second restart waits for twice this time, and each later restart
 /// waits twice as long as the restart before.

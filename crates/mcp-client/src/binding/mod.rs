@@ -85,6 +85,13 @@ impl Binding {
         }
     }
 
+    /// Permits one more start of the server after many restarts in a row.
+    pub(super) async fn permit_restart(&self) {
+        if let Self::Stream(stream) = self {
+            stream.permit_restart().await;
+        }
+    }
+
     /// Restarts the server if its stream has ended.
     pub(super) async fn reopen(&self, conversation: &Arc<Conversation>) -> Result<(), McpClientError> {
         match self {

@@ -76,6 +76,13 @@ impl Stream {
         Ok(())
     }
 
+    /// Permits one more start of the server after many restarts in a row.
+    pub(super) async fn permit_restart(&self) {
+        if let Some(origin) = &self.origin {
+            origin.lock().await.permit_restart();
+        }
+    }
+
     /// Closes the writing side of the stream and waits until the stream has ended.
     pub(super) async fn close(&self) {
         let link = self.link.load_full();
@@ -109,7 +116,7 @@ impl UnstartedStream {
         let StreamIo { input, output, child, exit_wait } = self.ends;
         let near = StreamHandles { conversation: Arc::downgrade(conversation), link: self.link };
         let mut reading = conversation.runtime.spawn(read(near.clone(), input, bytes_max));
-        let mut closing = self.closing.clone();
+        let (mut closing, ended) = (self.closing.clone(), self.closing.clone());
         let writing = conversation.runtime.spawn(write(output, self.messages, self.closing, exit_wait));
         let over = self.over;
         conversation.runtime.spawn(async move {
@@ -123,9 +130,10 @@ impl UnstartedStream {
                     _ = closing.changed() => drop(writing.await),
                 }
             }
-            // Reads the remaining messages of the server. Stops after `exit_wait`, because another process
-            // may keep the pipe open.
-            if !reading.is_finished() && tokio::time::timeout(exit_wait, &mut reading).await.is_err() {
+            // Reads the remaining messages of the server. Stops after a wait, because another process may keep
+            // the pipe open. If the client closes the stream, it needs no further messages.
+            let wait = if *ended.borrow() { exit_wait.min(REST_WAIT) } else { exit_wait };
+            if !reading.is_finished() && tokio::time::timeout(wait, &mut reading).await.is_err() {
                 reading.abort();
             }
             near.lose();
@@ -260,3 +268,6 @@ const MESSAGES_MAX: usize = 64;
 
 /// Target size of one write, in bytes. After a larger write, the buffer shrinks to this size.
 const BATCH_BYTES: usize = 64 << 10;
+
+/// Maximum time to read the remaining messages of a process that has exited after the client has closed its input.
+const REST_WAIT: Duration = Duration::from_millis(100);

@@ -61,6 +61,16 @@ async fn close_terminates_and_then_kills_child_that_does_not_exit() {
     }
 }
 
+/// Regression test: the client waited for `exit_wait` although the child had exited.
+#[tokio::test]
+async fn close_does_not_wait_for_other_processes_with_the_pipe_of_the_child() {
+    let options = McpClientOptions { exit_wait: Duration::from_mins(1), ..McpClientOptions::default() };
+    let client = McpClient::builder().options(options).command(shell("sleep 20 & cat >/dev/null")).unwrap();
+    let began = tokio::time::Instant::now();
+    client.close().await;
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn calls_to_exited_child_fail_with_closed_error() {
     for script in ["read -r line; exit 3", "exit 0", "read -r line; printf '{\"jsonrpc\":'; kill -9 $$"] {
