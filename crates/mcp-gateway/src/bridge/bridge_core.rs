@@ -17,8 +17,9 @@ use tokio::time::timeout;
 use super::answer;
 use super::credentials::CallerCredential;
 use super::era_server::{EraServer, LegacyEraServer};
+use super::member_link::{MemberLink, public_change, task_prefix};
 use super::suspended::{CallsInFlight, Suspended};
-use super::upstreams::{Connector, MemberLink, public_change, task_prefix};
+use super::upstreams::Connector;
 
 /// The state of a bridge.
 pub(crate) struct BridgeCore {
@@ -166,7 +167,9 @@ impl BridgeCore {
     /// # Errors
     /// The server is unreachable, or does not answer before the timeout.
     pub(crate) async fn check_server(&self) -> Result<(), McpClientError> {
-        match self.era_server.upstreams.plain_after(CHECK_PAUSE).await?.client.ping().await {
+        let upstream = self.era_server.upstreams.plain_after(CHECK_PAUSE).await?;
+        upstream.client.permit_restart().await;
+        match upstream.client.ping().await {
             // An error of the server is an answer too.
             Ok(()) | Err(McpClientError::Server(_)) => Ok(()),
             Err(error) => Err(error),
@@ -231,9 +234,13 @@ impl BridgeCore {
     pub(crate) async fn drain(&self, within: Duration) {
         // After the timeout, the bridge cancels the remaining calls.
         let _ = timeout(within, self.calls.none()).await;
-        for era_server in self.era_servers() {
-            era_server.upstreams.end().await;
-        }
+        let of_modern_clients = self.era_server.upstreams.end();
+        let of_legacy_clients = async {
+            if let Some(era_server) = self.legacy_era_server.get() {
+                era_server.upstreams.end().await;
+            }
+        };
+        tokio::join!(of_modern_clients, of_legacy_clients);
     }
 
     /// Subscribes to changes of the server's lists of tools, prompts and resources. The bridge forwards these

@@ -234,6 +234,10 @@ impl Forwarding {
         self.write(&forwarded_call.method, outcome)
     }
 
+    pub(super) const fn bridge(&self) -> &Arc<BridgeCore> {
+        &self.bridge
+    }
+
     pub(super) fn tasks(&self) -> &Arc<Tasks> {
         &self.era_server.upstreams.tasks
     }

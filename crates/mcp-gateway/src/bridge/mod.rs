@@ -8,13 +8,13 @@
 
 mod options;
 mod bridge_core;
+mod member_link;
 mod member_sessions;
 
 // connections to the server
 mod era_server;
 mod upstream;
 mod upstreams;
-mod reconnecting;
 mod session_state;
 mod server_pool;
 mod caller_servers;
@@ -63,13 +63,14 @@ pub(crate) use bridge_core::BridgeCore;
 pub(crate) use caller_seal::CallerSeal;
 pub(crate) use credentials::MemberCredentials;
 pub(crate) use legacy::{handle_request as handle_legacy_request, note_level};
+pub(crate) use member_link::{MemberLink, StartedTask, TaskPoll};
 pub(crate) use member_sessions::MemberSessions;
 pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, param_headers};
 pub use options::BridgeOptions;
 pub(crate) use relayed::answer_to_failure;
 pub(crate) use suspended::CallsInFlight;
 pub(crate) use tasks::{list_tasks, replaced};
-pub(crate) use upstreams::{Connect, Connector, MemberLink, Near};
+pub(crate) use upstreams::{Connect, Connector, Near};
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any
 /// [`McpServer`]. Clones of a `Bridge` share all connections and all state.

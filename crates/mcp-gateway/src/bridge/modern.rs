@@ -187,7 +187,9 @@ impl Forwarding {
         }
         let process_id = upstream.process_id();
         bound.open(forwarded_call, &process_id)?;
-        bound.seal(upstream.client.forward(forwarded_call).await?, forwarded_call, &process_id, &upstream)
+        let answer = upstream.client.forward(forwarded_call).await?;
+        self.bridge.report_task_in(&answer, forwarded_call, &self.holder, &upstream);
+        bound.seal(answer, forwarded_call, &process_id, &upstream)
     }
 
     /// Forwards the request to a dedicated server, which knows the client's capabilities. Rejects questions

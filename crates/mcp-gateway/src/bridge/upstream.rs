@@ -329,6 +329,26 @@ fn is_useful(watched: &Watched) -> bool {
     watched.get().is_none_or(|subscription| subscription.end().is_none())
 }
 
+/// Decides whether an earlier attempt to connect delays the next attempt.
+#[derive(Default)]
+pub(super) struct Reconnecting {
+    /// Time at which the server was back after a loss.
+    returned: Mutex<Option<Instant>>,
+}
+
+impl Reconnecting {
+    /// Notes that the server is back after a loss. Attempts before this time delay no further attempts.
+    pub(super) fn note_returned(&self) {
+        *self.returned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Returns `true` if an attempt at the time `at` delays the next attempt.
+    pub(super) fn is_delayed_by(&self, at: Instant, pause: Duration) -> bool {
+        let returned = *self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        at.elapsed() < pause && returned.is_none_or(|returned| at > returned)
+    }
+}
+
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream").field("client", &self.client).finish_non_exhaustive()
@@ -341,6 +361,10 @@ const LOGS_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum number of watched resources per server, for all callers together.
 const WATCHES_MAX: usize = 10_000;
+
+/// Minimum time between two attempts to connect for the requests of clients, after the server has closed a
+/// connection.
+pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -390,5 +414,20 @@ mod tests {
         assert_eq!((count(&ada), count(&bob)), (Some(1), None));
         drop(second);
         assert_eq!(count(&ada), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempt_before_the_return_of_the_server_delays_no_attempt() {
+        let reconnecting = Reconnecting::default();
+        let attempt = Instant::now();
+        assert!(reconnecting.is_delayed_by(attempt, RECONNECT_PAUSE));
+        tokio::time::advance(RECONNECT_PAUSE / 2).await;
+        reconnecting.note_returned();
+        assert!(!reconnecting.is_delayed_by(attempt, RECONNECT_PAUSE));
+        tokio::time::advance(RECONNECT_PAUSE / 4).await;
+        let attempt = Instant::now();
+        assert!(reconnecting.is_delayed_by(attempt, RECONNECT_PAUSE));
+        tokio::time::advance(RECONNECT_PAUSE).await;
+        assert!(!reconnecting.is_delayed_by(attempt, RECONNECT_PAUSE));
     }
 }

@@ -1,13 +1,11 @@
 //! The connections of a bridge to its server. Several clients use the shared server. A dedicated server
 //! serves one session, or one call at a time.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use thruway_mcp::federated::UriRewriter;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, LoggingLevel};
 use thruway_mcp_client::{
     EraChoice, McpClient, McpClientBuilder, McpClientError, McpClientOptions, ServerNotification,
@@ -20,13 +18,13 @@ use tokio::time::{Instant, sleep, timeout};
 use super::caller_servers::CallerServers;
 use super::credentials::{CallerCredential, MemberCredentials};
 use super::logs::{self, LogListeners};
+use super::member_link::{MemberLink, public_change, task_prefix};
 use super::options::BridgeOptions;
-use super::reconnecting::{RECONNECT_PAUSE, Reconnecting};
 use super::server_pool::{PoolKey, ReservedServer, ServerPool};
 use super::session_requester::{self, OriginClient};
 use super::session_state::SessionState;
 use super::tasks::{TaskIdMap, Tasks, TasksMax};
-use super::upstream::Upstream;
+use super::upstream::{RECONNECT_PAUSE, Reconnecting, Upstream};
 
 /// Creates an MCP client that connects to the server.
 pub(crate) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpClientError> + Send + Sync>;
@@ -34,34 +32,6 @@ pub(crate) type Connect = Arc<dyn Fn(McpClientBuilder) -> Result<McpClient, McpC
 /// The bridge's own MCP server, to which clients connect. Set after the first connection to the server behind
 /// the bridge. Forwards notifications to the clients.
 pub(crate) type Near = Arc<OnceLock<Weak<ServerCore>>>;
-
-/// The federation's view of one of its members.
-pub(crate) trait MemberLink: fmt::Debug + Send + Sync {
-    /// Returns the name of the member.
-    fn name(&self) -> &str;
-
-    /// Called after the member has reported a change, and before clients are notified.
-    fn note_change(&self, change: &Change);
-
-    /// Called after a request to the member has failed.
-    fn note_failure(&self, error: &McpClientError);
-
-    /// Returns the mapping of the member's URIs. Returns `None` if clients use the member's own URIs.
-    fn uris(&self) -> Option<&UriRewriter>;
-}
-
-/// Returns the change that clients get for a change of `member`: the URI of a resource is public.
-pub(super) fn public_change(member: Option<&dyn MemberLink>, change: Change) -> Change {
-    match (member.and_then(MemberLink::uris), &change) {
-        (Some(uris), Change::Resource(own)) => Change::Resource(uris.public(own).into()),
-        _ => change,
-    }
-}
-
-/// Returns the prefix of the task ids for tasks of `member`. Empty for a bridge.
-pub(super) fn task_prefix(member: Option<&dyn MemberLink>) -> Box<str> {
-    member.map_or_else(String::new, |member| format!("{}.", member.name())).into()
-}
 
 /// Settings and limits for connections to the server. The connections of both eras count toward the same
 /// limit [`servers_max`](BridgeOptions::servers_max).

@@ -37,7 +37,7 @@ pub(super) struct GatewayCore {
     /// The tool search, if requested.
     pub(super) search: Option<SearchState>,
     /// The limits for calls of each caller.
-    pub(super) limits: CallLimits,
+    pub(super) limits: Arc<CallLimits>,
     /// The used confirmations. `None` if calls need no confirmation.
     pub(super) confirmations: Option<UsedStates>,
     /// Maximum time to wait for an answer of the user.
@@ -65,14 +65,15 @@ impl GatewayCore {
         limits: CallLimits,
     ) -> Arc<Self> {
         let McpGatewayBuilder { info, options, members, audit, .. } = builder;
-        let (near, dropped, names) = (Near::default(), Arc::<DroppedMessages>::default(), Arc::new(names));
+        let (near, dropped) = (Near::default(), Arc::<DroppedMessages>::default());
+        let (names, limits) = (Arc::new(names), Arc::new(limits));
         let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
         let members: Box<[_]> = members
             .into_iter()
             .enumerate()
             .map(|(slot, member)| {
                 let name = names.member_name(slot).clone();
-                let link = Link::new(name.clone(), slot, names.uris_of(slot).cloned());
+                let link = Link::new(&names, slot, &limits);
                 let connector = connector(member, slot, &options.bridge, &near, &dropped, &link);
                 MemberConnection::new(name, connector, link, options.list_wait)
             })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use thruway_mcp::Revision;
-use thruway_mcp::federated::{ListKind, MemberName, UriRewriter};
+use thruway_mcp::federated::{EndpointNames, ListKind, MemberName, UriRewriter};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_client::McpClientError;
@@ -18,8 +18,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::call_stats::MemberCounters;
 use super::catalog::Catalog;
 use super::fetch::ListConnection;
+use super::limits::CallLimits;
 use super::member_lists::{ConnectionFuture, ListSource};
-use crate::bridge::{BridgeCore, Connector, MemberCredentials, MemberLink, is_unreachable, member_error};
+use crate::bridge::{
+    BridgeCore, Connector, MemberCredentials, MemberLink, StartedTask, is_unreachable, member_error,
+};
 
 /// The connection to one member.
 pub(super) struct MemberConnection {
@@ -56,7 +59,8 @@ pub(super) enum ConnectionState {
 pub(super) struct Link {
     name: MemberName,
     slot: usize,
-    uris: Option<UriRewriter>,
+    names: Arc<EndpointNames>,
+    limits: Arc<CallLimits>,
     catalog: OnceLock<Weak<Catalog>>,
     /// Notified when the member was unreachable for a request.
     unreachable: Notify,
@@ -65,11 +69,13 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(name: MemberName, slot: usize, uris: Option<UriRewriter>) -> Arc<Self> {
+    /// Returns the link of the member with the index `slot`.
+    pub(super) fn new(names: &Arc<EndpointNames>, slot: usize, limits: &Arc<CallLimits>) -> Arc<Self> {
         Arc::new(Self {
-            name,
+            name: names.member_name(slot).clone(),
             slot,
-            uris,
+            names: names.clone(),
+            limits: limits.clone(),
             catalog: OnceLock::new(),
             unreachable: Notify::new(),
             reported: Notify::new(),
@@ -104,8 +110,19 @@ impl MemberLink for Link {
         }
     }
 
+    fn note_task(&self, task: StartedTask) {
+        // A caller can call only tools with a public name.
+        if let Ok(public) = self.names.public(self.slot, ListKind::Tools, &task.tool.clone()) {
+            self.limits.begin_task(self.slot, &public, task);
+        }
+    }
+
+    fn note_end_of_task(&self, id: &str) {
+        self.limits.end_task(self.slot, id);
+    }
+
     fn uris(&self) -> Option<&UriRewriter> {
-        self.uris.as_ref()
+        self.names.uris_of(self.slot)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
+use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::members::{append_member, append_members};
 use thruway_mcp::schema::methods;
@@ -71,6 +72,10 @@ impl Forwarding {
             // The server may answer the call without creating a task.
             return Ok(answer);
         }
+        if let Ok(Some(task)) = TaskFields::created(&answer) {
+            let server = (&*upstream, Revision::R20251125);
+            self.bridge().report_task(task.task_id, forwarded_call, session_client.holder(), server);
+        }
         let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
         Ok(related_to(answer, &reserved.id))
     }
@@ -110,6 +115,7 @@ impl Forwarding {
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
             self.tasks().note_end(id);
+            self.bridge().report_end_of_task(&found.id);
         }
         Ok(related_to(outcome?, id))
     }
@@ -128,6 +134,9 @@ impl Forwarding {
             return Err(McpClientError::result_invalid(&"the state belongs to another task"));
         }
         self.tasks().note(id, &fields);
+        if fields.is_over() {
+            self.bridge().report_end_of_task(&found.id);
+        }
         let answer = replaced(&answer, TASK_ID, id).unwrap_or(answer);
         Ok(related_to(answer, id))
     }

@@ -34,6 +34,12 @@ impl CallsInFlight {
         *count += 1;
         Some(CallPermit { counts: self.counts.clone(), key })
     }
+
+    /// Counts an admitted call that continues, for example as a task. Ignores the maximum.
+    pub(super) fn enter_again(&self, key: u64) -> CallPermit {
+        *lock(&self.counts).entry(key).or_default() += 1;
+        CallPermit { counts: self.counts.clone(), key }
+    }
 }
 
 impl Drop for CallPermit {

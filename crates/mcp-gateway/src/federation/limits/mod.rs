@@ -1,6 +1,7 @@
 //! Limits for the calls of each caller.
 
 mod calls_in_flight;
+mod running_tasks;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +12,9 @@ use thruway_mcp_server::backend::{Caller, Holder};
 use thruway_net::{TokenBuckets, TokenRate};
 use tokio::time::Instant;
 
+use crate::bridge::StartedTask;
 use calls_in_flight::{CallPermit, CallsInFlight};
+use running_tasks::RunningTasks;
 
 /// A limit for the tool calls of each caller. A call must be within all limits whose globs match the tool.
 ///
@@ -23,7 +26,8 @@ pub struct CallLimit {
     pub tools: Vec<String>,
     /// Maximum rate of calls. Default: no limit.
     pub rate: Option<CallRate>,
-    /// Maximum number of calls in flight, at least 1. Default: no limit.
+    /// Maximum number of calls in flight, at least 1. A call that has become a task counts until the task ends.
+    /// Default: no limit.
     pub concurrent: Option<u32>,
     /// The calls that share a counter. Default: all calls of a caller.
     pub by: LimitBy,
@@ -76,6 +80,7 @@ pub(super) type CallPermits = Vec<CallPermit>;
 #[derive(Debug)]
 pub(super) struct CallLimits {
     limits: Box<[CompiledLimit]>,
+    tasks: RunningTasks,
     /// Makes the keys unpredictable, so that a caller cannot choose the key of another caller.
     hasher: RandomState,
     start: Instant,
@@ -107,6 +112,7 @@ impl CallLimits {
             .map(|(index, limit)| CompiledLimit::compile(limit).map_err(|error| (index + 1, error)));
         Ok(Self {
             limits: limits.collect::<Result<_, _>>()?,
+            tasks: RunningTasks::default(),
             hasher: RandomState::new(),
             start: Instant::now(),
         })
@@ -155,6 +161,24 @@ impl CallLimits {
             taken.push((buckets, key, rate));
         }
         Ok(())
+    }
+
+    /// Counts a call of `tool` that has become a task of the member with the index `member`, until the task ends.
+    pub(super) fn begin_task(&self, member: usize, tool: &str, task: StartedTask) {
+        let StartedTask { holder, poll, .. } = task;
+        let permits = self.limits.iter().filter(|limit| limit.applies_to(tool)).filter_map(|limit| {
+            let in_flight = limit.in_flight.as_ref()?;
+            Some(in_flight.enter_again(self.key(&holder, limit.by, tool)))
+        });
+        let permits: Vec<_> = permits.collect();
+        if !permits.is_empty() {
+            self.tasks.begin(member, permits, poll);
+        }
+    }
+
+    /// Stops counting a task. `id` is the member's own id of the task.
+    pub(super) fn end_task(&self, member: usize, id: &str) {
+        self.tasks.end(member, id);
     }
 
     fn key(&self, holder: &Holder, by: LimitBy, tool: &str) -> u64 {

@@ -1,13 +1,23 @@
 //! Limits for the calls of each caller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_mcp_sdk::schema::Tool;
-use thruway_mcp_sdk::{CallLimit, CallRate, Context, McpGateway, McpServer};
+use thruway_mcp_sdk::{
+    CallLimit, CallRate, Context, EraChoice, McpClient, McpGateway, McpServer, Member, MemberState, Revision,
+    TaskSupport,
+};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::callers::{TestCaller, guarded, rule, texts};
-use super::sites::in_memory;
+use super::sites::{in_memory, wait_for};
+use super::tasks;
+use crate::bridge::task_server::TaskServer;
+use crate::client::calls::text;
+use crate::fixtures::Nothing;
 use crate::http::Site;
 
 fn gateway(limit: CallLimit) -> McpGateway {
@@ -75,4 +85,65 @@ async fn canceled_call_is_no_longer_in_flight() {
 async fn is_limited(caller: &TestCaller<'_>) -> bool {
     let answer = caller.request("tools/call", call("docs__read")).await;
     answer["error"]["data"]["retryAfterMs"] == 1000
+}
+
+fn one_call_at_a_time(member: Member) -> McpGateway {
+    let limit = CallLimit { concurrent: Some(1), ..CallLimit::default() };
+    McpGateway::builder("gateway", "1.0").limits(vec![limit]).member(member).build().unwrap()
+}
+
+async fn assert_limited(client: &McpClient, tool: &str) {
+    let error = client.call_tool(tool, json!({})).await.unwrap_err();
+    let error = error.server_error().unwrap();
+    assert_eq!(error.data, Some(json!({"retryAfterMs": 1000})), "{error}");
+}
+
+/// Regression test: a call was no longer in flight as soon as it had become a task.
+#[tokio::test(start_paused = true)]
+async fn task_counts_as_a_call_in_flight_until_it_ends() {
+    for client_asks in [true, false] {
+        let gate = Arc::new(Notify::new());
+        let end = gate.clone();
+        let work = move |_: Nothing, _: Context| {
+            let end = end.clone();
+            async move {
+                end.notified().await;
+                "done"
+            }
+        };
+        let server = McpServer::new("docs", "1.0").tool(Tool::new("read"), || "text").task_tool(
+            Tool::new("work"),
+            TaskSupport::REQUIRED,
+            work,
+        );
+        let gateway = one_call_at_a_time(in_memory("docs", &server));
+        let client = tasks::builder(EraChoice::Modern).server(&gateway);
+        let id = tasks::begin(&client, "docs__work").await;
+        for _ in 0..10 {
+            assert_limited(&client, "docs__read").await;
+            sleep(Duration::from_secs(10)).await;
+        }
+        gate.notify_one();
+        if client_asks {
+            assert_eq!(text(&client.wait_for_task(&id).await.unwrap()), "done");
+        } else {
+            sleep(Duration::from_secs(2)).await;
+        }
+        assert_eq!(text(&client.call_tool("docs__read", json!({})).await.unwrap()), "text");
+        gateway.close().await;
+    }
+}
+
+#[tokio::test]
+async fn task_of_a_legacy_session_counts_as_a_call_in_flight_until_it_ends() {
+    let server = TaskServer::new();
+    let gateway = one_call_at_a_time(tasks::legacy_member("one", &server));
+    wait_for(&gateway, "one", MemberState::Connected).await;
+    let client = tasks::builder(EraChoice::Revision(Revision::R20251125)).server(&gateway);
+    let id = tasks::begin(&client, "one__slow").await;
+    assert_limited(&client, "one__slow").await;
+    server.end("task-1", "completed");
+    assert_eq!(text(&client.wait_for_task(&id).await.unwrap()), "done alone");
+    tasks::begin(&client, "one__slow").await;
+    gateway.close().await;
 }

@@ -12,14 +12,14 @@ use crate::bridge::task_server::TaskServer;
 use crate::client::calls::text;
 use crate::fixtures::Nothing;
 
-fn builder(era: EraChoice) -> thruway_mcp_sdk::McpClientBuilder {
+pub(super) fn builder(era: EraChoice) -> thruway_mcp_sdk::McpClientBuilder {
     let capabilities = ClientCapabilities::default().with_tasks();
     McpClient::builder()
         .era(era)
         .answers(capabilities, |_| async { Err::<_, Error>(Error::internal("no user")) })
 }
 
-async fn begin(client: &McpClient, tool: &str) -> String {
+pub(super) async fn begin(client: &McpClient, tool: &str) -> String {
     match client.begin_tool(tool, json!({})).await.unwrap() {
         ToolOutcome::Task(task) => task.state.task_id,
         ToolOutcome::Result(result) => panic!("it should become a task: {result:?}"),
@@ -66,7 +66,7 @@ async fn modern_client_without_task_support_gets_the_missing_capability() {
     }
 }
 
-fn legacy_member(name: &str, server: &TaskServer) -> Member {
+pub(super) fn legacy_member(name: &str, server: &TaskServer) -> Member {
     let server = server.clone();
     Member::new(name, move |builder| Ok(server.connect(builder.era(EraChoice::Legacy))))
 }
