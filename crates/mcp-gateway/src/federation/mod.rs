@@ -28,6 +28,7 @@ mod member;
 
 // requests
 mod gateway_core;
+mod references;
 mod relay;
 mod relayed_response;
 mod member_answers;
@@ -53,12 +54,13 @@ use std::time::Duration;
 
 use thruway_mcp::Revision;
 use thruway_mcp::federated::ListKind;
-use thruway_mcp::json_rpc::Error;
+use thruway_mcp::json_rpc::{Error, write_error};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{Implementation, ServerCapabilities};
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{
-    Backend, LegacyRequest, Listening, ModernRequest, NewSession, Reply, ServerCore, WantedNotifications,
+    Backend, LegacyRequest, Listening, ModernRequest, NewSession, Reply, ServerCore, Status,
+    WantedNotifications,
 };
 use thruway_message::FieldLines;
 use thruway_net::InProcessServer;
@@ -174,15 +176,18 @@ impl McpGateway {
     }
 
     /// Ends the subscriptions of modern clients. Waits until all calls have ended, or until the timeout
-    /// `within`. Then disconnects from all members permanently, and rejects further requests.
+    /// `within`. Then disconnects from all members permanently, ends the sessions and event streams of legacy clients
+    /// over HTTP, and rejects further requests.
     pub async fn drain(&self, within: Duration) {
         self.end_subscriptions();
         self.core.drain(within).await;
+        self.server.core().end_sessions();
     }
 
-    /// Cancels all calls and disconnects from all members permanently.
+    /// Cancels all calls and disconnects from all members permanently. Ends the sessions of legacy clients over HTTP.
     pub async fn close(&self) {
         self.core.drain(Duration::ZERO).await;
+        self.server.core().end_sessions();
     }
 }
 
@@ -239,10 +244,17 @@ impl Backend for GatewayBackend {
     }
 
     fn handle_legacy(&self, request: &LegacyRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        if let Err(error) = references::check(request.request) {
+            write_error(output, Some(&request.request.id), &error);
+            return Some(Reply::Now(Status::Ok));
+        }
         call_tool::handle_legacy(&self.0, request, output)
     }
 
     fn handle_modern(&self, request: &ModernRequest<'_>, output: &mut Vec<u8>) -> Option<Reply> {
+        if let Err(error) = references::check(request.request) {
+            return Some(Reply::error(output, &request.request.id, &error));
+        }
         Some(call_tool::handle_modern(&self.0, request, output))
     }
 

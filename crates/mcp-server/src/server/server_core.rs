@@ -88,6 +88,11 @@ impl ServerCore {
         self.sessions.sweep();
     }
 
+    /// Ends all sessions of legacy clients over HTTP, and their event streams.
+    pub fn end_sessions(&self) {
+        self.sessions.end_all();
+    }
+
     /// Counts a request toward `in_flight_bytes_max` until the returned share is dropped. Returns `None` for
     /// a small request, which does not count.
     ///

@@ -141,6 +141,15 @@ impl Sessions {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));
     }
 
+    /// Ends all sessions.
+    pub(crate) fn end_all(&self) {
+        let mut table = self.lock();
+        let ids: Vec<_> = table.slots.keys().cloned().collect();
+        for id in ids {
+            table.end(&id);
+        }
+    }
+
     /// Returns the session `id` if this session belongs to `owner` and has not ended. Marks the session as
     /// confirmed.
     pub(crate) fn find(&self, id: &str, owner: Option<&str>) -> Option<Arc<Session>> {

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::callers::{TestCaller, guarded};
 use super::sites::{in_memory, with_options};
 use crate::client::calls::text;
 
@@ -88,4 +89,23 @@ async fn gateway_accepts_unlimited_times() {
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
     assert_eq!(text(&client.call_tool("one__greet", json!({})).await.unwrap()), "Hello!");
     gateway.drain(Duration::MAX).await;
+}
+
+/// Regression test: the event stream of a legacy client stayed open after the end of its endpoint, so the client did
+/// not learn that it needs a new session.
+#[tokio::test]
+async fn event_streams_of_legacy_clients_end_with_the_gateway() {
+    for is_drained in [true, false] {
+        let gateway = with_options(McpGatewayOptions::default(), [in_memory("one", &greeter())]);
+        let site = guarded(&gateway);
+        let [ada, _] = TestCaller::in_both_eras(&site, Some("ada:eng")).await;
+        let stream = ada.stream();
+        if is_drained {
+            gateway.drain(Duration::from_secs(1)).await;
+        } else {
+            gateway.close().await;
+        }
+        assert_eq!(stream.response().await.status, 200);
+        assert_eq!(site.send(&ada.message("tools/list", json!({}))).await.status, 404);
+    }
 }
