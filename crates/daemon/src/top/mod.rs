@@ -108,17 +108,13 @@ fn write(output: &mut dyn Write, text: &str, options: TopOptions) -> std::io::Re
 
 impl AdminClient {
     fn new(url: &str, access: &TopAccess) -> Result<Self, Failure> {
+        let (client, base) = if let Some(path) = url.strip_prefix("unix:") {
+            (Client::of_unix_socket(path), "http://localhost")
+        } else {
+            (client_trusting(access.roots.as_ref())?, url.trim_end_matches('/'))
+        };
         let (token, shown) = (access.token.clone(), url.to_owned());
-        Ok(match url.strip_prefix("unix:") {
-            Some(path) => {
-                let client = Client::of_unix_socket(path);
-                Self { client, token, shown, base: "http://localhost".into() }
-            }
-            None => {
-                let client = client_trusting(access.roots.as_ref())?;
-                Self { client, token, shown, base: url.trim_end_matches('/').to_owned() }
-            }
-        })
+        Ok(Self { client, token, shown, base: base.to_owned() })
     }
 
     /// Returns the text of the overview, with lines of at most `columns` characters.
