@@ -65,7 +65,7 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
-pub use meter::{ClientAttributes, Measured, RequestDurations, RouteMeter, ServerAttributes};
+pub use meter::{ActiveCount, ClientAttributes, Measured, RequestDurations, RouteMeter, ServerAttributes};
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

@@ -12,10 +12,28 @@ use std::time::Duration;
 use thruway_net::Worker;
 use thruway_server::{Answer, Handler, Method, Request, StatusCode, Version};
 
-/// Counts the requests of one route and their durations, for the OpenTelemetry metric
-/// `http.server.request.duration`.
+/// Counts the requests of one route and their durations, for the OpenTelemetry metrics
+/// `http.server.request.duration` and `http.server.active_requests`.
 #[derive(Debug)]
-pub struct RouteMeter(DurationMeter<ServerAttributes>);
+pub struct RouteMeter {
+    durations: DurationMeter<ServerAttributes>,
+    active: Box<[ActiveRequests]>,
+}
+
+/// Requests of one worker by [`ActiveKind`]. The alignment keeps the counters of two workers in different cache
+/// lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct ActiveRequests {
+    begun: [AtomicU64; ActiveKind::COUNT],
+    /// Requests that got a response, or ended without one.
+    responded: [AtomicU64; ActiveKind::COUNT],
+}
+
+/// Method and scheme of a request: the index of the method in [`METHODS`], plus the number of methods for
+/// `https`.
+#[derive(Clone, Copy)]
+struct ActiveKind(usize);
 
 /// Attributes of a request from a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -87,18 +105,64 @@ impl RouteMeter {
     /// Returns a meter with `workers` shards, one for each worker. If there are more workers, several
     /// workers share a shard.
     pub fn new(workers: usize) -> Self {
-        Self(DurationMeter::new(workers))
+        let active = (0..workers.max(1)).map(|_| ActiveRequests {
+            begun: std::array::from_fn(|_| AtomicU64::new(0)),
+            responded: std::array::from_fn(|_| AtomicU64::new(0)),
+        });
+        Self { durations: DurationMeter::new(workers), active: active.collect() }
     }
 
     /// Counts a request that got its response after `duration`. `worker` is the index of the worker. The
     /// first worker has the index 0.
     pub fn record(&self, worker: usize, attributes: ServerAttributes, duration: Duration) {
-        self.0.record(worker, attributes, duration);
+        self.durations.record(worker, attributes, duration);
     }
 
     /// Returns the durations of all requests so far, ordered by attributes.
     pub fn durations(&self) -> Vec<RequestDurations<ServerAttributes>> {
-        self.0.durations()
+        self.durations.durations()
+    }
+
+    /// Returns the number of requests that have no response yet, for each method and scheme of earlier and
+    /// current requests.
+    pub fn active(&self) -> Vec<ActiveCount> {
+        let sum = |counters: fn(&ActiveRequests) -> &[AtomicU64; ActiveKind::COUNT], place: usize| {
+            let counters = self.active.iter().map(|shard| &counters(shard)[place]);
+            counters.map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let counts = (0..ActiveKind::COUNT).map(|place| {
+            // Reads the ends first. Otherwise, a request that begins and ends meanwhile could be counted as
+            // ended, but not as begun.
+            let responded = sum(|shard| &shard.responded, place);
+            let begun = sum(|shard| &shard.begun, place);
+            let (method, is_https) = (METHODS[place % METHODS.len()], place >= METHODS.len());
+            (begun, ActiveCount { method, is_https, requests: begun.saturating_sub(responded) })
+        });
+        counts.filter(|(begun, _)| *begun > 0).map(|(_, count)| count).collect()
+    }
+
+    fn active_of(&self, worker: usize) -> &ActiveRequests {
+        &self.active[worker % self.active.len()]
+    }
+}
+
+/// Requests without a response that have the same method and scheme.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActiveCount {
+    /// `http.request.method`: the name of a [known method](Method), or `_OTHER`.
+    pub method: &'static str,
+    /// `true` if `url.scheme` is `https`.
+    pub is_https: bool,
+    /// Number of the requests.
+    pub requests: u64,
+}
+
+impl ActiveKind {
+    const COUNT: usize = 2 * METHODS.len();
+
+    fn of(request: &Request<'_>) -> Self {
+        let https = if request.scheme() == "https" { METHODS.len() } else { 0 };
+        Self(method_index(request.method()) + https)
     }
 }
 
@@ -113,17 +177,26 @@ impl ServerAttributes {
 /// Returns the value of `http.request.method` for `method`. All unknown methods share one value, because
 /// clients can send any method name.
 pub(crate) fn method_attribute(method: Method<'_>) -> &'static str {
+    METHODS[method_index(method)]
+}
+
+/// Values of `http.request.method`.
+const METHODS: [&str; 10] =
+    ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"];
+
+/// Returns the index of the value for `method` in [`METHODS`].
+const fn method_index(method: Method<'_>) -> usize {
     match method {
-        Method::Connect => "CONNECT",
-        Method::Delete => "DELETE",
-        Method::Get => "GET",
-        Method::Head => "HEAD",
-        Method::Options => "OPTIONS",
-        Method::Patch => "PATCH",
-        Method::Post => "POST",
-        Method::Put => "PUT",
-        Method::Trace => "TRACE",
-        Method::Other(_) => "_OTHER",
+        Method::Connect => 0,
+        Method::Delete => 1,
+        Method::Get => 2,
+        Method::Head => 3,
+        Method::Options => 4,
+        Method::Patch => 5,
+        Method::Post => 6,
+        Method::Put => 7,
+        Method::Trace => 8,
+        Method::Other(_) => 9,
     }
 }
 
@@ -135,6 +208,7 @@ pub(crate) struct PendingRequest {
     /// Attributes of the request. Before the response, the status in these attributes is 499, so that the
     /// meter counts 499 if the client leaves.
     attributes: ServerAttributes,
+    kind: ActiveKind,
     began: Duration,
     worker: Rc<Worker>,
 }
@@ -144,7 +218,9 @@ impl PendingRequest {
     pub(crate) fn new(meter: Arc<RouteMeter>, request: &Request<'_>) -> Self {
         let worker = request.worker().clone();
         let attributes = ServerAttributes::of(request, CLIENT_CLOSED_REQUEST);
-        Self { meter: Some(meter), attributes, began: worker.clock().now_exact(), worker }
+        let kind = ActiveKind::of(request);
+        meter.active_of(worker.index()).begun[kind.0].fetch_add(1, Ordering::Relaxed);
+        Self { meter: Some(meter), attributes, kind, began: worker.clock().now_exact(), worker }
     }
 
     /// Returns the time at which the request began.
@@ -159,6 +235,8 @@ impl PendingRequest {
 
     fn count(&mut self, status: StatusCode) {
         if let Some(meter) = self.meter.take() {
+            let active = meter.active_of(self.worker.index());
+            active.responded[self.kind.0].fetch_add(1, Ordering::Relaxed);
             let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
             meter.record(self.worker.index(), ServerAttributes { status, ..self.attributes }, elapsed);
         }
@@ -371,6 +449,7 @@ mod tests {
         let pending = || PendingRequest {
             meter: Some(meter.clone()),
             attributes: attributes("GET", 499),
+            kind: ActiveKind(2),
             began: Duration::ZERO,
             worker: worker.clone(),
         };

@@ -320,7 +320,11 @@ fn metrics_count_requests_policies_retries_and_failures() {
             3.0,
         ),
         (format!("thruway_server_state{{upstream=\"backend\",{one},state=\"up\"}}"), 1.0),
-        ("thruway_client_connections_total".to_owned(), 1.0),
+        ("thruway_client_connections_accepted_total".to_owned(), 1.0),
+        (
+            "http_server_active_requests{http_route=\"/gone\",http_request_method=\"GET\",url_scheme=\"http\"}".to_owned(),
+            0.0,
+        ),
         ("thruway_upstream_idle_connections{upstream=\"backend\"}".to_owned(), 1.0),
         ("thruway_upstream_queue_duration_seconds_bucket{upstream=\"backend\",le=\"+Inf\"}".to_owned(), 0.0),
         ("thruway_upstream_queue_duration_seconds_count{upstream=\"backend\"}".to_owned(), 0.0),
@@ -429,4 +433,37 @@ fn mirror_metrics_survive_a_reload() {
     assert_eq!(gateway.post("/reload").status(), "200");
     assert_eq!(get(&gateway.address, "/").status(), "502");
     assert!((busy() - 2.0).abs() < f64::EPSILON);
+}
+
+/// Checks names, types and samples as an OpenMetrics parser does.
+#[test]
+fn metrics_are_available_in_the_openmetrics_format() {
+    let (_servers, addresses, _directory) = backends(&["one"]);
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(directory.path(), &config(&addresses, ""));
+    assert_eq!(get(&gateway.address, "/").text(), "one");
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let response = request(&gateway.admin, "GET /metrics", "localhost", accept);
+    let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert!(response.has(kind) && response.has("vary: accept"), "{}", response.head);
+    let text = response.text().strip_suffix("# EOF\n").unwrap();
+    let (mut families, mut current) = (Vec::new(), ("", ""));
+    for line in text.lines() {
+        if let Some(of_type) = line.strip_prefix("# TYPE ") {
+            current = of_type.split_once(' ').unwrap();
+            assert!(!families.contains(&current.0), "{line}");
+            families.push(current.0);
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let suffixes: &[&str] = match current.1 {
+                "counter" => &["_total"],
+                "info" => &["_info"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                _ => &[""],
+            };
+            let suffix = name.strip_prefix(current.0).unwrap_or_else(|| panic!("{line} in {current:?}"));
+            assert!(suffixes.contains(&suffix), "{line} in {current:?}");
+        }
+    }
+    assert!(families.len() > 30, "{families:?}");
 }

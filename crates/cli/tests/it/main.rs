@@ -11,6 +11,7 @@ mod process;
 mod demo;
 mod routes;
 mod access_log;
+mod log_targets;
 mod limits;
 mod exhaustion;
 mod mcp;

@@ -8,21 +8,31 @@ use thruway_server::{Request, Response, StatusCode, Version};
 
 use super::exposition::{Exposition, Kind, MetricFamily, write_histogram};
 use super::mcp::write_mcp;
+use super::negotiation::MetricsFormat;
 use super::state::ServiceState;
 use crate::running_state::RunningConfig;
 use crate::telemetry::LiveTelemetry;
 use crate::tls::{ListenerCertificate, TlsManager};
 
-pub(super) fn answer(admin: &ServiceState, _: &Request<'_>) -> Response {
-    Response::text(metrics(admin)).with_field("Content-Type", Exposition::CONTENT_TYPE)
+pub(super) fn answer(admin: &ServiceState, request: &Request<'_>) -> Response {
+    let format = MetricsFormat::accepted(request.field("accept").map(|accept| accept.as_bytes()));
+    Response::text(metrics_in(format, admin))
+        .with_field("Content-Type", format.content_type())
+        .with_field("Vary", "Accept")
 }
 
 /// Returns all metrics in the text format of Prometheus.
 pub(crate) fn metrics(admin: &ServiceState) -> String {
+    metrics_in(MetricsFormat::Prometheus, admin)
+}
+
+fn metrics_in(format: MetricsFormat, admin: &ServiceState) -> String {
     let running = admin.running_state.load();
-    let mut exposition = Exposition::default();
+    let mut exposition = Exposition::new(format);
     write_process(&mut exposition, admin);
+    write_access_log(&mut exposition, admin);
     write_routes(&mut exposition, &running);
+    write_active_requests(&mut exposition, &running);
     write_unrouted(&mut exposition, &running);
     write_policies(&mut exposition, &running);
     write_mirrors(&mut exposition, &running);
@@ -41,7 +51,7 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let loads = admin.server.loads();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     exposition
-        .family("thruway_build_info", Kind::Gauge, "Version of Thruway, in the label. The value is always 1.")
+        .family("thruway_build_info", Kind::Info, "Version of Thruway, in the label. The value is always 1.")
         .sample(&version, 1);
     exposition
         .family("process_uptime_seconds", Kind::Gauge, "Time since the process started.")
@@ -51,7 +61,7 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
         .sample(&[], loads.iter().map(|load| load.connections).sum::<usize>());
     exposition
         .family(
-            "thruway_client_connections_total",
+            "thruway_client_connections_accepted_total",
             Kind::Counter,
             "Accepted client connections since the process started.",
         )
@@ -78,6 +88,31 @@ fn write_spans(exposition: &mut Exposition, telemetry: &LiveTelemetry) {
         .sample(&[], counts.dropped);
     let help = "Spans that the collector has rejected, or that no collector has accepted in time.";
     exposition.family("thruway_spans_failed_total", Kind::Counter, help).sample(&[], counts.failed);
+}
+
+fn write_access_log(exposition: &mut Exposition, admin: &ServiceState) {
+    let dropped = admin.log.dropped();
+    let help = "Lines that the access log did not write. Reason `buffer_full`: the target is too slow; \
+                `target_failed`: the target refused the line, or was absent at the end.";
+    let mut lines = exposition.family("thruway_access_log_dropped_lines_total", Kind::Counter, help);
+    lines.sample(&[("reason", "buffer_full")], dropped.buffer_full);
+    lines.sample(&[("reason", "target_failed")], dropped.target_failed);
+}
+
+/// Writes `http.server.active_requests` of the OpenTelemetry semantic conventions.
+fn write_active_requests(exposition: &mut Exposition, running: &RunningConfig) {
+    let help = "Requests from clients without a response header yet.";
+    let mut family = exposition.family("http_server_active_requests", Kind::Gauge, help);
+    for route in &running.routes {
+        for count in route.meter.iter().flat_map(|meter| meter.active()) {
+            let labels = [
+                ("http_route", route.requests.as_str()),
+                ("http_request_method", count.method),
+                ("url_scheme", if count.is_https { "https" } else { "http" }),
+            ];
+            family.sample(&labels, count.requests);
+        }
+    }
 }
 
 /// Writes `http.server.request.duration` of the OpenTelemetry semantic conventions.

@@ -13,6 +13,7 @@ mod status;
 mod metrics;
 mod mcp;
 mod exposition;
+mod negotiation;
 
 // the dashboard
 mod durations;

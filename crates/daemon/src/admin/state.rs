@@ -5,6 +5,7 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
+use crate::access_log::LiveLog;
 use crate::changes::Changes;
 use crate::reload::SharedReloader;
 use crate::running_state::{RunningConfig, RunningState};
@@ -21,6 +22,7 @@ pub(crate) struct ServiceState {
     pub(super) reloader: SharedReloader,
     pub(super) tls_manager: TlsManager,
     pub(super) changes: Changes,
+    pub(super) log: LiveLog,
 }
 
 impl ServiceState {
@@ -30,6 +32,7 @@ impl ServiceState {
         reloader: SharedReloader,
         tls_manager: TlsManager,
         changes: Changes,
+        log: LiveLog,
     ) -> Self {
         Self {
             started: Clock::system().now_exact(),
@@ -39,6 +42,7 @@ impl ServiceState {
             reloader,
             tls_manager,
             changes,
+            log,
         }
     }
 

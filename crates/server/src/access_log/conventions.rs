@@ -8,8 +8,10 @@ use super::variable::Variable;
 /// Members with the names of the OpenTelemetry semantic conventions. Members that the conventions do not
 /// define have the prefix `thruway.`.
 pub(super) const OTEL: StaticFormat = StaticFormat {
-    first: &[(",\"timestamp\":", Variable::Timestamp), (",\"trace_id\":", Variable::TraceId)],
+    first: &[(",\"timestamp\":", Variable::Timestamp)],
     members: &[
+        (",\"trace_id\":", Variable::TraceId),
+        (",\"span_id\":", Variable::SpanId),
         (",\"client.address\":", Variable::ClientAddress),
         (",\"client.port\":", Variable::ClientPort),
         (",\"network.peer.address\":", Variable::PeerAddress),
@@ -60,6 +62,7 @@ pub(super) const ECS: StaticFormat = StaticFormat {
     first: &[(",\"@timestamp\":", Variable::Timestamp), (",\"message\":", Variable::RequestLine)],
     members: &[
         (",\"trace.id\":", Variable::TraceId),
+        (",\"span.id\":", Variable::SpanId),
         (",\"event.outcome\":", Variable::Outcome),
         (",\"event.duration\":", Variable::Nanoseconds),
         (",\"client.address\":", Variable::ClientAddress),

@@ -90,18 +90,25 @@ pub(super) fn write_stream(line: &mut Vec<u8>, record: &StreamRecord<'_>, timest
     object.end();
 }
 
-/// Writes the trace of the request. If tracing is off, this is the trace of the client, and the request has
-/// no span of its own.
+/// Writes the trace of the request and its span.
 fn write_trace(object: &mut JsonObject<'_>, record: &Record<'_>) {
+    if let Some(id) = trace_id(record) {
+        object.hexadecimal(member!("trace_id"), &id);
+    }
     if let Some(trace) = record.trace {
-        object.hexadecimal(member!("trace_id"), &trace.trace_id.to_hex());
         object.hexadecimal(member!("span_id"), &trace.span_id.to_hex());
-        return;
+    }
+}
+
+/// Returns the trace of the request. If tracing is off, this is the trace of the client, and the request has
+/// no span of its own.
+pub(super) fn trace_id(record: &Record<'_>) -> Option<[u8; 32]> {
+    if let Some(trace) = record.trace {
+        return Some(trace.trace_id.to_hex());
     }
     let parent = record.head.and_then(|head| head.field(TraceParent::FIELD_NAME));
-    if let Some(parent) = parent.and_then(|value| TraceParent::parse(value.as_bytes())) {
-        object.hexadecimal(member!("trace_id"), &parent.trace_id.to_hex());
-    }
+    let parent = parent.and_then(|value| TraceParent::parse(value.as_bytes()));
+    parent.map(|parent| parent.trace_id.to_hex())
 }
 
 fn write_head(object: &mut JsonObject<'_>, head: &RequestHead<'_>, masked_parameters: &[String]) {

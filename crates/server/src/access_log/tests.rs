@@ -155,6 +155,40 @@ fn members_give_json_with_chosen_names() {
     assert_eq!(AccessLogMembers::new([("a", "upstream"), ("b", "nothing")]), Err(1));
 }
 
+#[test]
+fn trace_of_the_client_is_logged_if_tracing_is_off() {
+    let bytes = b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let spans = [FieldLineSpan { name_start: 0, name_end: 11, value_start: 13, value_end: 68 }];
+    let connection = connection();
+    let head = RequestHead {
+        method: Method::Get,
+        target: RequestTarget::Origin(OriginForm::new("/")),
+        version: Version::Http11,
+        field_lines: FieldLines::from_parsed(bytes, &spans),
+    };
+    let record = Record {
+        connection: &connection,
+        client: connection.client,
+        head: Some(head),
+        time: SystemTime::UNIX_EPOCH,
+        status: StatusCode::OK,
+        content_bytes: 0,
+        received_bytes: None,
+        duration: Duration::ZERO,
+        forwarded: None,
+        refused: None,
+        user: None,
+        trace: None,
+        is_complete: true,
+        is_cut_off: false,
+    };
+    let template = AccessLogTemplate::parse("{trace_id} {span_id}").unwrap();
+    let lines = AccessLogLines::from(AccessLogFormat::Template(template));
+    let mut line = Vec::new();
+    lines.write(&mut line, &record, &mut Timestamps::default());
+    assert_eq!(one_line(line), "0af7651916cd43dd8448eb211c80319c -");
+}
+
 /// All variables accept every byte of a client, and never break a line.
 #[test]
 fn no_variable_lets_client_text_end_a_line() {

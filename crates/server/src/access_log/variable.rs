@@ -69,8 +69,8 @@ pub(super) enum Variable {
     Policy,
     Reason,
     End,
-    /// The trace of the request. Requests have no trace yet, so this variable has no value.
     TraceId,
+    SpanId,
     /// `failure` for responses with an error status and for incomplete responses, otherwise `success`.
     Outcome,
 }
@@ -104,7 +104,7 @@ pub(super) enum Value<'a> {
 }
 
 /// Names of the variables in the config, in alphabetical order.
-const NAMES: [(&str, Variable); 43] = [
+const NAMES: [(&str, Variable); 44] = [
     ("client.address", Variable::ClientAddress),
     ("client.port", Variable::ClientPort),
     ("complete", Variable::IsComplete),
@@ -131,6 +131,7 @@ const NAMES: [(&str, Variable); 43] = [
     ("sent_bytes", Variable::SentBytes),
     ("server.address", Variable::Host),
     ("server.port", Variable::Port),
+    ("span_id", Variable::SpanId),
     ("timestamp", Variable::Timestamp),
     ("timestamp_common", Variable::TimestampCommon),
     ("tls.cipher", Variable::TlsCipher),
@@ -190,7 +191,8 @@ impl Variable {
             Self::EndedBy => optional(record.is_cut_off.then_some("drain")),
             Self::Policy => optional(record.refused.map(|refused| &*refused.policy)),
             Self::Reason => optional(record.refused.map(|refused| &*refused.reason)),
-            Self::TraceId => Value::None,
+            Self::TraceId => identifier(super::json::trace_id(record)),
+            Self::SpanId => identifier(record.trace.map(|trace| trace.span_id.to_hex())),
             Self::Outcome => text(if is_failure(record) { "failure" } else { "success" }),
             Self::ErrorType => error_type(record),
             Self::Upstream
@@ -383,6 +385,10 @@ fn timestamp(timestamps: &Timestamps) -> Value<'_> {
 
 fn text(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text.as_bytes()))
+}
+
+fn identifier<'a, const DIGITS: usize>(id: Option<[u8; DIGITS]>) -> Value<'a> {
+    id.map_or(Value::None, |id| Value::Text(Cow::Owned(id.to_vec())))
 }
 
 fn optional(value: Option<&str>) -> Value<'_> {
