@@ -49,8 +49,8 @@ fn relayed_tokens(scene: &Scene) -> Vec<String> {
 
 #[test]
 fn relayed_call_has_the_exchanged_token_of_its_caller() {
-    let (keys, (issuer, issued)) = (JwtIssuer::new("key"), issuer());
-    let scene = start(&keys, &issuer, "exchange");
+    let (keys, (login, issued)) = (JwtIssuer::new("key"), issuer());
+    let scene = start(&keys, &login, "exchange");
     let callers = ["ada", "bob"].map(|subject| keys.token(&claims(subject)));
     let mut tokens = Vec::new();
     for caller in &callers {
@@ -70,14 +70,14 @@ fn relayed_call_has_the_exchanged_token_of_its_caller() {
     let heads = scene.heads.lock().unwrap().concat();
     assert!(callers.iter().all(|caller| !heads.contains(&caller[..20])), "{heads}");
     scene.end();
-    issuer.drain();
-    issuer.join();
+    login.drain();
+    login.join();
 }
 
 #[test]
 fn relayed_call_has_the_token_of_the_gateway() {
-    let (keys, (issuer, issued)) = (JwtIssuer::new("key"), issuer());
-    let scene = start(&keys, &issuer, "client_credentials");
+    let (keys, (login, issued)) = (JwtIssuer::new("key"), issuer());
+    let scene = start(&keys, &login, "client_credentials");
     let before = issued.load(Ordering::Relaxed);
     for subject in ["ada", "bob"] {
         call(&scene, &keys.token(&claims(subject)));
@@ -85,14 +85,14 @@ fn relayed_call_has_the_token_of_the_gateway() {
     assert_eq!(relayed_tokens(&scene), ["bearer issued-1", "bearer issued-1"]);
     assert_eq!(issued.load(Ordering::Relaxed), before);
     scene.end();
-    issuer.drain();
-    issuer.join();
+    login.drain();
+    login.join();
 }
 
 #[test]
 fn refused_token_is_replaced_and_the_call_is_counted_once() {
-    let (keys, (issuer, issued)) = (JwtIssuer::new("key"), issuer());
-    let scene = start(&keys, &issuer, "exchange");
+    let (keys, (login, issued)) = (JwtIssuer::new("key"), issuer());
+    let scene = start(&keys, &login, "exchange");
     let ada = keys.token(&claims("ada"));
     let calls = || -> Value {
         scene.daemon.handle().status()["mcp_endpoints"][0]["servers"][0]["calls"]["total"].clone()
@@ -108,6 +108,6 @@ fn refused_token_is_replaced_and_the_call_is_counted_once() {
     assert_eq!(relayed_tokens(&scene)[1], format!("bearer issued-{}", number + 1));
     assert_eq!(calls(), before + 2);
     scene.end();
-    issuer.drain();
-    issuer.join();
+    login.drain();
+    login.join();
 }
