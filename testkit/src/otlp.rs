@@ -1,6 +1,7 @@
 //! Decodes exported spans (OTLP), independently of the encoder.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// A decoded span. Ids are hexadecimal.
 #[derive(Clone, Default, Debug)]
@@ -146,7 +147,11 @@ fn fixed(rest: &mut &[u8], length: usize) -> u64 {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{ErrorCode, Id, write_request_with};
 use thruway_mcp::members::{NotAnObject, append_line, append_member, append_members};
-use thruway_mcp::params::{Params, meta_keys};
+use thruway_mcp::params::{Params, TraceContext, meta_keys};
 use thruway_mcp::schema::methods;
 use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLinesBuf;
@@ -54,6 +54,8 @@ pub struct ForwardedCall {
     /// Progress token for a request whose progress reports continue after its answer. If `None`, the client
     /// uses the request id as the token.
     pub progress_token: Option<Box<str>>,
+    /// Trace context that replaces the trace context of the sender. `None` to keep the sender's context.
+    pub trace: Option<TraceContext>,
     /// `true` if the request refers to state of the current server process. The client does not repeat such
     /// a request after a restart of the server.
     pub is_of_process: bool,
@@ -244,8 +246,11 @@ impl McpClient {
             forwarded_call.write_params(output, id, negotiated.revision())
         })
         .map_err(|NotAnObject| McpClientError::ArgumentsInvalid)?;
-        let outgoing =
+        let mut outgoing =
             negotiated.outgoing(bytes, &forwarded_call.method, forwarded_call.name.as_deref(), mirrored)?;
+        if let Some(trace) = &forwarded_call.trace {
+            append_trace_fields(&mut outgoing.field_lines, trace);
+        }
         let waiter = Waiter {
             request_timeouts: self.options.request_timeouts,
             progress: forwarded_call.progress.clone(),
@@ -273,7 +278,7 @@ impl ForwardedCall {
     /// request.
     fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NotAnObject> {
         let needs_meta = revision.era() == Era::Modern && self.sender.is_some();
-        if !self.has_meta && !needs_meta && self.round.is_empty() {
+        if !self.has_meta && !needs_meta && self.trace.is_none() && self.round.is_empty() {
             append_line(output, self.params.get());
             return Ok(());
         }
@@ -320,11 +325,15 @@ impl ForwardedCall {
                 | meta_keys::CLIENT_CAPABILITIES
                 | meta_keys::CLIENT_INFO
                 | meta_keys::LOG_LEVEL => is_modern && self.sender.is_none(),
+                meta_keys::TRACE_PARENT | meta_keys::TRACE_STATE => self.trace.is_none(),
                 _ => true,
             })?;
         }
         if let Some(sender) = self.sender.as_ref().filter(|_| revision.era() == Era::Modern) {
             sender.append(&mut members, revision);
+        }
+        if let Some(trace) = &self.trace {
+            append_trace(&mut members, trace);
         }
         if let Some(token) = self.progress_token.as_ref().filter(|_| has_token) {
             append_member(&mut members, meta_keys::PROGRESS_TOKEN, &format!("\"{token}\""));
@@ -337,6 +346,24 @@ impl ForwardedCall {
             append_member(output, "_meta", &String::from_utf8(members).unwrap_or_default());
         }
         Ok(())
+    }
+}
+
+/// Appends the members of a trace context. Only the state can contain characters that JSON escapes.
+fn append_trace(members: &mut Vec<u8>, trace: &TraceContext) {
+    append_member(members, meta_keys::TRACE_PARENT, &format!("\"{}\"", trace.parent));
+    if !trace.state.is_empty() {
+        let state = Value::from(&*trace.state).to_string();
+        append_member(members, meta_keys::TRACE_STATE, &state);
+    }
+}
+
+/// Appends the headers of a trace context, which only a server over HTTP gets.
+fn append_trace_fields(field_lines: &mut FieldLinesBuf, trace: &TraceContext) {
+    // The values are valid: they come from other headers, or were checked by the rules of W3C Trace Context.
+    let _ = field_lines.append(meta_keys::TRACE_PARENT, &*trace.parent);
+    if !trace.state.is_empty() {
+        let _ = field_lines.append(meta_keys::TRACE_STATE, &*trace.state);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The parameters of a client's request, borrowed from the message.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -97,6 +98,18 @@ pub struct RequestMeta<'a> {
     pub progress_token: Option<Id<'a>>,
     /// The names and values of the other members, such as the trace context.
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// Trace context that replaces the trace context of the client in forwarded requests. A server sets it if
+    /// tracing is on.
+    pub forwarded_trace: Option<TraceContext>,
+}
+
+/// A trace context: the values of `traceparent` and `tracestate` (W3C Trace Context).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceContext {
+    /// The trace, the span of the sender, and the flags.
+    pub parent: Box<str>,
+    /// The state. Empty if there is none.
+    pub state: Box<str>,
 }
 
 impl<'a> RequestMeta<'a> {
@@ -141,6 +154,10 @@ pub mod meta_keys {
     pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
     /// The server's name and version.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// The trace and the span of the sender (W3C Trace Context).
+    pub const TRACE_PARENT: &str = "traceparent";
+    /// Vendor-specific data about the trace (W3C Trace Context).
+    pub const TRACE_STATE: &str = "tracestate";
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {

@@ -1,6 +1,6 @@
 //! The trace of one request: its ids, and the steps that the handlers of the request have recorded.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +10,12 @@ use crate::trace_parent::{SpanId, TraceParent};
 /// worker's clock.
 #[derive(Debug)]
 pub struct RequestTrace {
-    own: TraceParent,
-    parent: Option<SpanId>,
-    state: Box<str>,
+    own: Cell<TraceParent>,
+    parent: Cell<Option<SpanId>>,
+    state: RefCell<Box<str>>,
     start: Duration,
+    /// The span that contains the further steps. `None` if the span of the request contains them.
+    current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
     /// Path of the requests to the upstream servers.
     upstream_path: RefCell<Option<Box<str>>>,
@@ -78,7 +80,9 @@ pub struct McpDetail {
     pub method: Box<str>,
     /// The name of the tool or prompt, or the URI of the resource.
     pub target: Option<Box<str>>,
-    /// The name of the MCP server or endpoint.
+    /// The protocol revision.
+    pub protocol_version: Option<Box<str>>,
+    /// The name of the MCP server.
     pub server: Option<Arc<str>>,
     /// `true` for a request from this process to an MCP server.
     pub is_client: bool,
@@ -89,10 +93,11 @@ pub struct McpDetail {
 impl RequestTrace {
     pub(crate) fn new(own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) -> Self {
         Self {
-            own,
-            parent,
-            state: state.into(),
+            own: Cell::new(own),
+            parent: Cell::new(parent),
+            state: RefCell::new(state.into()),
             start,
+            current: Cell::new(None),
             route: RefCell::default(),
             upstream_path: RefCell::default(),
             steps: RefCell::default(),
@@ -101,17 +106,39 @@ impl RequestTrace {
 
     /// Returns the trace, the span of this request, and the flags.
     pub const fn trace_parent(&self) -> TraceParent {
-        self.own
+        self.own.get()
     }
 
     /// Returns the span of the caller. `None` if this request has started the trace.
     pub const fn parent(&self) -> Option<SpanId> {
-        self.parent
+        self.parent.get()
     }
 
     /// Returns the valid `tracestate` of the caller, or an empty text.
-    pub fn state(&self) -> &str {
-        &self.state
+    pub fn state(&self) -> Ref<'_, str> {
+        Ref::map(self.state.borrow(), |state| &**state)
+    }
+
+    /// Moves the request to the trace of its caller, if the headers of the request did not contain a trace. The
+    /// body of the request contains `parent` and `state`. Call this function before the trace is sent to other
+    /// servers.
+    pub fn adopt(&self, parent: TraceParent, state: &str) {
+        if self.parent.get().is_none() {
+            self.own.set(parent.with_span(self.own.get().span_id));
+            self.parent.set(Some(parent.span_id));
+            *self.state.borrow_mut() = state.into();
+        }
+    }
+
+    /// Makes the span `step` the parent of the steps that begin later without a parent.
+    pub fn enter(&self, step: SpanId) {
+        self.current.set(Some(step));
+    }
+
+    /// Returns the value of `traceparent` for requests that the current step sends.
+    pub fn current(&self) -> TraceParent {
+        let own = self.own.get();
+        own.with_span(self.current.get().unwrap_or(own.span_id))
     }
 
     /// Returns the time at which the request arrived.
@@ -162,7 +189,7 @@ impl RequestTrace {
         start: Duration,
         end: Option<Duration>,
     ) -> SpanId {
-        let id = SpanId::random();
+        let (id, parent) = (SpanId::random(), parent.or(self.current.get()));
         let mut steps = self.steps.borrow_mut();
         if steps.len() < STEPS_MAX {
             if steps.capacity() == 0 {
@@ -208,7 +235,7 @@ const EXPECTED_STEPS: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace_parent::TraceId;
+    use crate::trace_parent::{SAMPLED, TraceId};
 
     fn trace() -> RequestTrace {
         let own = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: 0 };
@@ -222,6 +249,30 @@ mod tests {
         trace.change(id, |step| step.end = Some(Duration::from_secs(2)));
         let steps = trace.steps();
         assert_eq!((steps[0].id, steps[0].end), (id, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn later_steps_belong_to_the_entered_step() {
+        let trace = trace();
+        let outer = trace.begin(StepDetail::Queue, None, Duration::ZERO);
+        trace.enter(outer);
+        trace.begin(StepDetail::Connect, None, Duration::ZERO);
+        let parents: Vec<_> = trace.steps().iter().map(|step| step.parent).collect();
+        assert_eq!(parents, [None, Some(outer)]);
+        assert_eq!(trace.current(), trace.trace_parent().with_span(outer));
+    }
+
+    #[test]
+    fn request_without_a_parent_adopts_the_trace_in_its_body() {
+        let trace = trace();
+        let span = trace.trace_parent().span_id;
+        let parent = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED };
+        trace.adopt(parent, "a=1");
+        assert_eq!(trace.trace_parent(), parent.with_span(span));
+        assert_eq!((trace.parent(), &*trace.state()), (Some(parent.span_id), "a=1"));
+        let other = TraceParent { trace_id: TraceId::random(), ..parent };
+        trace.adopt(other, "");
+        assert_eq!(trace.trace_parent(), parent.with_span(span), "the first parent stays");
     }
 
     #[test]

@@ -132,7 +132,7 @@ mod tests {
                 assert_eq!(trace.trace_parent().is_sampled(), is_sampled, "{flags} {ratio}");
                 assert_eq!(trace.parent(), Some(parent.span_id));
                 assert_ne!(trace.trace_parent().span_id, parent.span_id);
-                assert_eq!(trace.state(), "a=1");
+                assert_eq!(&*trace.state(), "a=1");
             }
         }
     }

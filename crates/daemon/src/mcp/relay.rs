@@ -10,6 +10,7 @@ use thruway_message::{
     RequestTarget, StatusCode, Version,
 };
 use thruway_server::{Answer, FieldLinesBuf, Request, Response};
+use thruway_telemetry::{McpDetail, StepDetail};
 
 use super::members::{RunningUpstreams, host_of_requests};
 use super::relayed_body::{first_bytes, has_media_type, observed};
@@ -76,6 +77,7 @@ impl Relay {
     }
 
     fn send(&self, request: &mut Request<'_>, call: &RelayedCall) -> Answer {
+        begin_span(request, call);
         let fields = self.fields(request.field_lines(), call);
         let head = RequestHead {
             method: Method::Post,
@@ -116,6 +118,22 @@ async fn response_of(answer: Answer) -> Response {
         Answer::Now(response) => response,
         Answer::Later(later) => later.await,
     }
+}
+
+/// Begins the span of a tool call, which ends together with the request. The name of the tool is the name that
+/// the client uses.
+fn begin_span(request: &Request<'_>, call: &RelayedCall) {
+    let Some(trace) = request.trace() else { return };
+    let text = |name: &str| request.field(name).and_then(|value| Some(value.as_str()?.into()));
+    let detail = McpDetail {
+        method: "tools/call".into(),
+        target: text("Mcp-Name"),
+        protocol_version: text("MCP-Protocol-Version"),
+        server: Some(call.member().into()),
+        ..McpDetail::default()
+    };
+    let start = request.worker().clock().now_exact();
+    trace.enter(trace.begin(StepDetail::Mcp(Box::new(detail)), None, start));
 }
 
 /// Returns `true` if the server gets this header of the client.

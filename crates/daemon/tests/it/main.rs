@@ -1,6 +1,7 @@
 //! Tests of the daemon inside another program, from a file and from code. The examples are tested unchanged.
 
 mod client;
+mod collector;
 mod configs_from_code;
 mod deploy;
 mod examples;

@@ -1,67 +1,20 @@
 //! Distributed tracing: propagation to upstream servers, and exports to collectors that fail.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
 use thruway_daemon::Daemon;
 use thruway_server::ListenAddr;
-use thruway_testkit::otlp::{DecodedSpan, decode_request};
 
 use crate::client::{TIMEOUT, address_of, connect, end, get, tcp};
+use crate::collector::{ACCEPTED, receive_spans, serve};
 
-const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-/// A server that responds with `responses` in their order, and repeats the last one. It sends the heads and the
-/// bodies of the requests to a channel.
-fn serve(responses: &'static [&'static str]) -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let (sender, requests) = channel();
-    thread::spawn(move || {
-        let mut responses = responses.iter().chain(std::iter::repeat(&responses[responses.len() - 1]));
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            while let Some(request) = read_request(&mut stream) {
-                if sender.send(request).is_err() {
-                    return;
-                }
-                let response = responses.next().unwrap();
-                if stream.get_mut().write_all(response.as_bytes()).is_err() || response.is_empty() {
-                    break;
-                }
-            }
-        }
-    });
-    (address, requests)
-}
-
-fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            break;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        head.push_str(&line);
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).ok()?;
-    Some((head, body))
-}
+pub(crate) const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-const ACCEPTED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 fn daemon(server: &str, telemetry: &str) -> Daemon {
     let text = format!(
@@ -74,7 +27,7 @@ fn daemon(server: &str, telemetry: &str) -> Daemon {
     Daemon::from_file(file.path()).unwrap()
 }
 
-fn telemetry(collector: SocketAddr) -> String {
+pub(crate) fn telemetry(collector: SocketAddr) -> String {
     format!(
         "[telemetry]\notlp = \"http://{collector}\"\nservice_name = \"edge\"\nheaders = {{ X-Key = \"k\" }}"
     )
@@ -88,23 +41,6 @@ fn request(address: &ListenAddr, target: &str, fields: &str) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     response
-}
-
-/// Waits for exports until they contain `count` spans.
-fn receive_spans(
-    exports: &Receiver<(String, Vec<u8>)>,
-    count: usize,
-) -> (BTreeMap<String, String>, Vec<DecodedSpan>) {
-    let (mut resource, mut spans) = (BTreeMap::new(), Vec::new());
-    while spans.len() < count {
-        let (head, body) = exports.recv_timeout(TIMEOUT).unwrap();
-        assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
-        assert!(head.contains("X-Key: k\r\n") && head.contains("application/x-protobuf\r\n"), "{head}");
-        let more = decode_request(&body);
-        resource = more.0;
-        spans.extend(more.1);
-    }
-    (resource, spans)
 }
 
 fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
@@ -253,18 +189,15 @@ fn requests_and_shutdown_do_not_wait_for_a_lost_collector() {
     // The first collector refuses connections, and the second one accepts connections without a response.
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    for scheme in ["http", "grpc"] {
-        for collector in [refusing, silent.local_addr().unwrap()] {
-            let daemon =
-                daemon("\"127.0.0.1:1\"", &format!("[telemetry]\notlp = \"{scheme}://{collector}\""));
-            for _ in 0..20 {
-                assert_eq!(get(&address_of(&daemon), "/fixed").1, "fixed");
-            }
-            assert_eq!(count(&daemon, "thruway_spans_exported_total"), 0);
-            let started = std::time::Instant::now();
-            end(daemon);
-            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    for (scheme, collector) in [("http", silent.local_addr().unwrap()), ("grpc", refusing)] {
+        let daemon = daemon("\"127.0.0.1:1\"", &format!("[telemetry]\notlp = \"{scheme}://{collector}\""));
+        for _ in 0..20 {
+            assert_eq!(get(&address_of(&daemon), "/fixed").1, "fixed");
         }
+        assert_eq!(count(&daemon, "thruway_spans_exported_total"), 0);
+        let started = std::time::Instant::now();
+        end(daemon);
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 }
 

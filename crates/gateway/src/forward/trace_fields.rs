@@ -27,9 +27,10 @@ pub(super) fn write_trace_fields(lines: &mut Vec<u8>, trace: &RequestTrace) -> N
     let value_at = lines.len();
     lines.extend_from_slice(&trace.trace_parent().to_bytes());
     lines.extend_from_slice(b"\r\n");
-    if !trace.state().is_empty() {
+    let state = trace.state();
+    if !state.is_empty() {
         lines.extend_from_slice(b"tracestate: ");
-        lines.extend_from_slice(trace.state().as_bytes());
+        lines.extend_from_slice(state.as_bytes());
         lines.extend_from_slice(b"\r\n");
     }
     NonZeroUsize::MIN.saturating_add(value_at + SPAN_AT - 1)

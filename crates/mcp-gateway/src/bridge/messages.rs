@@ -79,6 +79,7 @@ pub(super) fn forwarded_call(request: &Request<'_>, params: &Params<'_>) -> Forw
         requester: None,
         progress: None,
         progress_token: None,
+        trace: meta.forwarded_trace.clone(),
         is_of_process: false,
     }
 }

@@ -160,6 +160,7 @@ fn page_request(
         requester: None,
         progress: None,
         progress_token: None,
+        trace: None,
         is_of_process: false,
     }
 }

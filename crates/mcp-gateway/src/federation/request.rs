@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::ResultType;
-use thruway_mcp::params::Params;
+use thruway_mcp::params::{Params, TraceContext};
 use thruway_mcp::schema::{RequestId, methods};
 use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::forwarding::ReceivedParamHeaders;
@@ -44,6 +44,8 @@ struct OwnedRequest {
     client: Client,
     /// The part of the audit that depends on the handling of the request.
     progress: Option<Arc<CallProgress>>,
+    /// The trace context for the member. `None` if tracing is off.
+    trace: Option<TraceContext>,
 }
 
 /// The data of a request that differ between the eras.
@@ -93,7 +95,7 @@ pub(super) fn handle_legacy(
         request_bytes: bytes_of(request),
         revision,
     });
-    let request = OwnedRequest::new(core, caller, request, revision, client);
+    let request = OwnedRequest::new(core, caller, request, params, revision, client);
     Some(request.handled_by(gateway, audited))
 }
 
@@ -120,7 +122,7 @@ pub(super) fn handle_modern(
         Err(error) => return Reply::unavailable(output, &request.id, &error),
     };
     let client = Client::Modern { param_headers: param_headers(incoming), bytes };
-    OwnedRequest::new(core, caller, request, revision, client).handled_by(gateway, audited)
+    OwnedRequest::new(core, caller, request, params, revision, client).handled_by(gateway, audited)
 }
 
 /// Appends an error for a method that legacy clients cannot use. Over HTTP, the status is 200, because a
@@ -149,6 +151,7 @@ impl OwnedRequest {
         core: &Arc<ServerCore>,
         caller: &Caller,
         request: &Request<'_>,
+        params: &Params<'_>,
         revision: Revision,
         client: Client,
     ) -> Self {
@@ -161,6 +164,7 @@ impl OwnedRequest {
             revision,
             client,
             progress: None,
+            trace: params.meta.forwarded_trace.clone(),
         }
     }
 
@@ -312,10 +316,11 @@ impl OwnedRequest {
             method: Cow::Borrowed(&self.method),
             params: params.or(self.params.as_deref()),
         };
-        let params = match Params::parse(request.params) {
+        let mut params = match Params::parse(request.params) {
             Ok(params) => params,
             Err(error) => return Reply::error(output, &request.id, &error),
         };
+        params.meta.forwarded_trace.clone_from(&self.trace);
         let (request, params) = (&request, &params);
         match self.client {
             Client::Modern { param_headers, bytes } => {

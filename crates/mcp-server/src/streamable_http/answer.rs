@@ -11,6 +11,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::{ContentError, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
+use super::traced::Traced;
 use crate::authorization::Caller;
 use crate::dispatch::Status;
 use crate::http_response::{BodyBytes, WholeResponse, event};
@@ -195,6 +196,8 @@ pub(super) struct Incoming<'a> {
     pub(super) method: Method<'a>,
     pub(super) fields: FieldLines<'a>,
     pub(super) caller: Caller,
+    /// The trace of the HTTP request. `None` if tracing is off.
+    pub(super) traced: Option<Traced<'a>>,
 }
 
 impl Incoming<'_> {

@@ -9,6 +9,7 @@ mod batches;
 mod events;
 mod answer;
 mod server_response;
+mod traced;
 mod tower;
 
 use std::net::IpAddr;
@@ -23,6 +24,7 @@ use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, Incoming, method_not_allowed};
 use guard::Guard;
+use traced::Traced;
 
 pub use answer::json_message;
 pub(crate) use answer::{KEEP_ALIVE_INTERVAL, accepted, json_error, json_of, no_capacity, unreadable};
@@ -102,7 +104,8 @@ impl Handler for McpEndpoint {
         };
         if request.has_whole_content() {
             let (method, fields) = (request.method(), request.field_lines());
-            let incoming = Incoming { server: self.server(), method, fields, caller };
+            let traced = request.trace().map(|trace| Traced::new(trace, request.worker().clock()));
+            let incoming = Incoming { server: self.server(), method, fields, caller, traced };
             return handle(&incoming, request.content()).into();
         }
         let endpoint = self.endpoint.clone();
@@ -114,7 +117,8 @@ impl Handler for McpEndpoint {
                 Err(refusal) => return refusal,
             };
             let (method, fields) = (request.method(), request.field_lines());
-            let incoming = Incoming { server, method, fields, caller };
+            let traced = request.trace().map(|trace| Traced::new(trace, request.worker().clock()));
+            let incoming = Incoming { server, method, fields, caller, traced };
             let answer = handle(&incoming, &content);
             // Free the body before the wait, because a handler may run for a long time. The handler has
             // copied the data that it needs.

@@ -39,7 +39,7 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
         return batches::handle(incoming, content, batch);
     }
     if let Some((request, params)) = call_of_tool(incoming, content) {
-        return dispatch(incoming, &request, &params, PooledBuffer::take());
+        return dispatch(incoming, &request, params, PooledBuffer::take());
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
@@ -73,15 +73,19 @@ fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
             return Answer::now(json(Status::BadRequest, output));
         }
     };
-    dispatch(incoming, request, &params, output)
+    dispatch(incoming, request, params, output)
 }
 
 fn dispatch(
     incoming: &Incoming<'_>,
     request: &Request<'_>,
-    params: &Params<'_>,
+    mut params: Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
+    if let Some(traced) = incoming.traced {
+        traced.begin(incoming.fields, request, &mut params);
+    }
+    let params = &params;
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     match dual_era::era_of(&request.method, params, version) {
         Era::Modern => match modern::handle_request(

@@ -117,8 +117,10 @@ where
     let caller = endpoint.admit(fields.as_lines(), address, parts.extensions.get())?;
     let server = &endpoint.server;
     let content = collect(body, server.core.options.message_bytes_max).await?;
-    let incoming = Incoming { server, method, fields: fields.as_lines(), caller };
-    let answer = handle(&incoming, &content);
+    let answer = {
+        let incoming = Incoming { server, method, fields: fields.as_lines(), caller, traced: None };
+        handle(&incoming, &content)
+    };
     // Free the body before the wait, because a handler may run for a long time. The handler has copied the
     // data that it needs.
     drop(content);

@@ -87,7 +87,7 @@ impl WorkerTracing {
             own: trace.trace_parent(),
             parent: trace.parent(),
             is_parent_remote: trace.parent().is_some(),
-            state: trace.state(),
+            state: &trace.state(),
             name: &name,
             kind: SpanKind::Server,
             start_nanos: times.nanos(times.end.saturating_sub(record.duration)),
@@ -104,7 +104,7 @@ impl WorkerTracing {
             own: own.with_span(step.id),
             parent: Some(step.parent.unwrap_or(own.span_id)),
             is_parent_remote: false,
-            state: trace.state(),
+            state: &trace.state(),
             name: step.detail.constant_name().unwrap_or_default(),
             kind: SpanKind::Internal,
             start_nanos: times.nanos(step.start),
@@ -151,7 +151,7 @@ impl WorkerTracing {
     }
 
     fn export_mcp(&self, span: Span<'_>, operation: &McpDetail) {
-        let McpDetail { method, target, server, is_client, error } = operation;
+        let McpDetail { method, target, protocol_version, server, is_client, error } = operation;
         let mut attributes = Attributes::new();
         attributes.add("mcp.method.name", &**method);
         let target = target.as_deref();
@@ -161,12 +161,14 @@ impl WorkerTracing {
                 attributes.add_some("gen_ai.tool.name", target);
             }
             "prompts/get" => attributes.add_some("gen_ai.prompt.name", target),
-            _ => attributes.add_some("mcp.resource.uri", target),
+            // The URI of a resource may contain secrets.
+            _ => {}
         }
+        attributes.add_some("mcp.protocol.version", protocol_version.as_deref());
         attributes.add_some("thruway.mcp.server", server.as_deref());
         attributes.add_some("error.type", *error);
-        // A URI has too many values for the name of a span.
-        let name = named(method, target.filter(|_| !method.starts_with("resources/")));
+        let has_name = matches!(&**method, "tools/call" | "prompts/get");
+        let name = named(method, target.filter(|_| has_name));
         self.buffer.push(&Span {
             name: &name,
             kind: if *is_client { SpanKind::Client } else { SpanKind::Server },

@@ -8,6 +8,7 @@ mod states;
 mod tasks;
 mod tokens;
 mod tools;
+mod traces;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,103 @@
+//! Traces of tool calls through an endpoint, on the fast path and on the slow path.
+
+use serde_json::{Value, json};
+use thruway_mcp_sdk::schema::Tool;
+use thruway_mcp_sdk::{Context, McpServer};
+use thruway_testkit::otlp::DecodedSpan;
+
+use super::scene::{Post, Scene, fast, slow};
+use crate::collector::{ACCEPTED, receive_spans, serve};
+use crate::tracing::{PARENT, telemetry};
+
+/// Returns a server with a tool that returns the trace context of its calls.
+fn server() -> McpServer {
+    McpServer::new("tools", "1.0").tool(Tool::new("fail"), || "first").tool(Tool::new("trace"), trace)
+}
+
+async fn trace(context: Context) -> String {
+    json!([context.meta("traceparent"), context.meta("tracestate")]).to_string()
+}
+
+fn context_of(response: &Value) -> Vec<Value> {
+    serde_json::from_str(response["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+fn of_name<'s>(spans: &'s [DecodedSpan], name: &str) -> &'s DecodedSpan {
+    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name} in {spans:?}"))
+}
+
+#[test]
+fn parsed_call_gets_the_span_of_the_gateway_in_meta_and_headers() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let scene = Scene::start_with_server(&server(), &telemetry(collector));
+    receive_spans(&exports, 2);
+    let lines = format!("traceparent: {PARENT}\r\ntracestate: a=1\r\n");
+    let (_, response) =
+        scene.post(&Post { name: "web__trace", lines: &lines, ..Post::new(slow("web__trace")) });
+    let (_, spans) = receive_spans(&exports, 2);
+
+    let (request, call) = (of_name(&spans, "POST /dev and below"), of_name(&spans, "tools/call web__trace"));
+    assert_eq!((&*request.parent, &*call.parent), ("b7ad6b7169203331", &*request.span_id));
+    assert_eq!(call.kind, 2);
+    let attributes = ["mcp.method.name", "gen_ai.tool.name", "gen_ai.operation.name", "mcp.protocol.version"];
+    let expected = ["tools/call", "web__trace", "execute_tool", "2026-07-28"];
+    assert_eq!(attributes.map(|name| &*call.attributes[name]), expected);
+    let sent = format!("00-0af7651916cd43dd8448eb211c80319c-{}-01", call.span_id);
+    assert_eq!(context_of(&response), [json!(sent), json!("a=1")]);
+    let heads = scene.heads.lock().unwrap().clone();
+    let head = heads.last().unwrap();
+    assert!(head.contains(&format!("traceparent: {sent}\n")) && head.contains("tracestate: a=1\n"), "{head}");
+    scene.end();
+}
+
+#[test]
+fn trace_in_meta_continues_if_the_headers_have_none() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let scene = Scene::start_with_server(&server(), &telemetry(collector));
+    receive_spans(&exports, 2);
+    for (parent, is_continued) in [(PARENT, true), ("00-malformed", false)] {
+        let mut params = slow("web__trace");
+        params["_meta"]["traceparent"] = json!(parent);
+        params["_meta"]["tracestate"] = json!("a=1");
+        let (_, response) = scene.call("web__trace", &params);
+        let (_, spans) = receive_spans(&exports, 2);
+        let call = of_name(&spans, "tools/call web__trace");
+        let request = of_name(&spans, "POST /dev and below");
+        assert_eq!(call.trace_id == "0af7651916cd43dd8448eb211c80319c", is_continued);
+        assert_eq!(&*request.parent, if is_continued { "b7ad6b7169203331" } else { "" });
+        let state = if is_continued { json!("a=1") } else { Value::Null };
+        let sent = format!("00-{}-{}-01", call.trace_id, call.span_id);
+        assert_eq!(context_of(&response), [json!(sent), state]);
+    }
+    scene.end();
+}
+
+#[test]
+fn relayed_call_has_an_attempt_below_its_mcp_span() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let scene = Scene::start_with_server(&server(), &telemetry(collector));
+    receive_spans(&exports, 2);
+    let lines = format!("traceparent: {PARENT}\r\n");
+    scene.post(&Post { name: "web__trace", lines: &lines, ..Post::new(fast("web__trace")) });
+    let (_, spans) = receive_spans(&exports, 4);
+    let call = of_name(&spans, "tools/call web__trace");
+    assert_eq!(call.parent, of_name(&spans, "POST /dev and below").span_id);
+    assert_eq!(call.attributes["thruway.mcp.server"], "web");
+    let attempt = of_name(&spans, "POST");
+    assert_eq!((&attempt.parent, attempt.kind), (&call.span_id, 3));
+    let [head] = &scene.relayed()[..] else { panic!("the call was not relayed") };
+    let sent = format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\n", attempt.span_id);
+    assert!(head.contains(&sent), "{head}");
+    scene.end();
+}
+
+#[test]
+fn trace_context_of_the_client_passes_unchanged_without_tracing() {
+    let scene = Scene::start_with_server(&server(), "");
+    let mut params = slow("web__trace");
+    params["_meta"]["traceparent"] = json!(PARENT);
+    params["_meta"]["tracestate"] = json!("a=1");
+    let (_, response) = scene.call("web__trace", &params);
+    assert_eq!(context_of(&response), [json!(PARENT), json!("a=1")]);
+    scene.end();
+}
