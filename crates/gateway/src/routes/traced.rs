@@ -27,3 +27,24 @@ impl Handler for TracedRoute {
         self.handler.handle(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use thruway_telemetry::{Sampling, Tracer};
+    use thruway_testkit::otlp::decode_spans;
+    use thruway_testkit::test_server::TestServer;
+
+    use super::*;
+
+    #[test]
+    fn span_of_a_request_has_the_name_of_its_route() {
+        let tracer = Arc::new(Tracer::new(Sampling { ratio: 1.0, slow: Duration::MAX }));
+        let server = TestServer::traced(TracedRoute::new("/items/{id}", || "item"), &tracer);
+        server.connect().send("GET /items/7 HTTP/1.1\r\nHost: a\r\n\r\n");
+        let spans = decode_spans(tracer.queue().take().unwrap().bytes());
+        assert_eq!(spans[0].name, "GET /items/{id}");
+        assert_eq!(spans[0].attributes["http.route"], "/items/{id}");
+    }
+}

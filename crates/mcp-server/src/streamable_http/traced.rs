@@ -51,3 +51,31 @@ fn context_in(meta: &RequestMeta<'_>) -> Option<(TraceParent, String)> {
 fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    /// Returns the state in the trace context of `meta`.
+    fn state(meta: &str) -> Option<String> {
+        let params = format!("{{\"_meta\":{meta}}}");
+        let params: Box<RawValue> = serde_json::from_str(&params).unwrap();
+        let params = Params::parse(Some(&params)).unwrap();
+        context_in(&params.meta).map(|(_, state)| state)
+    }
+
+    #[test]
+    fn invalid_trace_context_in_meta_is_ignored() {
+        for meta in ["{}", "{\"traceparent\":7}", "{\"traceparent\":\"00\"}", "{\"tracestate\":\"a=1\"}"] {
+            assert_eq!(state(meta), None, "{meta}");
+        }
+        let with = |other: &str| format!("{{\"traceparent\":\"{PARENT}\"{other}}}");
+        assert_eq!(state(&with("")).as_deref(), Some(""));
+        assert_eq!(state(&with(",\"tracestate\":\"a=1, b=2\"")).as_deref(), Some("a=1,b=2"));
+        for invalid in ["7", "\"a==\"", "\"a=\\n\""] {
+            assert_eq!(state(&with(&format!(",\"tracestate\":{invalid}"))).as_deref(), Some(""), "{invalid}");
+        }
+    }
+}
