@@ -174,6 +174,8 @@ async function checkActions(browser) {
     await clickAction(page, label, "yes");
     await waitForText(page, row, shown);
     assert.equal(await stateOf(healthy), state);
+    const focus = await page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? "");
+    assert.ok(focus.endsWith(healthy), `after ${label}, a button of the server has the focus: ${focus}`);
   }
   await showView(page, "changes");
   await waitForText(page, "#changes", new RegExp(`${healthy.replaceAll(".", "\\.")}: drain`));

@@ -65,12 +65,12 @@ function fillActions(cell, upstream, server) {
     cell.append(element("div", { class: "buttons" }, ...cell.buttons.map(([, button]) => button)));
   }
   const isOut = server.state === "draining" || server.state === "disabled";
-  const hadFocus = cell.contains(document.activeElement);
+  const focused = document.activeElement;
   for (const [action, button] of cell.buttons) {
     button.hidden = action === "enable" ? !isOut : server.state === (action === "drain" ? "draining" : "disabled");
   }
   // A hidden button loses the focus. Another button of the server gets it.
-  if (hadFocus && document.activeElement.hidden !== false) cell.buttons.find(([, button]) => !button.hidden)[1].focus();
+  if (cell.contains(focused) && focused.hidden) cell.buttons.find(([, button]) => !button.hidden)[1].focus();
 }
 
 function showUpstreams(status) {
