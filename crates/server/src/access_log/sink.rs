@@ -183,7 +183,7 @@ fn append<'b>(
 }
 
 pub(super) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
 }
 
 fn append_to(path: &Path) -> io::Result<File> {

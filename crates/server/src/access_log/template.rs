@@ -63,10 +63,8 @@ impl AccessLogTemplate {
         }
         literal.push_str(rest);
         push_text(&mut parts, &mut literal);
-        match parts.iter().any(|part| matches!(part, Part::Variable(_))) {
-            true => Ok(Self(parts.into())),
-            false => Err(InvalidTemplate::Constant),
-        }
+        let has_variable = parts.iter().any(|part| matches!(part, Part::Variable(_)));
+        if has_variable { Ok(Self(parts.into())) } else { Err(InvalidTemplate::Constant) }
     }
 
     pub(super) fn write(&self, line: &mut Vec<u8>, source: &Source<'_>) {

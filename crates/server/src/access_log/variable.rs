@@ -190,7 +190,7 @@ impl Variable {
             Self::IsComplete => Value::Boolean(record.is_complete),
             Self::EndedBy => optional(record.is_cut_off.then_some("drain")),
             Self::Policy => optional(record.refused.map(|refused| &*refused.policy)),
-            Self::Reason => optional(record.refused.map(|refused| &*refused.reason)),
+            Self::Reason => optional(record.refused.map(|refused| refused.reason)),
             Self::TraceId => identifier(super::json::trace_id(record)),
             Self::SpanId => identifier(record.trace.map(|trace| trace.span_id.to_hex())),
             Self::Outcome => text(if is_failure(record) { "failure" } else { "success" }),
