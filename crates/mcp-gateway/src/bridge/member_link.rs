@@ -13,7 +13,6 @@ use thruway_mcp_client::forwarding::{Answer, ForwardedCall, Sender, empty_object
 use thruway_mcp_client::{McpClient, McpClientError};
 use thruway_mcp_server::backend::{Change, Holder};
 
-use super::bridge_core::BridgeCore;
 use super::upstream::Upstream;
 
 /// The federation's view of one of its members.
@@ -110,30 +109,31 @@ impl TaskPoll {
             requester: None,
             progress: None,
             progress_token: None,
+            trace: None,
             is_of_process: true,
         }
     }
 }
 
-impl BridgeCore {
+impl dyn MemberLink {
     /// Reports a task that begins or ends with `answer`. A modern server has sent the answer to `forwarded_call`.
     pub(super) fn report_task_in(
         &self,
         answer: &Answer,
         forwarded_call: &ForwardedCall,
         holder: &Holder,
-        upstream: &Upstream,
+        (upstream, revision): (&Upstream, Revision),
     ) {
-        if self.member.is_none() || !answer.get().contains("\"taskId\"") {
+        if !answer.get().contains("\"taskId\"") {
             return;
         }
         let Some(state) = TaskState::of(answer) else { return };
         if state.is_over() {
-            self.report_end_of_task(&state.task_id);
+            self.note_end_of_task(&state.task_id);
         } else if *forwarded_call.method == *methods::TOOLS_CALL
             && result_type(answer) == Ok(ResultType::Task)
         {
-            self.report_task(state.task_id, forwarded_call, holder, (upstream, self.era_server.revision));
+            self.report_task(state.task_id, forwarded_call, holder, (upstream, revision));
         }
     }
 
@@ -145,16 +145,9 @@ impl BridgeCore {
         holder: &Holder,
         (upstream, revision): (&Upstream, Revision),
     ) {
-        let (Some(member), Some(tool)) = (&self.member, &forwarded_call.name) else { return };
+        let Some(tool) = &forwarded_call.name else { return };
         let poll = TaskPoll { client: upstream.client.clone(), revision, id };
-        member.note_task(StartedTask { holder: holder.clone(), tool: tool.clone(), poll });
-    }
-
-    /// Reports that the task with this own id of the server has ended.
-    pub(super) fn report_end_of_task(&self, id: &str) {
-        if let Some(member) = &self.member {
-            member.note_end_of_task(id);
-        }
+        self.note_task(StartedTask { holder: holder.clone(), tool: tool.clone(), poll });
     }
 }
 

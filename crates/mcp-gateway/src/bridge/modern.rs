@@ -188,7 +188,10 @@ impl Forwarding {
         let process_id = upstream.process_id();
         bound.open(forwarded_call, &process_id)?;
         let answer = upstream.client.forward(forwarded_call).await?;
-        self.bridge.report_task_in(&answer, forwarded_call, &self.holder, &upstream);
+        if let Some(member) = &self.bridge.member {
+            let server = (&*upstream, self.bridge.era_server.revision);
+            member.report_task_in(&answer, forwarded_call, &self.holder, server);
+        }
         bound.seal(answer, forwarded_call, &process_id, &upstream)
     }
 

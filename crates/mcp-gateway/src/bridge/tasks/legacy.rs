@@ -74,7 +74,9 @@ impl Forwarding {
         }
         if let Ok(Some(task)) = TaskFields::created(&answer) {
             let server = (&*upstream, Revision::R20251125);
-            self.bridge().report_task(task.task_id, forwarded_call, session_client.holder(), server);
+            if let Some(member) = &self.bridge().member {
+                member.report_task(task.task_id, forwarded_call, session_client.holder(), server);
+            }
         }
         let answer = replaced(&answer, CREATED_ID, &reserved.id).unwrap_or(answer);
         Ok(related_to(answer, &reserved.id))
@@ -115,7 +117,9 @@ impl Forwarding {
         found.check()?;
         if matches!(outcome, Ok(_) | Err(McpClientError::Server(_))) {
             self.tasks().note_end(id);
-            self.bridge().report_end_of_task(&found.id);
+            if let Some(member) = &self.bridge().member {
+                member.note_end_of_task(&found.id);
+            }
         }
         Ok(related_to(outcome?, id))
     }
@@ -134,8 +138,10 @@ impl Forwarding {
             return Err(McpClientError::result_invalid(&"the state belongs to another task"));
         }
         self.tasks().note(id, &fields);
-        if fields.is_over() {
-            self.bridge().report_end_of_task(&found.id);
+        if fields.is_over()
+            && let Some(member) = &self.bridge().member
+        {
+            member.note_end_of_task(&found.id);
         }
         let answer = replaced(&answer, TASK_ID, id).unwrap_or(answer);
         Ok(related_to(answer, id))
