@@ -17,6 +17,9 @@ fn config(log: &str) -> String {
     )
 }
 
+/// Receives a datagram, and returns its length.
+type Receive<'r> = dyn Fn(&mut [u8]) -> std::io::Result<usize> + 'r;
+
 /// Returns the number of lines that the log has dropped for `reason`.
 fn dropped(admin: &str, reason: &str) -> u64 {
     let metrics = get_admin(admin, "/metrics").text().to_owned();
@@ -32,8 +35,7 @@ fn syslog_server_gets_a_message_for_each_request() {
     let udp_address = format!("udp://{}", udp.local_addr().unwrap());
     let receive_unix = |bytes: &mut [u8]| unix.recv(bytes);
     let receive_udp = |bytes: &mut [u8]| udp.recv(bytes);
-    let cases: [(&str, &dyn Fn(&mut [u8]) -> std::io::Result<usize>); 2] =
-        [("unix:log", &receive_unix), (&udp_address, &receive_udp)];
+    let cases: [(&str, &Receive<'_>); 2] = [("unix:log", &receive_unix), (&udp_address, &receive_udp)];
     for (address, receive) in cases {
         let log = format!(
             "format = \"ecs\", syslog = {{ address = \"{address}\", facility = \"local0\", app_name = \"edge\" }}"

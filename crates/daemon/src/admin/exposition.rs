@@ -38,10 +38,9 @@ impl Exposition {
         let is_open = self.format == MetricsFormat::OpenMetrics;
         let (kind, suffix) = match kind {
             Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
             Kind::Histogram => ("histogram", ""),
             Kind::Info if is_open => ("info", "_info"),
-            Kind::Info => ("gauge", ""),
+            Kind::Gauge | Kind::Info => ("gauge", ""),
         };
         // In OpenMetrics, the name of a metric does not contain the suffix of its samples.
         let title = if is_open { name.strip_suffix(suffix).unwrap_or(name) } else { name };

@@ -156,7 +156,7 @@ impl<'s> Site<'s> {
                 })
             };
             let raised = ["ThruwayServerDown", "ThruwayUpstreamWithoutServer", "ThruwayLogLinesDropped"];
-            Ok((is_done && raised.into_iter().all(is_raised)).then(|| rules.len()))
+            Ok((is_done && raised.into_iter().all(is_raised)).then_some(rules.len()))
         };
         let count = self.checker.stop.wait("Prometheus to evaluate the rules", SCRAPE_LIMIT, is_evaluated)?;
         Ok(format!("{count} rules are valid: {}", names.join(", ")))
@@ -197,4 +197,4 @@ impl<'s> Site<'s> {
 const WITHOUT_SAMPLES: &str = "thruway_mcp_tool_calls_total";
 
 const SCRAPES_MIN: u32 = 5;
-const SCRAPE_LIMIT: Duration = Duration::from_secs(60);
+const SCRAPE_LIMIT: Duration = Duration::from_mins(1);
