@@ -111,6 +111,7 @@ impl TaskPoll {
             progress_token: None,
             trace: None,
             is_of_process: true,
+            trace: None,
         }
     }
 }
