@@ -457,7 +457,6 @@ fn metrics_are_available_in_the_openmetrics_format() {
             let name = line.split(['{', ' ']).next().unwrap();
             let suffixes: &[&str] = match current.1 {
                 "counter" => &["_total"],
-                "info" => &["_info"],
                 "histogram" => &["_bucket", "_sum", "_count"],
                 _ => &[""],
             };

@@ -17,8 +17,6 @@ pub(super) enum Kind {
     Counter,
     Gauge,
     Histogram,
-    /// A gauge whose labels contain the information. Its name ends with `_info`, and its value is 1.
-    Info,
 }
 
 /// The samples of one metric.
@@ -39,8 +37,7 @@ impl Exposition {
         let (kind, suffix) = match kind {
             Kind::Counter => ("counter", "_total"),
             Kind::Histogram => ("histogram", ""),
-            Kind::Info if is_open => ("info", "_info"),
-            Kind::Gauge | Kind::Info => ("gauge", ""),
+            Kind::Gauge => ("gauge", ""),
         };
         // In OpenMetrics, the name of a metric does not contain the suffix of its samples.
         let title = if is_open { name.strip_suffix(suffix).unwrap_or(name) } else { name };
@@ -131,12 +128,12 @@ mod tests {
     fn openmetrics_has_names_without_suffixes_and_an_end() {
         let mut exposition = Exposition::new(MetricsFormat::OpenMetrics);
         exposition.family("a_total", Kind::Counter, "Help.").sample(&[], 1);
-        exposition.family("b_info", Kind::Info, "Help.").sample(&[("c", "d")], 1);
+        exposition.family("b_info", Kind::Gauge, "Help.").sample(&[("c", "d")], 1);
         let mut family = exposition.family("e_seconds", Kind::Histogram, "Help.");
         let bounds = [Duration::from_micros(250), Duration::from_secs(1)];
         write_histogram(&mut family, &[], &bounds, &[1, 2, 3], Duration::from_secs(7));
         let expected = "# HELP a Help.\n# TYPE a counter\na_total 1\n\
-                        # HELP b Help.\n# TYPE b info\nb_info{c=\"d\"} 1\n\
+                        # HELP b_info Help.\n# TYPE b_info gauge\nb_info{c=\"d\"} 1\n\
                         # HELP e_seconds Help.\n# TYPE e_seconds histogram\n\
                         e_seconds_bucket{le=\"0.00025\"} 1\ne_seconds_bucket{le=\"1.0\"} 3\n\
                         e_seconds_bucket{le=\"+Inf\"} 6\ne_seconds_sum 7\ne_seconds_count 6\n# EOF\n";

@@ -51,7 +51,8 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     let loads = admin.server.loads();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     exposition
-        .family("thruway_build_info", Kind::Info, "Version of Thruway, in the label. The value is always 1.")
+        // Prometheus 2.42 refuses the type `info` of OpenMetrics.
+        .family("thruway_build_info", Kind::Gauge, "Version of Thruway, in the label. The value is always 1.")
         .sample(&version, 1);
     exposition
         .family("process_uptime_seconds", Kind::Gauge, "Time since the process started.")
