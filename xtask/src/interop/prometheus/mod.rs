@@ -149,7 +149,7 @@ impl<'s> Site<'s> {
             ensure!(rules.iter().all(|rule| rule["health"] != "err"), "a rule fails: {document}");
             let is_done = !rules.is_empty() && rules.iter().all(|rule| rule["health"] == "ok");
             names = rules.iter().filter_map(|rule| rule["name"].as_str().map(str::to_owned)).collect();
-            // The server of the upstream `gone` is ejected, and the disk is full.
+            // The checks of the upstream `gone` fail, and the disk is full.
             let is_raised = |name: &str| {
                 rules.iter().any(|rule| {
                     rule["name"] == name && matches!(rule["state"].as_str(), Some("pending" | "firing"))
@@ -174,7 +174,7 @@ impl<'s> Site<'s> {
         for expression in &expressions {
             let query = expression.replace("$__rate_interval", "30s").replace("$job", "thruway");
             let samples = self.query(&query.replace("$instance", ".*")).with_context(|| query.clone())?;
-            if samples.is_empty() && !expression.contains(WITHOUT_SAMPLES) {
+            if samples.is_empty() && !WITHOUT_SAMPLES.iter().any(|metric| expression.contains(metric)) {
                 without_result.push(*expression);
             }
         }
@@ -193,8 +193,9 @@ impl<'s> Site<'s> {
     }
 }
 
-/// A metric without samples, because no client calls a tool of the MCP endpoint.
-const WITHOUT_SAMPLES: &str = "thruway_mcp_tool_calls_total";
+/// Metrics that may have no samples: no client calls a tool of the MCP endpoint, and the failures of an upstream
+/// can all be failures of its server.
+const WITHOUT_SAMPLES: [&str; 2] = ["thruway_mcp_tool_calls_total", "thruway_upstream_failures_total"];
 
 const SCRAPES_MIN: u32 = 5;
 const SCRAPE_LIMIT: Duration = Duration::from_mins(1);
