@@ -61,7 +61,7 @@ struct RawSample {
 #[serde(deny_unknown_fields)]
 struct RawSyslog {
     /// Address of the server: `unix:PATH` of a datagram socket, `udp://HOST:PORT`, or `tcp://HOST:PORT`. Over
-    /// TCP, the length precedes each message (RFC 6587, octet counting). Risk: UDP and TCP send the log without
+    /// TCP, the length precedes each message (RFC 6587 §3.4.1). Risk: UDP and TCP send the log without
     /// encryption. Default: `unix:/dev/log`.
     address: Option<Spanned<String>>,
     /// Facility of the messages. Default: `local7`.

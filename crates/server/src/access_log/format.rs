@@ -2,14 +2,9 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use thruway_message::{RequestHead, RequestTarget};
 use thruway_net::{ClientAddr, IpText};
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::format_description::well_known::Rfc3339;
-use time::macros::format_description;
 
 use super::client_text::write_escaped;
 use super::conventions::{ECS, OTEL};
@@ -18,6 +13,7 @@ use super::masking::masked;
 use super::members::{AccessLogMembers, write_format};
 use super::sample::AccessLogSample;
 use super::template::AccessLogTemplate;
+use super::timestamps::Timestamps;
 use super::variable::{Recorded, Source};
 use crate::record::Record;
 
@@ -58,15 +54,6 @@ impl From<AccessLogFormat> for AccessLogLines {
     fn from(format: AccessLogFormat) -> Self {
         Self { format, masked_parameters: Arc::default(), sample: None }
     }
-}
-
-/// The time of day as text in two formats, updated once per second.
-#[derive(Default)]
-pub(super) struct Timestamps {
-    second: Option<u64>,
-    pub(super) microseconds: u32,
-    pub(super) common: String,
-    pub(super) rfc3339: String,
 }
 
 impl AccessLogLines {
@@ -159,28 +146,11 @@ pub(super) fn write_client(line: &mut Vec<u8>, client: ClientAddr) {
     }
 }
 
-impl Timestamps {
-    pub(super) fn renew(&mut self, time: SystemTime) {
-        let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let second = since_epoch.as_secs();
-        self.microseconds = since_epoch.subsec_micros();
-        if self.second != Some(second) {
-            let time = OffsetDateTime::from(time).replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-            self.common = time.format(COMMON).unwrap_or_default();
-            self.rfc3339 = time.format(&Rfc3339).unwrap_or_default();
-            self.second = Some(second);
-        }
-    }
-}
-
-const COMMON: &[BorrowedFormatItem<'_>] =
-    format_description!("[day]/[month repr:short]/[year]:[hour]:[minute]:[second] +0000");
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::connection_info::ConnectionInfo;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
     use thruway_message::{FieldLineSpan, FieldLines, Method, OriginForm, StatusCode, Version};
 
     const BYTES: &[u8] = b"User-Agent: a\"b\\c\xff\x09d";

@@ -17,6 +17,7 @@ mod socket;
 mod streams;
 mod syslog;
 mod template;
+mod timestamps;
 mod variable;
 #[cfg(test)]
 mod tests;
@@ -28,8 +29,8 @@ use std::{fmt, io};
 use thruway_net::{DroppedLines, LogWriter, LogWriterConfig};
 
 use crate::record::{Recorder, TakeRecord, TakeStreamRecord};
-use format::Timestamps;
 use sample::Random;
+use timestamps::Timestamps;
 
 pub use format::{AccessLogFormat, AccessLogLines};
 pub use members::AccessLogMembers;

@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
-use super::format::{AccessLogFormat, AccessLogLines, Timestamps, write_client};
+use super::format::{AccessLogFormat, AccessLogLines, write_client};
 use super::json;
+use super::timestamps::Timestamps;
 use super::variable::Recorded;
 use crate::record::StreamRecord;
 

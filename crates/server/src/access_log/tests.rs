@@ -9,7 +9,7 @@ use thruway_message::{
 };
 use thruway_net::ClientAddr;
 
-use super::format::Timestamps;
+use super::timestamps::Timestamps;
 use super::*;
 use crate::connection_info::ConnectionInfo;
 use crate::record::{Record, StreamRecord};

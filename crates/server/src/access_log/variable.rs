@@ -7,8 +7,8 @@ use thruway_message::{Method, RequestHead, RequestTarget};
 use thruway_net::tls::TlsInfo;
 use thruway_net::{ClientAddr, IpText, Peer};
 
-use super::format::Timestamps;
 use super::masking::masked;
+use super::timestamps::Timestamps;
 use crate::connection_info::ConnectionInfo;
 use crate::record::{Record, StreamRecord};
 use crate::response::Forwarded;

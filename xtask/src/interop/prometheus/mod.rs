@@ -123,7 +123,7 @@ impl<'s> Site<'s> {
         let gateway = self.gateway.address();
         let scraped = || {
             for target in ["/", "/plaintext", "/gone", "/closed"] {
-                api::get_any(gateway, target)?;
+                api::response(gateway, target)?;
                 requests += 1;
             }
             // Prometheus refuses connections at first.
