@@ -5,7 +5,6 @@
 use crate::protobuf::{
     Field, read_field, varint_bytes, write_bytes, write_fixed32, write_fixed64, write_integer, write_message,
 };
-use crate::queue::SpanBatch;
 use crate::span::{Attribute, Event, Span, SpanStatus, Value};
 
 /// Attributes of the process that creates the spans.
@@ -67,9 +66,9 @@ fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(Value::TEXT_BYTES_MAX)]
 }
 
-/// Returns an `ExportTraceServiceRequest` with the spans of `batch`.
-pub fn encode_request(resource: &Resource, batch: &SpanBatch) -> Vec<u8> {
-    let mut output = Vec::with_capacity(batch.bytes().len() + 512);
+/// Returns an `ExportTraceServiceRequest` with the encoded spans of a [batch](crate::SpanBatch::bytes).
+pub fn encode_request(resource: &Resource, spans: &[u8]) -> Vec<u8> {
+    let mut output = Vec::with_capacity(spans.len() + 512);
     write_message(&mut output, 1, |output| {
         write_message(output, 1, |output| {
             write_text_attribute(output, "service.name", &resource.service_name);
@@ -81,7 +80,7 @@ pub fn encode_request(resource: &Resource, batch: &SpanBatch) -> Vec<u8> {
         });
         write_message(output, 2, |output| {
             write_message(output, 1, |output| write_bytes(output, 1, b"thruway"));
-            output.extend_from_slice(batch.bytes());
+            output.extend_from_slice(spans);
         });
     });
     output

@@ -122,7 +122,7 @@ impl ExportLoop {
     }
 
     async fn attempt(&mut self, batch: &SpanBatch) -> ExportOutcome {
-        let message = encode_request(&self.target.resource, batch);
+        let message = encode_request(&self.target.resource, batch.bytes());
         let Some(within) = self.within_end(EXPORT_TIMEOUT) else {
             return ExportOutcome::Unavailable { retry_after: None };
         };
