@@ -13,8 +13,10 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
-use super::collector::Collector;
-use crate::config::CollectorConfig;
+use super::collector_error::CollectorError;
+use super::grpc::GrpcCollector;
+use super::http::HttpCollector;
+use crate::config::{CollectorConfig, OtlpProtocol};
 
 /// A running exporter.
 pub(super) struct Exporter {
@@ -185,6 +187,39 @@ impl ExportLoop {
             );
         }
         batch.spans()
+    }
+}
+
+/// The connection to a collector.
+enum Collector {
+    Http(HttpCollector),
+    Grpc(GrpcCollector),
+}
+
+impl Collector {
+    fn new(config: &CollectorConfig) -> Self {
+        match config.protocol {
+            OtlpProtocol::Http => Self::Http(HttpCollector::new(config)),
+            OtlpProtocol::Grpc => Self::Grpc(GrpcCollector::new(config)),
+        }
+    }
+
+    /// Sends an `ExportTraceServiceRequest`.
+    ///
+    /// # Errors
+    /// Returns an error if no response arrives.
+    async fn send(&mut self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
+        match self {
+            Self::Http(collector) => collector.send(message).await,
+            Self::Grpc(collector) => collector.send(message).await,
+        }
+    }
+
+    /// Closes the connection after a timeout, so that the next attempt opens another one.
+    fn disconnect(&mut self) {
+        if let Self::Grpc(collector) = self {
+            collector.disconnect();
+        }
     }
 }
 

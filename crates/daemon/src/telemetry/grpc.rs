@@ -16,7 +16,7 @@ use thruway_net::tls::{TlsFailure, TlsServerName};
 use thruway_net::{Clock, spawn};
 use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans};
 
-use super::collector::CollectorError;
+use super::collector_error::CollectorError;
 use super::http::USER_AGENT;
 use crate::config::CollectorConfig;
 

@@ -4,7 +4,7 @@ use thruway_client::{Client, ClientConfig};
 use thruway_net::Clock;
 use thruway_telemetry::{ExportOutcome, rejected_spans};
 
-use super::collector::{CollectorError, retry_after};
+use super::collector_error::{CollectorError, retry_after};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over HTTP.

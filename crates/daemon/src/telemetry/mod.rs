@@ -1,6 +1,6 @@
 //! Distributed tracing: the tracer of the server, and the thread that sends spans to a collector.
 
-mod collector;
+mod collector_error;
 mod exporter;
 mod grpc;
 mod http;

@@ -1,21 +1,10 @@
-//! The connection to a collector, over HTTP or gRPC.
+//! Failures of requests to a collector, and the time after which a collector permits a retry.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use thruway_client::{ClientError, ConnectError, ConnectFailures, Error};
 use thruway_net::tls::TlsFailure;
-use thruway_telemetry::ExportOutcome;
-
-use super::grpc::GrpcCollector;
-use super::http::HttpCollector;
-use crate::config::{CollectorConfig, OtlpProtocol};
-
-/// The connection to a collector.
-pub(super) enum Collector {
-    Http(HttpCollector),
-    Grpc(GrpcCollector),
-}
 
 /// Reason why no response arrived.
 pub(super) enum CollectorError {
@@ -24,33 +13,6 @@ pub(super) enum CollectorError {
     NotConnected(ConnectFailures),
     NotSecured(ConnectError),
     Exchange(Error),
-}
-
-impl Collector {
-    pub(super) fn new(config: &CollectorConfig) -> Self {
-        match config.protocol {
-            OtlpProtocol::Http => Self::Http(HttpCollector::new(config)),
-            OtlpProtocol::Grpc => Self::Grpc(GrpcCollector::new(config)),
-        }
-    }
-
-    /// Sends an `ExportTraceServiceRequest`.
-    ///
-    /// # Errors
-    /// Returns an error if no response arrives.
-    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
-        match self {
-            Self::Http(collector) => collector.send(message).await,
-            Self::Grpc(collector) => collector.send(message).await,
-        }
-    }
-
-    /// Closes the connection after a timeout, so that the next attempt opens another one.
-    pub(super) fn disconnect(&mut self) {
-        if let Self::Grpc(collector) = self {
-            collector.disconnect();
-        }
-    }
 }
 
 /// Returns the delay in a value of `Retry-After` (RFC 9110 §10.2.3): a number of seconds, or a date.
