@@ -111,7 +111,6 @@ impl TaskPoll {
             progress_token: None,
             trace: None,
             is_of_process: true,
-            trace: None,
         }
     }
 }
