@@ -43,7 +43,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     call_tools(&program, &gateway.url(), &stop)?;
     child::send_sighup(gateway.id());
     let mut check = Command::new(packages::node("dashboard", &stop)?);
-    check.arg(repository().join("crates/daemon/tests/dashboard/check.mjs")).arg(packages::npm("dashboard", &stop)?);
+    check
+        .arg(repository().join("crates/daemon/tests/dashboard/check.mjs"))
+        .arg(packages::npm("dashboard", &stop)?);
     check.arg(format!("http://{admin}")).arg(healthy.address()).arg(&directory);
     let checked = child::output_of("check.mjs", check, CHECK_LIMIT, &stop);
     drop(load);

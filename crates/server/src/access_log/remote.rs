@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 
-use super::sink::{count_lines, log_failure};
-use super::socket::{LogAddress, LogConnection};
+use super::socket::{LogAddress, LogConnection, count_lines, log_failure};
 use super::syslog::SyslogHeader;
 
 /// The sender of the lines of a log.
@@ -253,7 +252,7 @@ mod tests {
     fn syslog_over_udp_skips_and_counts_lines_that_are_too_long() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut target = syslog(SyslogAddress::Udp(receiver.local_addr().unwrap().to_string()));
-        target.write(&[&b"one\n"[..], &[b'a'; 70_000], b"\ntwo\n"].concat());
+        target.write(&[&b"one\n"[..], &vec![b'a'; 70_000], b"\ntwo\n"].concat());
         let mut bytes = [0; 1024];
         for line in ["one", "two"] {
             let count = receiver.recv(&mut bytes).unwrap();
@@ -287,7 +286,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let listener = UnixListener::bind(&path).unwrap();
-        let lines: String = (0..200_000).map(|number| format!("{number}\n")).collect();
+        let mut lines = String::new();
+        for number in 0..200_000 {
+            lines.push_str(&number.to_string());
+            lines.push('\n');
+        }
         let mut target = socket(&path);
         target.write(lines.as_bytes());
         assert!(!target.is_ready(), "the receiver reads nothing");

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use thruway_net::{Admitted, LogLimit, LogTarget};
+use thruway_net::LogTarget;
 
 use super::remote::RemoteSink;
-use super::socket::LogAddress;
+use super::socket::{LogAddress, count_lines, log_failure};
 use super::syslog::{Syslog, SyslogAddress, SyslogHeader};
 
 /// Target of an access log.
@@ -182,10 +182,6 @@ fn append<'b>(
     Ok(())
 }
 
-pub(super) fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
-}
-
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(MODE).open(path)
 }
@@ -211,16 +207,6 @@ fn reopen_if_moved(path: &Path, file: &mut File, log: &str) {
                 &format!("cannot reopen the {log} `{}`, keeping the old file", path.display()),
             );
         }
-    }
-}
-
-/// Logs a failure of a log, with a limited rate, because under load a write could fail many times
-/// per second.
-#[cold]
-pub(super) fn log_failure(error: &io::Error, action: &str) {
-    static LIMIT: LogLimit = LogLimit::new();
-    if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::error!(%error, suppressed, "{action}");
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
+use thruway_net::{Admitted, LogLimit};
 
 /// Address of a receiver of log lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,3 +126,18 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 #[cfg(target_os = "linux")]
 const DEAD_AFTER: Duration = Duration::from_secs(10);
+
+/// Returns the number of complete lines.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
+}
+
+/// Logs a failure of a log, with a limited rate, because under load a write could fail many times
+/// per second.
+#[cold]
+pub(super) fn log_failure(error: &io::Error, action: &str) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::error!(%error, suppressed, "{action}");
+    }
+}
