@@ -38,8 +38,8 @@ fn handle_message(incoming: &Incoming<'_>, content: &[u8]) -> Answer {
     if let Some(batch) = json_rpc::split_batch(content) {
         return batches::handle(incoming, content, batch);
     }
-    if let Some((request, params)) = call_of_tool(incoming, content) {
-        return dispatch(incoming, &request, params, PooledBuffer::take());
+    if let Some((request, mut params)) = call_of_tool(incoming, content) {
+        return dispatch(incoming, &request, &mut params, PooledBuffer::take());
     }
     match json_rpc::parse(content) {
         Ok(Message::Request(request)) => handle_request(incoming, &request),
@@ -66,26 +66,25 @@ fn call_of_tool<'a>(incoming: &Incoming<'_>, content: &'a [u8]) -> Option<(Reque
 
 fn handle_request(incoming: &Incoming<'_>, request: &Request<'_>) -> Answer {
     let mut output = PooledBuffer::take();
-    let params = match Params::parse(request.params) {
+    let mut params = match Params::parse(request.params) {
         Ok(params) => params,
         Err(error) => {
             write_error(&mut output, Some(&request.id), &error);
             return Answer::now(json(Status::BadRequest, output));
         }
     };
-    dispatch(incoming, request, params, output)
+    dispatch(incoming, request, &mut params, output)
 }
 
 fn dispatch(
     incoming: &Incoming<'_>,
     request: &Request<'_>,
-    mut params: Params<'_>,
+    params: &mut Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
     if let Some(traced) = incoming.traced {
-        traced.begin(incoming.fields, request, &mut params);
+        traced.begin(incoming.fields, request, params);
     }
-    let params = &params;
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     match dual_era::era_of(&request.method, params, version) {
         Era::Modern => match modern::handle_request(
