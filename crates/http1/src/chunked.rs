@@ -229,7 +229,7 @@ fn parse_trailers(
         field_lines: limits.field_lines,
         too_large: Error::TrailerSectionTooLarge,
     };
-    field_section::parse(input, start, limit, &mut index.spans, |name, _| check_trailer_name(name))
+    field_section::parse(input, start, limit, index.clear(), |name, _| check_trailer_name(name))
 }
 
 /// Rejects the name of a field that affects framing or routing. Recipients need such a field before the

@@ -229,7 +229,7 @@ impl ClientConnection {
             ..ResponseFields::default()
         };
         let observe = |name: &[u8], value: &[u8]| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, start, limit, &mut index.spans, observe)? else {
+        let Some(end) = field_section::parse(input, start, limit, index.clear(), observe)? else {
             self.partial = PartialSection::new(start, input);
             return Ok((None, 0));
         };

@@ -19,8 +19,8 @@ pub(crate) struct SectionLimit {
     pub(crate) too_large: Error,
 }
 
-/// Parses the section at `start`, including its final empty line. Adds the position of each line to
-/// `spans`, and passes the name and value of each line to `observe`. Returns the end of the section, or
+/// Parses the section at `start`, including its final empty line. Adds the position of each line to the
+/// empty list `spans`, and passes the name and value of each line to `observe`. Returns the end of the section, or
 /// `None` if the section is incomplete.
 #[inline]
 pub(crate) fn parse<'i>(
@@ -31,7 +31,6 @@ pub(crate) fn parse<'i>(
     mut observe: impl FnMut(&'i [u8], &'i [u8]) -> Result<(), Error>,
 ) -> Result<Option<usize>, Error> {
     let view = limit.view(input, start);
-    spans.clear();
     let mut at = start;
     loop {
         if let [b'\r', b'\n', ..] = view[at..] {

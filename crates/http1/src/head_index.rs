@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use thruway_message::{FieldLineSpan, FieldLines, RequestHead, ResponseHead};
 
 use crate::host::KnownHost;
+use crate::limits::Limits;
 use crate::request_facts::RequestFacts;
 use crate::request_line::RequestLine;
 use crate::status_line::StatusLine;
@@ -16,7 +17,18 @@ pub struct HeadIndex {
     pub(crate) status_line: StatusLine,
     pub(crate) facts: RequestFacts,
     pub(crate) known_host: KnownHost,
-    pub(crate) spans: Vec<FieldLineSpan>,
+    spans: Vec<FieldLineSpan>,
+    previous: PreviousHead,
+}
+
+/// A copy of the previous request head, while the index contains the positions of its parts. A client that sends
+/// many requests at once often repeats the whole head. Comparing two heads is cheaper than parsing one.
+#[derive(Default)]
+struct PreviousHead {
+    /// Empty if there is no copy.
+    bytes: Vec<u8>,
+    /// The limits that the parser has applied to the head.
+    limits: Limits,
 }
 
 impl HeadIndex {
@@ -28,12 +40,44 @@ impl HeadIndex {
             facts: RequestFacts::PLAIN,
             known_host: KnownHost::default(),
             spans: Vec::with_capacity(field_lines),
+            previous: PreviousHead::default(),
         }
     }
 
-    /// Removes the field lines of the most recently parsed section.
-    pub(crate) fn clear(&mut self) {
+    /// Removes the field lines of the most recently parsed section. Returns the empty list, for the next
+    /// section.
+    #[inline]
+    pub(crate) fn clear(&mut self) -> &mut Vec<FieldLineSpan> {
+        self.previous.bytes.clear();
         self.spans.clear();
+        &mut self.spans
+    }
+
+    /// Returns the end of the request head at the start of `input`, if it is equal to the previous head. In
+    /// this case, the contents of the index are valid for this head too.
+    #[inline]
+    pub(crate) fn repeated_head_end(&self, input: &[u8], limits: &Limits) -> Option<usize> {
+        let PreviousHead { bytes, limits: of_previous } = &self.previous;
+        let is_repeated = !bytes.is_empty() && input.starts_with(bytes) && of_previous == limits;
+        is_repeated.then_some(bytes.len())
+    }
+
+    /// Copies the request head at the start of `input`, so that the parser can detect a repetition. `end` is
+    /// the end of the head. Copies nothing if no further request has arrived, because the input of the next
+    /// call may come from another connection.
+    #[inline]
+    pub(crate) fn keep_head(&mut self, input: &[u8], end: usize, limits: &Limits) {
+        if end < input.len() && end <= KEPT_BYTES_MAX {
+            self.previous.bytes.extend_from_slice(&input[..end]);
+            self.previous.limits = *limits;
+        }
+    }
+
+    /// Forgets the previous request head. Call this function before you parse the input of another
+    /// connection. Otherwise, a client could measure if another client has sent the same head.
+    #[inline]
+    pub fn forget_head(&mut self) {
+        self.previous.bytes.clear();
     }
 
     /// Returns the head of the most recently parsed request. `bytes` must be the input bytes that the
@@ -81,3 +125,6 @@ impl Default for HeadIndex {
         Self::with_capacity(0)
     }
 }
+
+/// Maximum length of a head that the index copies, in bytes.
+const KEPT_BYTES_MAX: usize = 4 << 10;

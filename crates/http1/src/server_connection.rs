@@ -206,21 +206,45 @@ impl ServerConnection {
         if self.partial.is_same_line(input, limit)? {
             return Ok((None, 0));
         }
+        let end = match index.repeated_head_end(input, &self.limits) {
+            Some(end) => end,
+            None => match self.parse_head(input, limit, index)? {
+                Some(end) => end,
+                None => return Ok((None, 0)),
+            },
+        };
+        self.request_count += 1;
+        if self.request_count == self.limits.requests_per_connection {
+            index.facts.is_persistent = false;
+            // The changed fact is not valid for a request of another connection with the same head.
+            index.forget_head();
+        }
+        self.start_request(&index.facts)?;
+        Ok((Some(ServerEvent::Request), end))
+    }
+
+    /// Parses a request head into `index`. Returns its end, or `None` if the head is incomplete. This function
+    /// is not inlined, so that its caller saves fewer registers for a repeated head.
+    #[inline(never)]
+    fn parse_head(
+        &mut self,
+        input: &[u8],
+        limit: SectionLimit,
+        index: &mut HeadIndex,
+    ) -> Result<Option<usize>, Error> {
         if !request_line::parse(input, self.limits.request_target_bytes, &mut index.request_line)? {
-            return Ok((None, 0));
+            return Ok(None);
         }
         let start = index.request_line.end;
         let mut fields = RequestFields::default();
         let observe = |name, value| fields.observe(name, value);
-        let Some(end) = field_section::parse(input, start, limit, &mut index.spans, observe)? else {
+        let Some(end) = field_section::parse(input, start, limit, index.clear(), observe)? else {
             self.partial = PartialSection::new(start, input);
-            return Ok((None, 0));
+            return Ok(None);
         };
         fields.settle(index, input)?;
-        self.request_count += 1;
-        index.facts.is_persistent &= self.request_count != self.limits.requests_per_connection;
-        self.start_request(&index.facts)?;
-        Ok((Some(ServerEvent::Request), end))
+        index.keep_head(input, end, &self.limits);
+        Ok(Some(end))
     }
 
     #[inline]

@@ -43,6 +43,15 @@ pub struct ConnectionTls {
 }
 
 impl ConnectionTls {
+    /// Returns `true` if the requested host belongs to another listener.
+    fn is_other_host(&self, head: &RequestHead<'_>) -> bool {
+        self.other_hosts.load().as_ref().is_some_and(|other_hosts| {
+            // A CONNECT request names the destination of the tunnel, not this server.
+            let authority = head.authority().filter(|_| head.method != Method::Connect);
+            authority.is_some_and(|authority| other_hosts.has(authority.host()))
+        })
+    }
+
     /// Adds `Strict-Transport-Security` (RFC 6797 §6.1), if it is configured and `response` does not have it.
     pub(crate) fn add_strict_transport_security(&self, response: &mut Response) {
         if let Some(value) = &self.strict_transport_security
@@ -68,12 +77,7 @@ impl ConnectionInfo {
     /// Such a listener requires other client certificates than this listener.
     #[inline]
     pub(crate) fn is_other_host(&self, head: &RequestHead<'_>) -> bool {
-        let Some(tls) = &self.tls else { return false };
-        tls.other_hosts.load().as_ref().is_some_and(|other_hosts| {
-            // A CONNECT request names the destination of the tunnel, not this server.
-            let authority = head.authority().filter(|_| head.method != Method::Connect);
-            authority.is_some_and(|authority| other_hosts.has(authority.host()))
-        })
+        self.tls.as_ref().is_some_and(|tls| tls.is_other_host(head))
     }
 
     /// Returns the scheme of the connection.

@@ -1,10 +1,10 @@
 //! Tests that the result does not depend on the pieces in which the input arrives, a common source of parser
 //! errors.
 
-use thruway_http1::{BodyLength, Error};
+use thruway_http1::{BodyLength, Error, Limits};
 use thruway_testkit::Random;
 use thruway_testkit::transcript::{
-    Event, Transcript, assert_same_for_all_splits, fixed_size_splits, random_splits, two_piece_splits,
+    Event, Reader, Transcript, assert_same_for_all_splits, fixed_size_splits, random_splits, two_piece_splits,
 };
 
 use crate::generate;
@@ -53,6 +53,33 @@ fn result_for_spliced_input_does_not_depend_on_how_it_is_split() {
             let ways = fixed_size_splits(&input, 3).chain(random_splits(&input, &mut random, 6));
             assert_same_for_all_splits(&sample.reader, sample.limits, &input, ways);
         }
+    }
+}
+
+/// The parser compares a head with the previous one only if both arrive in one input.
+#[test]
+fn equal_pipelined_requests_give_the_same_events_as_separate_requests() {
+    let lines =
+        ["GET / HTTP/1.1", "GET /longer HTTP/1.1", "HEAD / HTTP/1.1", "GET / HTTP/1.0", "POST / HTTP/1.1"];
+    let sections = [
+        "Host: a\r\n\r\n",
+        "Host: a\r\nAccept: b\r\n\r\n",
+        "Host: a\r\nContent-Length: 2\r\n\r\nhi",
+        "Host: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n\r\n",
+        "\r\n",
+        "Host: a\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n",
+        "Host: a\r\nConnection: close\r\n\r\n",
+    ];
+    let mut random = Random::new(4);
+    let reader = Reader::Server { declines_tunnels: true };
+    for _ in 0..500 {
+        // Two of the sections per input, so that many heads repeat.
+        let chosen = [random.pick(&sections[..4]), random.pick(&sections)];
+        let first = random.below(lines.len() - 1);
+        let request = |_| format!("{}\r\n{}", random.pick(&lines[first..first + 2]), random.pick(&chosen));
+        let input = (0..6).map(request).collect::<String>().into_bytes();
+        let limits = Limits { requests_per_connection: 5, field_lines: 2, ..Limits::default() };
+        assert_same_for_all_splits(&reader, limits, &input, fixed_size_splits(&input, 3));
     }
 }
 

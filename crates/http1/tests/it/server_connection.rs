@@ -152,6 +152,32 @@ fn consecutive_heads_can_arrive_in_parts() {
     assert_eq!(connection.request_count(), 4);
 }
 
+/// A caller can use one index for several connections without
+/// [`forget_head`](HeadIndex::forget_section).
+#[test]
+fn head_of_another_connection_changes_no_result() {
+    let mut index = HeadIndex::default();
+    let one_request = Limits { requests_per_connection: 1, ..Limits::default() };
+    let one_line = Limits { field_lines: 1, ..Limits::default() };
+    let input = b"GET / HTTP/1.1\r\nHost: a\r\nAccept: b\r\n\r\n+".as_slice();
+    for (limits, expected) in
+        [(one_request, Ok(false)), (Limits::default(), Ok(true)), (one_line, Err(Error::FieldLinesTooMany))]
+    {
+        let found = ServerConnection::new(limits).handle_input(input, &mut index);
+        assert_eq!(found.map(|_| index.request_facts().is_persistent), expected);
+    }
+    let two_requests = Limits { requests_per_connection: 2, ..Limits::default() };
+    let mut is_persistent = Vec::new();
+    for _ in 0..2 {
+        let mut connection = ServerConnection::new(two_requests);
+        for _ in 0..2 {
+            connection.handle_input(input, &mut index).unwrap();
+            is_persistent.push(index.request_facts().is_persistent);
+        }
+    }
+    assert_eq!(is_persistent, [true, false, true, false]);
+}
+
 /// A request asked for a tunnel and sent `close`. When the tunnel was declined, another request was once
 /// read.
 #[test]

@@ -282,7 +282,7 @@ const DONTWAIT: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 pub(super) const SENDS_MAX: u32 = 64;
 
 /// Maximum number of bytes of a send in a batch. For larger sends, a system call costs less than the copy.
-pub(super) const SEND_BYTES_MAX: usize = 16 << 10;
+pub(super) const SEND_BYTES_MAX: usize = 8 << 10;
 
 /// If the stream was dropped and the peer accepts none of the unsent bytes within this time, the bytes are
 /// discarded.

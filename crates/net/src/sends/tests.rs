@@ -63,7 +63,7 @@ fn arrived(mut far: &UnixStream) -> (Vec<u8>, bool) {
 async fn fill(stream: &mut Stream) -> Vec<u8> {
     let mut written = Vec::new();
     for n in (0..=250).cycle().take(10_000) {
-        let piece = vec![n; 10_000];
+        let piece = vec![n; SEND_BYTES_MAX];
         let mut outcome = Poll::Pending;
         poll_fn(|cx| {
             outcome = stream.poll_write(cx, &[IoSlice::new(&piece)]);

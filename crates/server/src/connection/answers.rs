@@ -190,7 +190,7 @@ impl<T: Transport> Connection<T> {
         let Some(lines) = response.constant_lines() else { return false };
         let mut origin_fields = self.service.origin_fields.borrow_mut();
         let head = origin_fields.prepared(response.status(), lines);
-        head.inspect(|head| head.write(self.output.bytes(), bytes)).is_some()
+        head.map(|head| head.write(self.output.bytes(), bytes)).is_some()
     }
 
     /// Adds a complete large body to the output, after the response head. The body is not copied.

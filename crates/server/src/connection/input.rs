@@ -25,6 +25,7 @@ impl<T: Transport> Connection<T> {
     #[inline]
     pub(super) fn take_buffers(&mut self, buffers: &mut Buffers) {
         buffers.parsed = 0;
+        buffers.index.forget_head();
         buffers.would_block = self.input == Input::Awaited && !self.transport.may_have_arrived();
         buffers.filled = self.unparsed.len();
         buffers.input[..buffers.filled].copy_from_slice(&self.unparsed);

@@ -83,10 +83,10 @@ impl OriginFields {
     /// Returns the prepared HTTP/1.1 head for responses with `status` and the constant header section
     /// `lines`. Prepares the head if it is not in the cache. Returns `None` if the cache is full.
     #[inline]
-    pub(super) fn prepared(&mut self, status: StatusCode, lines: &'static str) -> Option<&PreparedHead> {
+    pub(super) fn prepared(&mut self, status: StatusCode, lines: &'static str) -> Option<&mut PreparedHead> {
         let place = self.heads.iter().position(|cached| cached.is_for(status, lines));
         let place = place.or_else(|| self.prepare(status, lines))?;
-        self.heads.get(place).map(|cached| &cached.head)
+        self.heads.get_mut(place).map(|cached| &mut cached.head)
     }
 
     /// Adds a prepared head to the cache. Returns its index, or `None` if the cache is full.

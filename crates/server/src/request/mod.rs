@@ -123,13 +123,16 @@ impl<'a> Request<'a> {
     /// responds to such a request with 421 (RFC 9110 §15.5.20).
     #[inline]
     pub(crate) fn is_misdirected(&self) -> bool {
-        let is_scheme_served = match self.head.target {
-            RequestTarget::Absolute(AbsoluteForm { scheme, .. }) => {
-                self.connection.serves_scheme(scheme, self.proxies.is_some())
-            }
-            RequestTarget::Origin(_) | RequestTarget::Authority(_) | RequestTarget::Asterisk => true,
-        };
-        !is_scheme_served || self.connection.is_other_host(self.head)
+        let is_absolute = matches!(self.head.target, RequestTarget::Absolute(_));
+        (is_absolute && !self.is_scheme_served()) || self.connection.is_other_host(self.head)
+    }
+
+    /// Returns `true` if this connection serves the scheme of the request target, or if the target has no
+    /// scheme.
+    #[cold]
+    fn is_scheme_served(&self) -> bool {
+        let RequestTarget::Absolute(AbsoluteForm { scheme, .. }) = self.head.target else { return true };
+        self.connection.serves_scheme(scheme, self.proxies.is_some())
     }
 
     /// Sets the trusted proxies, if the request came from one of them.
