@@ -48,6 +48,8 @@ pub(crate) enum Workload {
     McpCommand,
     /// CPU time on one core, compared with the minimum cost on this machine
     Floor,
+    /// The cost of the dashboard and of traces
+    Visibility,
     /// Request counts of load generators, compared with the count of the server
     CrossCheck,
 }

@@ -82,11 +82,13 @@ pub(crate) enum Version {
 }
 
 /// The arguments and the config of a server in one role.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(from = "RowSetup")]
 pub(crate) struct Setup {
     pub(crate) arguments: Vec<String>,
     pub(crate) config: Option<String>,
+    /// Arguments of `python3` for a program that runs beside the server.
+    pub(crate) beside: Vec<String>,
 }
 
 /// A setup in the file. If an argument contains a space, the arguments are a list instead of one string.
@@ -95,19 +97,20 @@ pub(crate) struct Setup {
 enum RowSetup {
     Words(String),
     List(Vec<String>),
-    Configured { arguments: String, config: String },
+    Configured { arguments: String, config: String, beside: Option<String> },
 }
 
 impl From<RowSetup> for Setup {
     fn from(row: RowSetup) -> Self {
         let words = |text: &str| text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         match row {
-            RowSetup::Words(text) => Self { arguments: words(&text), config: None },
-            RowSetup::List(arguments) => Self { arguments, config: None },
-            RowSetup::Configured { arguments, config } => {
+            RowSetup::Words(text) => Self { arguments: words(&text), ..Self::default() },
+            RowSetup::List(arguments) => Self { arguments, ..Self::default() },
+            RowSetup::Configured { arguments, config, beside } => {
                 let text = fs::read_to_string(templates().join(&config));
                 let text = text.unwrap_or_else(|error| panic!("peers.toml: config `{config}`: {error}"));
-                Self { arguments: words(&arguments), config: Some(text) }
+                let beside = words(&beside.unwrap_or_default());
+                Self { arguments: words(&arguments), config: Some(text), beside }
             }
         }
     }

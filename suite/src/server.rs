@@ -22,6 +22,7 @@ use crate::process::Runner;
 pub(crate) struct Server {
     // Rust drops the fields in this order, so the process ends before its directory is removed.
     started: StartedServer,
+    _beside: Option<StartedServer>,
     directory: TempDir,
     pub(crate) address: SocketAddr,
     /// The address for the admin listener, if the config has one.
@@ -76,15 +77,22 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let setup = found.peer.setup(role).context("the peer does not support this role")?;
         let directory = tempfile::Builder::new().prefix("thruway-suite-").tempdir()?;
-        let (address, admin) = (free_address()?, free_address()?);
+        let (address, admin, collector) = (free_address()?, free_address()?, free_address()?);
         let fill = |template: &str| {
             let template = resources.with_folders(template).replace("{admin}", &admin.to_string());
+            let template = template.replace("{collector}", &collector.to_string());
             filled(&template, directory.path(), address, backend)
         };
         if let Some(template) = &setup.config {
             fs::write(directory.path().join(CONFIG), fill(template))?;
             write_named_files(template, directory.path(), resources.certificate)?;
         }
+        run_on(&resources.cores.backend);
+        let beside = (!setup.beside.is_empty()).then(|| {
+            let mut command = Command::new("python3");
+            command.args(setup.beside.iter().map(|argument| fill(argument)));
+            StartedServer::of(&mut command, "python3", resources.runner.groups, GRACE)
+        });
         let mut command = Command::new(&found.program);
         command.args(setup.arguments.iter().map(|argument| fill(argument)));
         command.stderr(File::create(directory.path().join(PRINTED))?).env("THRUWAY_LOG", "warn");
@@ -93,7 +101,7 @@ impl Server {
         run_on(if is_backend { &resources.cores.backend } else { &resources.cores.server });
         let started = StartedServer::of(&mut command, &found.peer.name, resources.runner.groups, GRACE);
         run_on(&resources.cores.load);
-        let mut server = Self { started: started?, directory, address, admin };
+        let mut server = Self { started: started?, _beside: beside.transpose()?, directory, address, admin };
         let mut wait = || server.started.wait_until_ready(&[address.into()], resources.runner.stop);
         // A peer that creates a database may need more than the 20 seconds of one call.
         let ready = wait().or_else(|error| match error {
