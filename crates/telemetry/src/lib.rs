@@ -29,15 +29,17 @@ mod span;
 
 // export
 mod protobuf;
+mod attributes;
 mod otlp;
 mod queue;
 mod retry;
 
+pub use attributes::SpanAttributes;
 pub use otlp::{Resource, encode_request, grpc_frame, rejected_spans};
-pub use queue::{ExportCounts, SpanBatch, SpanBuffer, SpanQueue};
+pub use queue::{ExportCounts, SpanBatch, SpanBuffer, SpanQueue, SpanWriter};
 pub use request_trace::{AttemptDetail, McpDetail, RequestTrace, Step, StepDetail};
 pub use retry::{ExportOutcome, RetrySchedule};
 pub use sampling::{Sampling, Tracer};
-pub use span::{Attribute, Attributes, Event, Span, SpanKind, SpanStatus, Value};
+pub use span::{Attribute, Event, Span, SpanKind, SpanStatus, Value};
 pub use trace_parent::{SpanId, TraceId, TraceParent};
 pub use trace_state::combine_trace_state;

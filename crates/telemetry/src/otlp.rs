@@ -2,10 +2,9 @@
 //! `opentelemetry/proto/collector/trace/v1/trace_service.proto`. The numbers in the functions are the field
 //! numbers of these files.
 
-use crate::protobuf::{
-    Field, read_field, varint_bytes, write_bytes, write_fixed32, write_fixed64, write_integer, write_message,
-};
-use crate::span::{Attribute, Event, Span, SpanStatus, Value};
+use crate::attributes::{SpanAttributes, write_parts, write_text};
+use crate::protobuf::{Field, low_byte, read_field, write_bytes, write_fixed64, write_message};
+use crate::span::{Event, Span, SpanStatus};
 
 /// Attributes of the process that creates the spans.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,52 +17,62 @@ pub struct Resource {
     pub instance_id: String,
 }
 
-/// Appends `span` as an entry of the list `ScopeSpans.spans`.
-pub(crate) fn write_span(output: &mut Vec<u8>, span: &Span<'_>) {
+/// Appends `span` as an entry of the list `ScopeSpans.spans`. `add` adds the attributes.
+#[inline]
+pub(crate) fn write_span(output: &mut Vec<u8>, span: &Span<'_>, add: impl FnOnce(&mut SpanAttributes<'_>)) {
     write_message(output, SPANS, |output| {
-        write_bytes(output, 1, &span.own.trace_id.0);
-        write_bytes(output, 2, &span.own.span_id.0);
-        write_bytes(output, 3, span.state.as_bytes());
+        output.extend_from_slice(&fixed_fields(span));
         if let Some(parent) = span.parent {
-            write_bytes(output, 4, &parent.0);
+            let mut field = [0x22, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+            field[2..].copy_from_slice(&parent.0);
+            output.extend_from_slice(&field);
         }
-        write_bytes(output, 5, shortened(span.name).as_bytes());
-        write_integer(output, 6, span.kind as u64);
-        write_fixed64(output, 7, span.start_nanos);
-        write_fixed64(output, 8, span.end_nanos);
-        span.attributes.iter().for_each(|attribute| write_attribute(output, 9, attribute));
-        if let Some(Event { name, nanos }) = span.event {
-            write_message(output, 11, |output| {
-                write_fixed64(output, 1, nanos);
-                write_bytes(output, 2, name.as_bytes());
-            });
+        write_bytes(output, 3, span.state.as_bytes());
+        match span.target {
+            Some(target) => write_parts(output, 5, [span.name, " ", target]),
+            None => write_parts(output, 5, [span.name]),
+        }
+        add(&mut SpanAttributes::new(output));
+        if let Some(event) = span.event {
+            write_event(output, event);
         }
         if span.status == SpanStatus::Error {
-            write_message(output, 15, |output| write_integer(output, 3, STATUS_ERROR));
+            output.extend_from_slice(STATUS_ERROR);
         }
-        let remote = if span.is_parent_remote { IS_REMOTE } else { 0 };
-        write_fixed32(output, 16, u32::from(span.own.flags) | HAS_IS_REMOTE | remote);
     });
 }
 
-/// Appends a `KeyValue`.
-fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attribute<'_>) {
-    write_message(output, field, |output| {
-        write_bytes(output, 1, attribute.name.as_bytes());
-        write_message(output, 2, |output| match attribute.value {
-            Value::Text(text) => write_bytes(output, 1, shortened(text).as_bytes()),
-            Value::Integer(number) => write_integer(output, 3, number.cast_unsigned()),
-        });
-    });
+/// Returns the fields that each span has: the ids (1, 2), the kind (6), the times (7, 8) and the flags (16).
+#[inline]
+fn fixed_fields(span: &Span<'_>) -> [u8; 54] {
+    let remote = if span.is_parent_remote { IS_REMOTE } else { 0 };
+    let flags = u32::from(span.own.flags) | HAS_IS_REMOTE | remote;
+    let mut fields = [0; 54];
+    fields[..2].copy_from_slice(&[0x0a, 16]);
+    fields[2..18].copy_from_slice(&span.own.trace_id.0);
+    fields[18..20].copy_from_slice(&[0x12, 8]);
+    fields[20..28].copy_from_slice(&span.own.span_id.0);
+    fields[28..31].copy_from_slice(&[0x30, span.kind as u8, 0x39]);
+    fields[31..39].copy_from_slice(&span.start_nanos.to_le_bytes());
+    fields[39] = 0x41;
+    fields[40..48].copy_from_slice(&span.end_nanos.to_le_bytes());
+    fields[48..50].copy_from_slice(&[0x85, 0x01]);
+    fields[50..].copy_from_slice(&flags.to_le_bytes());
+    fields
+}
+
+/// Appends an event, whose name is shorter than 100 bytes.
+#[inline]
+fn write_event(output: &mut Vec<u8>, Event { name, nanos }: Event) {
+    let length = low_byte(name.len() as u64);
+    output.extend_from_slice(&[0x5a, 11 + length]);
+    write_fixed64(output, 1, nanos);
+    output.extend_from_slice(&[0x12, length]);
+    output.extend_from_slice(name.as_bytes());
 }
 
 fn write_text_attribute(output: &mut Vec<u8>, name: &'static str, text: &str) {
-    write_attribute(output, 1, &Attribute { name, value: Value::Text(text) });
-}
-
-/// Returns the start of `text` with at most [`Value::TEXT_BYTES_MAX`] bytes.
-fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(Value::TEXT_BYTES_MAX)]
+    write_text(output, 1, name, [text]);
 }
 
 /// Returns an `ExportTraceServiceRequest` with the encoded spans of a [batch](crate::SpanBatch::bytes).
@@ -119,19 +128,11 @@ fn fields(mut message: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
     })
 }
 
-/// Returns the length of the first entry in a list of encoded spans.
-pub(crate) fn entry_bytes(list: &[u8]) -> Option<usize> {
-    match read_field(list)? {
-        (_, Field::Bytes(span), _) => Some(1 + varint_bytes(span.len() as u64) + span.len()),
-        _ => None,
-    }
-}
-
 /// The field number of `ScopeSpans.spans`.
 const SPANS: u32 = 2;
 
-/// `Status.StatusCode.STATUS_CODE_ERROR`.
-const STATUS_ERROR: u64 = 2;
+/// The field `Span.status` with the code `STATUS_CODE_ERROR`.
+const STATUS_ERROR: &[u8; 4] = &[0x7a, 2, 0x18, 2];
 
 /// `SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`: the next flag is known.
 const HAS_IS_REMOTE: u32 = 0x100;
@@ -142,14 +143,6 @@ const IS_REMOTE: u32 = 0x200;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_texts_are_shortened_at_a_character() {
-        let text = "\u{e9}".repeat(600);
-        assert_eq!(shortened(&text).len(), 1024);
-        assert_eq!(shortened(&format!("a{text}")).len(), 1023);
-        assert_eq!(shortened("short"), "short");
-    }
 
     #[test]
     fn rejected_spans_of_a_partial_success_are_counted() {

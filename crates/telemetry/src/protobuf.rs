@@ -1,6 +1,7 @@
 //! Writes and reads the wire format of Protocol Buffers, as far as OTLP needs it.
 
 /// Appends a varint.
+#[inline]
 pub(crate) fn write_varint(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         output.push(low_byte(value) | 0x80);
@@ -9,27 +10,15 @@ pub(crate) fn write_varint(output: &mut Vec<u8>, mut value: u64) {
     output.push(low_byte(value));
 }
 
-/// Appends a field with an integer. Leaves out 0, the default of every integer field.
-pub(crate) fn write_integer(output: &mut Vec<u8>, field: u32, value: u64) {
-    if value != 0 {
-        write_tag(output, field, VARINT);
-        write_varint(output, value);
-    }
-}
-
 /// Appends a field with a `fixed64`.
+#[inline]
 pub(crate) fn write_fixed64(output: &mut Vec<u8>, field: u32, value: u64) {
     write_tag(output, field, FIXED64);
     output.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a field with a `fixed32`.
-pub(crate) fn write_fixed32(output: &mut Vec<u8>, field: u32, value: u32) {
-    write_tag(output, field, FIXED32);
-    output.extend_from_slice(&value.to_le_bytes());
-}
-
 /// Appends a field with bytes or a text. Leaves out empty values, the default of such fields.
+#[inline]
 pub(crate) fn write_bytes(output: &mut Vec<u8>, field: u32, value: &[u8]) {
     if !value.is_empty() {
         write_tag(output, field, LENGTH_DELIMITED);
@@ -38,35 +27,48 @@ pub(crate) fn write_bytes(output: &mut Vec<u8>, field: u32, value: &[u8]) {
     }
 }
 
-/// Appends a field with a message, which `write` appends. The length precedes the message. Most messages are
-/// shorter than 128 bytes, so their length has one byte. The function moves longer messages.
+/// Appends a field with a message, which `write` appends. The length precedes the message. The function moves
+/// messages that are shorter than 128 bytes, or longer than 16,383 bytes.
+#[inline]
 pub(crate) fn write_message(output: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     write_tag(output, field, LENGTH_DELIMITED);
-    output.push(0);
+    output.extend_from_slice(&[0; EXPECTED_LENGTH_BYTES]);
     let start = output.len();
     write(output);
+    set_length(output, start);
+}
+
+/// Writes the length of the message from `start` to the end, before the message.
+#[inline]
+fn set_length(output: &mut Vec<u8>, start: usize) {
     let length = output.len() - start;
-    let length_bytes = varint_bytes(length as u64);
-    if length_bytes > 1 {
-        output.resize(output.len() + length_bytes - 1, 0);
-        output.copy_within(start..start + length, start + length_bytes - 1);
-    }
-    let mut rest = length;
-    for (place, byte) in output[start - 1..start - 1 + length_bytes].iter_mut().enumerate() {
-        *byte = low_byte(rest as u64) & 0x7f | if place + 1 < length_bytes { 0x80 } else { 0 };
-        rest >>= 7;
+    match output[start - EXPECTED_LENGTH_BYTES..].first_chunk_mut() {
+        Some(place) if varint_bytes(length as u64) == EXPECTED_LENGTH_BYTES => {
+            *place = [low_byte(length as u64) | 0x80, low_byte(length as u64 >> 7)];
+        }
+        _ => move_message(output, start),
     }
 }
 
+/// Writes the length of the message from `start` to the end, before the message, and moves the message.
+fn move_message(output: &mut Vec<u8>, start: usize) {
+    let mut length = Vec::new();
+    write_varint(&mut length, (output.len() - start) as u64);
+    output.splice(start - EXPECTED_LENGTH_BYTES..start, length);
+}
+
+#[inline]
 fn write_tag(output: &mut Vec<u8>, field: u32, wire_type: u32) {
     write_varint(output, u64::from(field << 3 | wire_type));
 }
 
-const fn low_byte(value: u64) -> u8 {
+#[inline]
+pub(crate) const fn low_byte(value: u64) -> u8 {
     value.to_le_bytes()[0]
 }
 
 /// Returns the length of the varint of `value`.
+#[inline]
 pub(crate) const fn varint_bytes(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -111,6 +113,9 @@ pub(crate) fn read_field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
         _ => None,
     }
 }
+
+/// Number of bytes for the length of a usual message.
+const EXPECTED_LENGTH_BYTES: usize = 2;
 
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;

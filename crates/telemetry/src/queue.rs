@@ -1,19 +1,24 @@
 //! The bounded queue between the workers and the thread that exports spans.
 //!
 //! Each worker has its own buffer, so workers do not wait for each other. The queue contains encoded spans,
-//! because encoded spans need one copy and no allocation per text. A full queue drops new spans and counts
-//! them.
+//! because encoded spans need one copy and no allocation per text. A worker fills batches, and the exporting
+//! thread takes whole batches, so it holds the lock of a buffer only for a short time. A full queue drops new
+//! spans and counts them.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::otlp::{entry_bytes, write_span};
+use crate::attributes::SpanAttributes;
+use crate::otlp::write_span;
 use crate::span::Span;
 
 /// The queue of the encoded spans of all workers.
 #[derive(Debug)]
 pub struct SpanQueue {
-    buffers: Mutex<Vec<Arc<Mutex<Encoded>>>>,
+    buffers: Mutex<Vec<Arc<Mutex<WorkerSpans>>>>,
+    /// Memory of exported batches, for later batches.
+    unused: Mutex<Vec<Vec<u8>>>,
     /// Number of bytes in the buffers and in the batch that is being exported.
     bytes: AtomicUsize,
     bytes_max: usize,
@@ -25,8 +30,28 @@ pub struct SpanQueue {
 /// The buffer of one worker. After the worker has dropped the buffer, its spans are still exported.
 #[derive(Debug)]
 pub struct SpanBuffer {
-    encoded: Arc<Mutex<Encoded>>,
+    spans: Arc<Mutex<WorkerSpans>>,
     queue: Arc<SpanQueue>,
+}
+
+/// Adds spans to the buffer of a worker. The spans enter the queue when this value is dropped.
+#[derive(Debug)]
+pub struct SpanWriter<'a> {
+    spans: MutexGuard<'a, WorkerSpans>,
+    queue: &'a SpanQueue,
+    /// Number of bytes in the queue, including the spans of this writer.
+    queue_bytes: usize,
+    /// Number of bytes that this writer has added.
+    added: usize,
+}
+
+/// The spans of one worker.
+#[derive(Default, Debug)]
+struct WorkerSpans {
+    /// Full batches, oldest first.
+    full: VecDeque<Encoded>,
+    /// The batch that receives new spans.
+    current: Encoded,
 }
 
 /// Encoded spans, as the entries of the list `ScopeSpans.spans` of OTLP.
@@ -62,6 +87,7 @@ impl SpanQueue {
     pub const fn new(bytes_max: usize) -> Self {
         Self {
             buffers: Mutex::new(Vec::new()),
+            unused: Mutex::new(Vec::new()),
             bytes: AtomicUsize::new(0),
             bytes_max,
             dropped: AtomicU64::new(0),
@@ -72,9 +98,9 @@ impl SpanQueue {
 
     /// Adds a buffer for one worker.
     pub fn add_buffer(self: &Arc<Self>) -> SpanBuffer {
-        let encoded = Arc::new(Mutex::new(Encoded::default()));
-        lock(&self.buffers).push(encoded.clone());
-        SpanBuffer { encoded, queue: self.clone() }
+        let spans = Arc::new(Mutex::new(WorkerSpans::default()));
+        lock(&self.buffers).push(spans.clone());
+        SpanBuffer { spans, queue: self.clone() }
     }
 
     /// Returns the number of bytes in the queue and in the batch that is being exported.
@@ -86,25 +112,31 @@ impl SpanQueue {
     pub fn take(&self) -> Option<SpanBatch> {
         let mut batch = Encoded::default();
         lock(&self.buffers).retain(|buffer| {
-            let mut encoded = lock(buffer);
-            if batch.bytes.is_empty() && encoded.bytes.len() <= Self::BATCH_BYTES_MAX {
-                batch = std::mem::take(&mut *encoded);
-            } else {
-                encoded.move_to(&mut batch);
+            let mut spans = lock(buffer);
+            if batch.spans == 0 {
+                batch = spans.oldest(&self.unused);
+            } else if spans.full.is_empty() && batch.has_space(spans.current.bytes.len()) {
+                batch.append(&mut spans.current);
             }
             // The worker of the buffer may have ended.
-            encoded.spans > 0 || Arc::strong_count(buffer) > 1
+            !spans.is_empty() || Arc::strong_count(buffer) > 1
         });
         (batch.spans > 0).then_some(SpanBatch(batch))
     }
 
     /// Counts the spans of `batch` and frees their space in the queue. `failed` is the number of spans that
     /// the collector has not accepted.
-    pub fn finish(&self, batch: &SpanBatch, failed: u64) {
-        let failed = failed.min(batch.spans());
-        self.bytes.fetch_sub(batch.bytes().len(), Ordering::Relaxed);
+    pub fn finish(&self, batch: SpanBatch, failed: u64) {
+        let SpanBatch(Encoded { mut bytes, spans }) = batch;
+        let failed = failed.min(spans);
+        self.bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
         self.failed.fetch_add(failed, Ordering::Relaxed);
-        self.exported.fetch_add(batch.spans() - failed, Ordering::Relaxed);
+        self.exported.fetch_add(spans - failed, Ordering::Relaxed);
+        let mut unused = lock(&self.unused);
+        if unused.len() < UNUSED_MAX {
+            bytes.clear();
+            unused.push(bytes);
+        }
     }
 
     /// Returns the numbers of spans since the start of the process.
@@ -118,36 +150,71 @@ impl SpanQueue {
 }
 
 impl SpanBuffer {
-    /// Adds `span`. If the queue is full, drops and counts the span. Waits at most until the exporting thread
-    /// has taken the buffer, which is a move of a few words.
-    pub fn push(&self, span: &Span<'_>) {
-        if self.queue.bytes() >= self.queue.bytes_max {
+    /// Locks the buffer for the spans of one request. Waits at most until the exporting thread has taken a
+    /// batch.
+    pub fn writer(&self) -> SpanWriter<'_> {
+        let queue_bytes = self.queue.bytes();
+        SpanWriter { spans: lock(&self.spans), queue: &self.queue, queue_bytes, added: 0 }
+    }
+}
+
+impl SpanWriter<'_> {
+    /// Adds `span`. `add` adds its attributes. If the queue is full, drops and counts the span.
+    #[inline]
+    pub fn write(&mut self, span: &Span<'_>, add: impl FnOnce(&mut SpanAttributes<'_>)) {
+        if self.queue_bytes >= self.queue.bytes_max {
             self.queue.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let mut encoded = lock(&self.encoded);
-        let before = encoded.bytes.len();
-        write_span(&mut encoded.bytes, span);
-        encoded.spans += 1;
-        self.queue.bytes.fetch_add(encoded.bytes.len() - before, Ordering::Relaxed);
+        let current = &mut self.spans.current;
+        let before = current.bytes.len();
+        write_span(&mut current.bytes, span, add);
+        current.spans += 1;
+        let bytes = current.bytes.len() - before;
+        self.added += bytes;
+        self.queue_bytes += bytes;
+        if !current.has_space(SPAN_BYTES_MAX) {
+            self.spans.begin_batch(&self.queue.unused);
+        }
+    }
+}
+
+impl Drop for SpanWriter<'_> {
+    fn drop(&mut self) {
+        if self.added > 0 {
+            self.queue.bytes.fetch_add(self.added, Ordering::Relaxed);
+        }
+    }
+}
+
+impl WorkerSpans {
+    fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.current.spans == 0
+    }
+
+    /// Removes and returns the oldest spans.
+    fn oldest(&mut self, unused: &Mutex<Vec<Vec<u8>>>) -> Encoded {
+        if self.full.is_empty() && self.current.spans > 0 {
+            self.begin_batch(unused);
+        }
+        self.full.pop_front().unwrap_or_default()
+    }
+
+    /// Ends the current batch.
+    fn begin_batch(&mut self, unused: &Mutex<Vec<Vec<u8>>>) {
+        let bytes = lock(unused).pop().unwrap_or_default();
+        self.full.push_back(std::mem::replace(&mut self.current, Encoded { bytes, spans: 0 }));
     }
 }
 
 impl Encoded {
-    /// Moves whole spans to `batch`, until the batch has its maximum size.
-    fn move_to(&mut self, batch: &mut Self) {
-        let (mut moved, mut spans) = (0, 0);
-        while let Some(next) = entry_bytes(&self.bytes[moved..]) {
-            let is_full = batch.bytes.len() + moved + next > SpanQueue::BATCH_BYTES_MAX;
-            if is_full && (moved > 0 || !batch.bytes.is_empty()) {
-                break;
-            }
-            (moved, spans) = (moved + next, spans + 1);
-        }
-        batch.bytes.extend_from_slice(&self.bytes[..moved]);
-        batch.spans += spans;
-        self.bytes.drain(..moved);
-        self.spans -= spans;
+    fn has_space(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= SpanQueue::BATCH_BYTES_MAX
+    }
+
+    fn append(&mut self, other: &mut Self) {
+        self.bytes.append(&mut other.bytes);
+        self.spans += std::mem::take(&mut other.spans);
     }
 }
 
@@ -167,9 +234,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Maximum number of bytes of a span: 24 attributes with long texts.
+const SPAN_BYTES_MAX: usize = 32 << 10;
+
+/// Maximum number of unused buffers that are kept.
+const UNUSED_MAX: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protobuf::read_field;
     use crate::span::{SpanKind, SpanStatus};
     use crate::trace_parent::{SpanId, TraceId, TraceParent};
 
@@ -180,13 +254,18 @@ mod tests {
             is_parent_remote: false,
             state: "",
             name,
+            target: None,
             kind: SpanKind::Server,
             start_nanos: 1,
             end_nanos: 2,
-            attributes: &[],
             event: None,
             status: SpanStatus::Unset,
         }
+    }
+
+    /// Adds a span without attributes.
+    fn push(buffer: &SpanBuffer, name: &str) {
+        buffer.writer().write(&span(name), |_| {});
     }
 
     fn queue(bytes_max: usize) -> Arc<SpanQueue> {
@@ -198,13 +277,13 @@ mod tests {
         let queue = queue(SpanQueue::BYTES_MAX);
         assert!(queue.take().is_none());
         let (one, other) = (queue.add_buffer(), queue.add_buffer());
-        one.push(&span("a"));
-        other.push(&span("b"));
-        other.push(&span("c"));
+        push(&one, "a");
+        push(&other, "b");
+        push(&other, "c");
         let batch = queue.take().unwrap();
         assert_eq!((batch.spans(), batch.bytes().len()), (3, queue.bytes()));
         assert!(queue.take().is_none());
-        queue.finish(&batch, 1);
+        queue.finish(batch, 1);
         assert_eq!(queue.bytes(), 0);
         assert_eq!(queue.counts(), ExportCounts { exported: 2, dropped: 0, failed: 1 });
     }
@@ -213,17 +292,17 @@ mod tests {
     fn full_queue_drops_and_counts_spans_within_its_bound() {
         let queue = queue(1000);
         let buffer = queue.add_buffer();
-        (0..100).for_each(|_| buffer.push(&span("a")));
+        (0..100).for_each(|_| push(&buffer, "a"));
         let longest = 100;
         assert!(queue.bytes() < 1000 + longest, "{}", queue.bytes());
         let dropped = queue.counts().dropped;
         let batch = queue.take().unwrap();
         assert_eq!(batch.spans() + dropped, 100);
         // The batch counts until its export has ended.
-        buffer.push(&span("a"));
+        push(&buffer, "a");
         assert_eq!(queue.counts().dropped, dropped + 1);
-        queue.finish(&batch, 0);
-        buffer.push(&span("a"));
+        queue.finish(batch, 0);
+        push(&buffer, "a");
         assert_eq!(queue.take().unwrap().spans(), 1);
     }
 
@@ -232,24 +311,27 @@ mod tests {
         let queue = queue(SpanQueue::BYTES_MAX);
         let buffer = queue.add_buffer();
         let name = "n".repeat(1000);
-        (0..3000).for_each(|_| buffer.push(&span(&name)));
+        (0..3000).for_each(|_| push(&buffer, &name));
         let batches: Vec<_> = std::iter::from_fn(|| queue.take()).collect();
         assert!(batches.len() >= 3);
         assert_eq!(batches.iter().map(SpanBatch::spans).sum::<u64>(), 3000);
-        for batch in &batches {
+        for batch in batches {
             assert!(batch.bytes().len() <= SpanQueue::BATCH_BYTES_MAX);
-            let mut entries = Encoded { bytes: batch.bytes().to_vec(), spans: batch.spans() };
-            let mut all = Encoded::default();
-            entries.move_to(&mut all);
-            assert_eq!((entries.spans, entries.bytes.len()), (0, 0));
+            let mut entries = (batch.bytes(), 0);
+            while let Some((_, _, rest)) = read_field(entries.0) {
+                entries = (rest, entries.1 + 1);
+            }
+            assert_eq!(entries, (&[][..], batch.spans()));
+            queue.finish(batch, 0);
         }
+        assert_eq!(queue.bytes(), 0);
     }
 
     #[test]
     fn spans_of_an_ended_worker_are_exported() {
         let queue = queue(SpanQueue::BYTES_MAX);
         let buffer = queue.add_buffer();
-        buffer.push(&span("a"));
+        push(&buffer, "a");
         drop(buffer);
         assert_eq!(queue.take().unwrap().spans(), 1);
         assert!(lock(&queue.buffers).is_empty() || queue.take().is_none());

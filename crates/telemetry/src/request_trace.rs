@@ -14,6 +14,8 @@ pub struct RequestTrace {
     parent: Cell<Option<SpanId>>,
     state: RefCell<Box<str>>,
     start: Duration,
+    /// The id of the span that was created last.
+    last: Cell<SpanId>,
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
@@ -97,6 +99,7 @@ impl RequestTrace {
             parent: Cell::new(parent),
             state: RefCell::new(state.into()),
             start,
+            last: Cell::new(own.span_id),
             current: Cell::new(None),
             route: RefCell::default(),
             upstream_path: RefCell::default(),
@@ -189,7 +192,8 @@ impl RequestTrace {
         start: Duration,
         end: Option<Duration>,
     ) -> SpanId {
-        let (id, parent) = (SpanId::random(), parent.or(self.current.get()));
+        let (id, parent) = (self.last.get().next(), parent.or(self.current.get()));
+        self.last.set(id);
         let mut steps = self.steps.borrow_mut();
         if steps.len() < STEPS_MAX {
             if steps.capacity() == 0 {

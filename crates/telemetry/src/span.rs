@@ -13,16 +13,16 @@ pub struct Span<'a> {
     pub is_parent_remote: bool,
     /// The `tracestate` of the trace.
     pub state: &'a str,
-    /// The name.
+    /// The name, or its first part.
     pub name: &'a str,
+    /// The second part of the name, if any. A space separates the parts.
+    pub target: Option<&'a str>,
     /// The kind.
     pub kind: SpanKind,
     /// The start, in nanoseconds since the Unix epoch.
     pub start_nanos: u64,
     /// The end, in nanoseconds since the Unix epoch.
     pub end_nanos: u64,
-    /// The attributes.
-    pub attributes: &'a [Attribute<'a>],
     /// An event in this span, if any.
     pub event: Option<Event>,
     /// The status.
@@ -104,47 +104,3 @@ impl From<u64> for Value<'_> {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
-
-/// A list of attributes without an allocation.
-#[derive(Clone, Copy, Debug)]
-pub struct Attributes<'a> {
-    list: [Attribute<'a>; ATTRIBUTES_MAX],
-    length: usize,
-}
-
-impl<'a> Attributes<'a> {
-    /// Returns an empty list.
-    pub const fn new() -> Self {
-        Self { list: [Attribute { name: "", value: Value::Integer(0) }; ATTRIBUTES_MAX], length: 0 }
-    }
-
-    /// Adds an attribute. A full list ignores the attribute.
-    pub fn add(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
-        debug_assert!(self.length < ATTRIBUTES_MAX, "the list is too short");
-        if let Some(place) = self.list.get_mut(self.length) {
-            *place = Attribute { name, value: value.into() };
-            self.length += 1;
-        }
-    }
-
-    /// Adds an attribute if it has a value.
-    pub fn add_some(&mut self, name: &'static str, value: Option<impl Into<Value<'a>>>) {
-        if let Some(value) = value {
-            self.add(name, value);
-        }
-    }
-
-    /// Returns the attributes.
-    pub fn as_slice(&self) -> &[Attribute<'a>] {
-        &self.list[..self.length]
-    }
-}
-
-impl Default for Attributes<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Maximum number of attributes of a span.
-const ATTRIBUTES_MAX: usize = 20;

@@ -25,7 +25,8 @@ pub struct TraceParent {
 impl TraceId {
     /// Returns a random id. The id is not secret.
     pub fn random() -> Self {
-        Self(fastrand::u128(1..).to_be_bytes())
+        let (high, low) = (fastrand::u64(..), fastrand::u64(..).max(1));
+        Self((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 
     /// Returns the lower 64 bits, from which samplers derive their decision.
@@ -45,7 +46,14 @@ impl SpanId {
     /// Returns a random id. The id is not secret.
     #[inline]
     pub fn random() -> Self {
-        Self(fastrand::u64(1..).to_be_bytes())
+        Self(fastrand::u64(..).max(1).to_be_bytes())
+    }
+
+    /// Returns the id of the next span in the same trace. Starting at a random id, all ids of a trace differ.
+    #[inline]
+    pub(crate) const fn next(self) -> Self {
+        let next = u64::from_be_bytes(self.0).wrapping_add(ID_STEP);
+        Self(if next == 0 { ID_STEP } else { next }.to_be_bytes())
     }
 
     /// Returns the id as 16 hexadecimal digits.
@@ -88,7 +96,7 @@ impl TraceParent {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
         write_hex(&self.trace_id.0, &mut text[3..35]);
         write_hex(&self.span_id.0, &mut text[36..52]);
-        write_hex(&[self.flags], &mut text[53..]);
+        text[53..].copy_from_slice(&hex_digits(self.flags.into())[6..]);
         text
     }
 
@@ -120,12 +128,25 @@ const fn digit(text: u8) -> Option<u8> {
     }
 }
 
+/// Writes the digits of `bytes`, whose number is a multiple of four.
+#[inline]
 fn write_hex(bytes: &[u8], text: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, pair) in bytes.iter().zip(text.chunks_exact_mut(2)) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+    for (number, digits) in bytes.as_chunks::<4>().0.iter().zip(text.as_chunks_mut::<8>().0) {
+        *digits = hex_digits(u32::from_be_bytes(*number));
     }
+}
+
+/// Returns the hexadecimal digits of `number`. Computes all digits together: each byte of a word is one digit.
+#[inline]
+const fn hex_digits(number: u32) -> [u8; 8] {
+    let mut digits = number as u64;
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+    digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 1 in each byte whose digit is a letter
+    let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    let to_letter = (b'a' - b'0' - 10) as u64;
+    (digits + 0x3030_3030_3030_3030 + letters * to_letter).to_be_bytes()
 }
 
 impl fmt::Display for TraceId {
@@ -151,6 +172,9 @@ impl fmt::Debug for SpanId {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// Difference between successive span ids of a trace: an odd number without a pattern (the golden ratio).
+const ID_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The flag of a sampled trace.
 pub(crate) const SAMPLED: u8 = 1;
@@ -237,6 +261,22 @@ mod tests {
             TraceParent::parse(text.as_bytes()).unwrap().flags
         };
         assert_eq!(["00", "01", "02", "03", "04", "ff"].map(flags), [0, 1, 2, 3, 0, 3]);
+    }
+
+    #[test]
+    fn all_bytes_have_two_lower_case_digits() {
+        for byte in 0..=u8::MAX {
+            let text = SpanId([byte, 0, 1, byte, 0xff, byte, 0x9a, 0xf0]).to_hex();
+            assert_eq!(str::from_utf8(&text), Ok(&*format!("{byte:02x}0001{byte:02x}ff{byte:02x}9af0")));
+        }
+    }
+
+    #[test]
+    fn next_ids_differ_and_are_valid() {
+        assert_eq!(SpanId(0u64.wrapping_sub(ID_STEP).to_be_bytes()).next(), SpanId(ID_STEP.to_be_bytes()));
+        let ids: Vec<_> =
+            std::iter::successors(Some(SpanId::random()), |id| Some(id.next())).take(64).collect();
+        assert!(ids.iter().enumerate().all(|(place, id)| !ids[..place].contains(id)));
     }
 
     #[test]

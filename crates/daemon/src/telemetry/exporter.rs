@@ -89,7 +89,7 @@ impl ExportLoop {
             let is_due = Clock::system().now_exact().saturating_sub(flushed) >= FLUSH_EVERY;
             if is_due || ends_at.is_some() || self.queue.bytes() >= FLUSH_BYTES {
                 while let Some(batch) = self.queue.take() {
-                    self.export(&batch).await;
+                    self.export(batch).await;
                 }
                 flushed = Clock::system().now_exact();
             }
@@ -104,18 +104,18 @@ impl ExportLoop {
     }
 
     /// Sends `batch`, and repeats a failed attempt until the retry schedule gives up.
-    async fn export(&mut self, batch: &SpanBatch) {
+    async fn export(&mut self, batch: SpanBatch) {
         let mut schedule = RetrySchedule::start(Clock::system().now_exact());
         let failed = loop {
             self.follow_orders();
-            let retry_after = match self.attempt(batch).await {
+            let retry_after = match self.attempt(&batch).await {
                 ExportOutcome::Accepted { rejected } => break self.accepted(rejected),
-                ExportOutcome::Refused => break self.given_up(batch),
+                ExportOutcome::Refused => break self.given_up(&batch),
                 ExportOutcome::Unavailable { retry_after } => retry_after,
             };
             let delay = schedule.next_delay(Clock::system().now_exact(), retry_after, fastrand::f64());
             let Some(delay) = delay.and_then(|delay| self.within_end(delay)) else {
-                break self.given_up(batch);
+                break self.given_up(&batch);
             };
             // A new target or the end of the service ends the delay.
             let _ = timeout(delay, self.orders.changed()).await;

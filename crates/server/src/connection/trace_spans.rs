@@ -1,7 +1,6 @@
 //! The spans of a request, by the semantic conventions of OpenTelemetry for HTTP and for the Model Context
 //! Protocol.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use thruway_message::{Method, RequestHead, Version};
 use thruway_net::{ClientAddr, Clock, IpText};
 use thruway_telemetry::{
-    AttemptDetail, Attributes, Event, McpDetail, RequestTrace, Span, SpanBuffer, SpanKind, SpanStatus, Step,
-    StepDetail, TraceParent, Tracer, combine_trace_state,
+    AttemptDetail, Event, McpDetail, RequestTrace, Span, SpanAttributes, SpanBuffer, SpanKind, SpanStatus,
+    SpanWriter, Step, StepDetail, TraceParent, Tracer, combine_trace_state,
 };
 
 use super::log::CLIENT_CLOSED_REQUEST;
@@ -51,132 +50,148 @@ impl WorkerTracing {
 
     fn export(&self, record: &Record<'_>, trace: &RequestTrace, times: &Times) {
         let method = record.head.map_or("_OTHER", |head| method_attribute(head.method));
-        self.export_server_span(record, trace, times, method);
+        let mut writer = self.buffer.writer();
+        write_server_span(&mut writer, record, trace, times, method);
         for step in &*trace.steps() {
-            self.export_step(step, trace, times, method);
+            write_step(&mut writer, step, trace, times, method);
         }
     }
+}
 
-    fn export_server_span(&self, record: &Record<'_>, trace: &RequestTrace, times: &Times, method: &str) {
-        let route = trace.route();
-        let name = named(method_in_name(method), route.as_deref());
-        let (mut status_text, client) = (itoa::Buffer::new(), ClientText::of(record.client));
-        let status_text = status_text.format(record.status.as_u16());
-        let agent = record.head.and_then(|head| head.field("user-agent"));
-        let agent = agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()));
-        let mut attributes = Attributes::new();
+fn write_server_span(
+    writer: &mut SpanWriter<'_>,
+    record: &Record<'_>,
+    trace: &RequestTrace,
+    times: &Times,
+    method: &str,
+) {
+    let route = trace.route();
+    let span = Span {
+        own: trace.trace_parent(),
+        parent: trace.parent(),
+        is_parent_remote: trace.parent().is_some(),
+        state: &trace.state(),
+        name: method_in_name(method),
+        target: route.as_deref(),
+        kind: SpanKind::Server,
+        start_nanos: times.nanos(times.end.saturating_sub(record.duration)),
+        end_nanos: times.end_nanos,
+        event: None,
+        status: status_of(record.status.as_u16() >= 500),
+    };
+    writer.write(&span, |attributes| {
         attributes.add("http.request.method", method);
         attributes.add("url.scheme", record.connection.scheme());
         if let Some(head) = &record.head {
-            add_head(&mut attributes, head);
+            add_head(attributes, head);
         }
         attributes.add_some("http.route", route.as_deref());
-        attributes.add("client.address", client.as_str());
-        attributes.add_some("user_agent.original", agent.as_deref());
-        if record.status != CLIENT_CLOSED_REQUEST {
-            attributes.add("http.response.status_code", record.status.as_u16());
-            attributes.add("http.response.body.size", record.content_bytes);
-        }
-        attributes.add_some("error.type", error_type(record, status_text));
-        attributes.add_some("thruway.upstream", record.forwarded.map(|forwarded| &*forwarded.upstream));
-        if let Some(refused) = record.refused {
-            attributes.add("thruway.policy", &*refused.policy);
-            attributes.add("thruway.refusal", refused.reason);
-        }
-        self.buffer.push(&Span {
-            own: trace.trace_parent(),
-            parent: trace.parent(),
-            is_parent_remote: trace.parent().is_some(),
-            state: &trace.state(),
-            name: &name,
-            kind: SpanKind::Server,
-            start_nanos: times.nanos(times.end.saturating_sub(record.duration)),
-            end_nanos: times.end_nanos,
-            attributes: attributes.as_slice(),
-            event: None,
-            status: status_of(record.status.as_u16() >= 500),
-        });
-    }
+        attributes.add("client.address", ClientText::of(record.client).as_str());
+        add_outcome(attributes, record);
+    });
+}
 
-    fn export_step(&self, step: &Step, trace: &RequestTrace, times: &Times, method: &str) {
-        let own = trace.trace_parent();
-        let mut span = Span {
-            own: own.with_span(step.id),
-            parent: Some(step.parent.unwrap_or(own.span_id)),
-            is_parent_remote: false,
-            state: &trace.state(),
-            name: step.detail.constant_name().unwrap_or_default(),
-            kind: SpanKind::Internal,
-            start_nanos: times.nanos(step.start),
-            end_nanos: step.end.map_or(times.end_nanos, |end| times.nanos(end)),
-            attributes: &[],
-            event: None,
-            status: SpanStatus::Unset,
-        };
-        match &step.detail {
-            StepDetail::Routing | StepDetail::Queue | StepDetail::Connect | StepDetail::Tls => {
-                self.buffer.push(&span);
-            }
-            StepDetail::Attempt(attempt) => {
-                span.name = method_in_name(method);
-                span.event =
-                    attempt.first_byte.map(|at| Event { name: "first byte", nanos: times.nanos(at) });
-                self.export_attempt(span, attempt, trace, method);
-            }
-            StepDetail::Mcp(operation) => self.export_mcp(span, operation),
+fn write_step(writer: &mut SpanWriter<'_>, step: &Step, trace: &RequestTrace, times: &Times, method: &str) {
+    let own = trace.trace_parent();
+    let mut span = Span {
+        own: own.with_span(step.id),
+        parent: Some(step.parent.unwrap_or(own.span_id)),
+        is_parent_remote: false,
+        state: &trace.state(),
+        name: step.detail.constant_name().unwrap_or_default(),
+        target: None,
+        kind: SpanKind::Internal,
+        start_nanos: times.nanos(step.start),
+        end_nanos: step.end.map_or(times.end_nanos, |end| times.nanos(end)),
+        event: None,
+        status: SpanStatus::Unset,
+    };
+    match &step.detail {
+        StepDetail::Routing | StepDetail::Queue | StepDetail::Connect | StepDetail::Tls => {
+            writer.write(&span, |_| {});
+        }
+        StepDetail::Attempt(attempt) => {
+            let is_failed = attempt.error.is_some() || attempt.status.is_some_and(|status| status >= 400);
+            span.name = method_in_name(method);
+            span.kind = SpanKind::Client;
+            span.event = attempt.first_byte.map(|at| Event { name: "first byte", nanos: times.nanos(at) });
+            span.status = status_of(is_failed);
+            writer.write(&span, |attributes| add_attempt(attributes, attempt, is_failed, trace, method));
+        }
+        StepDetail::Mcp(operation) => {
+            let has_name = matches!(&*operation.method, "tools/call" | "prompts/get");
+            span.name = &operation.method;
+            span.target = operation.target.as_deref().filter(|_| has_name);
+            span.kind = if operation.is_client { SpanKind::Client } else { SpanKind::Server };
+            span.status = status_of(operation.error.is_some());
+            writer.write(&span, |attributes| add_operation(attributes, operation));
         }
     }
+}
 
-    fn export_attempt(&self, span: Span<'_>, attempt: &AttemptDetail, trace: &RequestTrace, method: &str) {
-        let path = trace.upstream_path();
-        let url = path.as_ref().map(|path| format!("{}://{}{path}", attempt.scheme, attempt.server));
-        let mut status_text = itoa::Buffer::new();
-        let status_text = attempt.status.map(|status| status_text.format(status));
-        let is_failed = attempt.error.is_some() || attempt.status.is_some_and(|status| status >= 400);
-        let (host, port) = host_and_port(&attempt.server);
-        let mut attributes = Attributes::new();
-        attributes.add("http.request.method", method);
-        attributes.add("server.address", host);
-        attributes.add_some("server.port", port);
-        attributes.add_some("url.full", url.as_deref());
-        attributes.add_some("http.response.status_code", attempt.status);
-        if attempt.retries > 0 {
-            attributes.add("http.request.resend_count", attempt.retries);
-        }
-        let status_error = status_text.filter(|_| is_failed);
-        attributes.add_some("error.type", attempt.error.or(status_error));
-        attributes.add("thruway.upstream", &*attempt.upstream);
-        let (attributes, status) = (attributes.as_slice(), status_of(is_failed));
-        self.buffer.push(&Span { kind: SpanKind::Client, attributes, status, ..span });
+fn add_outcome(attributes: &mut SpanAttributes<'_>, record: &Record<'_>) {
+    let status = record.status.as_u16();
+    if record.status != CLIENT_CLOSED_REQUEST {
+        attributes.add("http.response.status_code", status);
+        attributes.add("http.response.body.size", record.content_bytes);
     }
+    if record.status == CLIENT_CLOSED_REQUEST {
+        attributes.add("error.type", "client_disconnected");
+    } else if status >= 500 {
+        // The reason for which the gateway got no response, or the status.
+        let failure = record.forwarded.and_then(|forwarded| forwarded.failure);
+        attributes.add("error.type", failure.unwrap_or(itoa::Buffer::new().format(status)));
+    }
+    attributes.add_some("thruway.upstream", record.forwarded.map(|forwarded| &*forwarded.upstream));
+    if let Some(refused) = record.refused {
+        attributes.add("thruway.policy", &*refused.policy);
+        attributes.add("thruway.refusal", refused.reason);
+    }
+}
 
-    fn export_mcp(&self, span: Span<'_>, operation: &McpDetail) {
-        let McpDetail { method, target, protocol_version, server, is_client, error } = operation;
-        let mut attributes = Attributes::new();
-        attributes.add("mcp.method.name", &**method);
-        let target = target.as_deref();
-        match &**method {
-            "tools/call" => {
-                attributes.add("gen_ai.operation.name", "execute_tool");
-                attributes.add_some("gen_ai.tool.name", target);
-            }
-            "prompts/get" => attributes.add_some("gen_ai.prompt.name", target),
-            // The URI of a resource may contain secrets.
-            _ => {}
-        }
-        attributes.add_some("mcp.protocol.version", protocol_version.as_deref());
-        attributes.add_some("thruway.mcp.server", server.as_deref());
-        attributes.add_some("error.type", *error);
-        let has_name = matches!(&**method, "tools/call" | "prompts/get");
-        let name = named(method, target.filter(|_| has_name));
-        self.buffer.push(&Span {
-            name: &name,
-            kind: if *is_client { SpanKind::Client } else { SpanKind::Server },
-            attributes: attributes.as_slice(),
-            status: status_of(error.is_some()),
-            ..span
-        });
+fn add_attempt(
+    attributes: &mut SpanAttributes<'_>,
+    attempt: &AttemptDetail,
+    is_failed: bool,
+    trace: &RequestTrace,
+    method: &str,
+) {
+    let (host, port) = host_and_port(&attempt.server);
+    attributes.add("http.request.method", method);
+    attributes.add("server.address", host);
+    attributes.add_some("server.port", port);
+    if let Some(path) = trace.upstream_path().as_deref() {
+        attributes.add_text("url.full", [attempt.scheme, "://", &*attempt.server, path]);
     }
+    attributes.add_some("http.response.status_code", attempt.status);
+    if attempt.retries > 0 {
+        attributes.add("http.request.resend_count", attempt.retries);
+    }
+    match (attempt.error, attempt.status) {
+        (Some(error), _) => attributes.add("error.type", error),
+        (None, Some(status)) if is_failed => {
+            attributes.add("error.type", itoa::Buffer::new().format(status));
+        }
+        _ => {}
+    }
+    attributes.add("thruway.upstream", &*attempt.upstream);
+}
+
+fn add_operation(attributes: &mut SpanAttributes<'_>, operation: &McpDetail) {
+    let target = operation.target.as_deref();
+    attributes.add("mcp.method.name", &*operation.method);
+    match &*operation.method {
+        "tools/call" => {
+            attributes.add("gen_ai.operation.name", "execute_tool");
+            attributes.add_some("gen_ai.tool.name", target);
+        }
+        "prompts/get" => attributes.add_some("gen_ai.prompt.name", target),
+        // The URI of a resource may contain secrets.
+        _ => {}
+    }
+    attributes.add_some("mcp.protocol.version", operation.protocol_version.as_deref());
+    attributes.add_some("thruway.mcp.server", operation.server.as_deref());
+    attributes.add_some("error.type", operation.error);
 }
 
 /// The relation between the worker's clock and the time of day.
@@ -200,7 +215,7 @@ fn parent_of(head: &RequestHead<'_>) -> Option<TraceParent> {
     parents.next().is_none().then_some(parent)
 }
 
-fn add_head<'a>(attributes: &mut Attributes<'a>, head: &RequestHead<'a>) {
+fn add_head(attributes: &mut SpanAttributes<'_>, head: &RequestHead<'_>) {
     if let Method::Other(method) = head.method {
         attributes.add("http.request.method_original", method);
     }
@@ -211,24 +226,13 @@ fn add_head<'a>(attributes: &mut Attributes<'a>, head: &RequestHead<'a>) {
     let authority = head.authority();
     attributes.add_some("server.address", authority.map(|authority| authority.host()));
     attributes.add_some("server.port", authority.and_then(|authority| authority.port()));
-}
-
-/// Returns the value of `error.type`: the reason for which the gateway got no response, or the status.
-fn error_type<'a>(record: &Record<'a>, status: &'a str) -> Option<&'a str> {
-    if record.status == CLIENT_CLOSED_REQUEST {
-        return Some("client_disconnected");
+    if let Some(agent) = head.field("user-agent") {
+        attributes.add("user_agent.original", &*String::from_utf8_lossy(agent.as_bytes()));
     }
-    let failure = record.forwarded.and_then(|forwarded| forwarded.failure);
-    (record.status.as_u16() >= 500).then(|| failure.unwrap_or(status))
 }
 
 const fn status_of(is_failed: bool) -> SpanStatus {
     if is_failed { SpanStatus::Error } else { SpanStatus::Unset }
-}
-
-/// Returns the name of a span: an operation, and its target if it has few values.
-fn named<'a>(operation: &'a str, target: Option<&str>) -> Cow<'a, str> {
-    target.map_or(Cow::Borrowed(operation), |target| Cow::Owned(format!("{operation} {target}")))
 }
 
 /// Returns the method for the name of a span. The conventions require `HTTP` for unknown methods.

@@ -17,8 +17,9 @@ fn tracer(ratio: f64) -> Arc<Tracer> {
 fn spans(tracer: &Tracer) -> Vec<DecodedSpan> {
     let batch = tracer.queue().take();
     batch.map_or_else(Vec::new, |batch| {
-        tracer.queue().finish(&batch, 0);
-        decode_spans(batch.bytes())
+        let spans = decode_spans(batch.bytes());
+        tracer.queue().finish(batch, 0);
+        spans
     })
 }
 

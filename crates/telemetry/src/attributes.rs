@@ -1,0 +1,192 @@
+//! Encodes attributes: the message `KeyValue` of OTLP.
+//!
+//! A request has about twenty attributes, so this code is the main cost of an exported span. Attributes of
+//! less than 128 bytes are appended without a second look at their bytes.
+
+use crate::protobuf::{low_byte, varint_bytes, write_bytes, write_message, write_varint};
+use crate::span::{Attribute, Value};
+
+/// The attributes of a span, which become a part of the encoded span.
+#[derive(Debug)]
+pub struct SpanAttributes<'o> {
+    output: &'o mut Vec<u8>,
+}
+
+impl<'o> SpanAttributes<'o> {
+    pub(crate) const fn new(output: &'o mut Vec<u8>) -> Self {
+        Self { output }
+    }
+
+    /// Adds an attribute.
+    #[inline]
+    pub fn add<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
+        write_attribute(self.output, SPAN_ATTRIBUTES, &Attribute { name, value: value.into() });
+    }
+
+    /// Adds an attribute if it has a value.
+    #[inline]
+    pub fn add_some<'a>(&mut self, name: &'static str, value: Option<impl Into<Value<'a>>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds an attribute whose text consists of `parts`.
+    #[inline]
+    pub fn add_text<const N: usize>(&mut self, name: &'static str, parts: [&str; N]) {
+        write_text(self.output, SPAN_ATTRIBUTES, name, parts);
+    }
+}
+
+/// Appends an attribute as an entry of the list with the number `field`.
+#[inline]
+pub(crate) fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attribute<'_>) {
+    match attribute.value {
+        Value::Text(text) => write_text(output, field, attribute.name, [text]),
+        Value::Integer(number) => write_number(output, field, attribute.name, number.cast_unsigned()),
+    }
+}
+
+/// Appends an attribute whose text consists of `parts`.
+#[inline]
+pub(crate) fn write_text<const N: usize>(
+    output: &mut Vec<u8>,
+    field: u32,
+    name: &'static str,
+    parts: [&str; N],
+) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let all = KEY_AND_VALUE_BYTES + name.len() + 2 + length;
+    if all >= SHORT_BYTES {
+        return write_long_text(output, field, name, &parts);
+    }
+    write_start(output, field, name, all, 2 + length);
+    output.extend_from_slice(&[TEXT, byte(length)]);
+    parts.iter().for_each(|part| output.extend_from_slice(part.as_bytes()));
+}
+
+/// Appends a field with the text of `parts`.
+#[inline]
+pub(crate) fn write_parts<const N: usize>(output: &mut Vec<u8>, field: u32, parts: [&str; N]) {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    if length >= SHORT_BYTES {
+        return write_bytes(output, field, shortened(&parts.concat()).as_bytes());
+    }
+    output.extend_from_slice(&[tag(field), byte(length)]);
+    parts.iter().for_each(|part| output.extend_from_slice(part.as_bytes()));
+}
+
+#[cold]
+fn write_long_text(output: &mut Vec<u8>, field: u32, name: &'static str, parts: &[&str]) {
+    write_message(output, field, |output| {
+        write_bytes(output, 1, name.as_bytes());
+        write_message(output, 2, |output| write_bytes(output, 1, shortened(&parts.concat()).as_bytes()));
+    });
+}
+
+/// Appends an attribute with an integer. The name has at most 100 bytes.
+#[inline]
+fn write_number(output: &mut Vec<u8>, field: u32, name: &'static str, number: u64) {
+    let length = 1 + varint_bytes(number);
+    write_start(output, field, name, KEY_AND_VALUE_BYTES + name.len() + length, length);
+    output.push(INTEGER);
+    write_varint(output, number);
+}
+
+/// Appends the start of an attribute with a length of `all` bytes, up to its value of `value` bytes.
+#[inline]
+fn write_start(output: &mut Vec<u8>, field: u32, name: &'static str, all: usize, value: usize) {
+    output.extend_from_slice(&[tag(field), byte(all), KEY, byte(name.len())]);
+    output.extend_from_slice(name.as_bytes());
+    output.extend_from_slice(&[VALUE, byte(value)]);
+}
+
+/// Returns the tag of a field with a number below 16, whose value has a length.
+#[inline]
+const fn tag(field: u32) -> u8 {
+    debug_assert!(field < 16);
+    byte((field << 3 | 2) as usize)
+}
+
+#[inline]
+const fn byte(length: usize) -> u8 {
+    low_byte(length as u64)
+}
+
+/// Returns the start of `text` with at most [`Value::TEXT_BYTES_MAX`] bytes.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(Value::TEXT_BYTES_MAX)]
+}
+
+/// The field number of `Span.attributes`.
+const SPAN_ATTRIBUTES: u32 = 9;
+
+/// Tag of `KeyValue.key`.
+const KEY: u8 = 0x0a;
+
+/// Tag of `KeyValue.value`.
+const VALUE: u8 = 0x12;
+
+/// Tag of `AnyValue.string_value`.
+const TEXT: u8 = 0x0a;
+
+/// Tag of `AnyValue.int_value`.
+const INTEGER: u8 = 0x18;
+
+/// Number of bytes for the tags and lengths of the key and the value.
+const KEY_AND_VALUE_BYTES: usize = 4;
+
+/// Lengths below this number have one byte.
+const SHORT_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protobuf::{Field, read_field};
+
+    /// Returns the name and the value in an encoded attribute.
+    fn decoded(mut output: &[u8]) -> (String, Result<String, u64>) {
+        let (mut name, mut value) = (String::new(), Err(0));
+        let Some((9, Field::Bytes(attribute), [])) = read_field(output) else { panic!("{output:?}") };
+        output = attribute;
+        while let Some((number, Field::Bytes(bytes), rest)) = read_field(output) {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            match (number, read_field(bytes)) {
+                (2, Some((1, Field::Bytes(bytes), []))) => value = Ok(text(bytes)),
+                (2, Some((3, Field::Integer(number), []))) => value = Err(number),
+                _ => name = text(bytes),
+            }
+            output = rest;
+        }
+        (name, value)
+    }
+
+    #[test]
+    fn texts_of_all_lengths_round_trip() {
+        for length in (0..300).chain([1023, 1024, 1025, 20_000]) {
+            let text = "t".repeat(length);
+            let (one, two) = text.split_at(length / 3);
+            let mut output = Vec::new();
+            SpanAttributes::new(&mut output).add_text("url.full", [one, two]);
+            let expected = Ok("t".repeat(length.min(Value::TEXT_BYTES_MAX)));
+            assert_eq!(decoded(&output), ("url.full".to_owned(), expected), "{length}");
+        }
+    }
+
+    #[test]
+    fn integers_round_trip() {
+        for number in [0, 1, 127, 128, 65_535, u64::from(u32::MAX), 1 << 62] {
+            let mut output = Vec::new();
+            SpanAttributes::new(&mut output).add("http.response.body.size", number);
+            assert_eq!(decoded(&output), ("http.response.body.size".to_owned(), Err(number)));
+        }
+    }
+
+    #[test]
+    fn long_texts_are_shortened_at_a_character() {
+        let text = "\u{e9}".repeat(600);
+        assert_eq!(shortened(&text).len(), 1024);
+        assert_eq!(shortened(&format!("a{text}")).len(), 1023);
+        assert_eq!(shortened("short"), "short");
+    }
+}
