@@ -19,6 +19,8 @@ pub struct RequestTrace {
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
+    /// The end of the search for the route and of the checks of the policies.
+    routed_at: Cell<Option<Duration>>,
     /// Path of the requests to the upstream servers.
     upstream_path: RefCell<Option<Box<str>>>,
     steps: RefCell<Vec<Step>>,
@@ -99,9 +101,10 @@ impl RequestTrace {
             parent: Cell::new(parent),
             state: RefCell::new(state.into()),
             start,
-            last: Cell::new(own.span_id),
+            last: Cell::new(own.span_id.next()),
             current: Cell::new(None),
             route: RefCell::default(),
+            routed_at: Cell::new(None),
             upstream_path: RefCell::default(),
             steps: RefCell::default(),
         }
@@ -159,6 +162,21 @@ impl RequestTrace {
         self.route.borrow().clone()
     }
 
+    /// Records that the search for the route and the checks of the policies ended at the time `end`. Ignores later
+    /// calls.
+    pub fn set_routed(&self, end: Duration) {
+        if self.routed_at.get().is_none() {
+            self.routed_at.set(Some(end));
+        }
+    }
+
+    /// Returns the step from the arrival of the request to the call of [`set_routed`](Self::set_routed).
+    pub fn routing(&self) -> Option<Step> {
+        let (id, detail) = (self.own.get().span_id.next(), StepDetail::Routing);
+        let end = self.routed_at.get()?;
+        Some(Step { id, parent: None, start: self.start, end: Some(end), detail })
+    }
+
     /// Sets the path of the requests to the upstream servers, without the query.
     pub fn set_upstream_path(&self, path: &str) {
         *self.upstream_path.borrow_mut() = Some(path.into());
@@ -211,7 +229,7 @@ impl RequestTrace {
         }
     }
 
-    /// Returns the recorded steps.
+    /// Returns the recorded steps, except [`routing`](Self::routing).
     pub fn steps(&self) -> Ref<'_, [Step]> {
         Ref::map(self.steps.borrow(), Vec::as_slice)
     }
@@ -233,7 +251,7 @@ impl StepDetail {
 /// Maximum number of steps of a request. Later steps are not recorded.
 const STEPS_MAX: usize = 64;
 
-/// Number of steps of a usual request: routing, and one attempt.
+/// Number of steps of a usual request: one attempt, and its connection or the wait for it.
 const EXPECTED_STEPS: usize = 2;
 
 #[cfg(test)]

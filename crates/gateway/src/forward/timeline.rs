@@ -19,7 +19,7 @@ pub(super) struct Timeline {
     /// Time at which the previous step ended.
     since: Duration,
     /// The trace of the request. `None` if tracing is off.
-    traced: Option<Box<TracedRequest>>,
+    traced: Option<TracedRequest>,
 }
 
 /// The trace of a request, and the span of its current attempt.
@@ -39,8 +39,8 @@ impl Timeline {
         let forwarded = Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
         let since = worker.clock().now_exact();
         let traced = request.trace().map(|trace| {
-            trace.add_completed(StepDetail::Routing, None, trace.start(), since);
-            Box::new(TracedRequest { trace: trace.clone(), attempt: None, is_connected: false })
+            trace.set_routed(since);
+            TracedRequest { trace: trace.clone(), attempt: None, is_connected: false }
         });
         Self { worker, forwarded: Box::new(forwarded), since, traced }
     }
@@ -62,10 +62,13 @@ impl Timeline {
         }
     }
 
-    /// Records that a connection is open.
+    /// Records that a connection is open. Reads no clock for a reused connection, because there was no wait since
+    /// the selection of the server.
     pub(super) fn connected(&mut self, slot: &ServerSlot, is_reused: bool) {
         let since = self.since;
-        self.note(|forwarded, elapsed| forwarded.connect = (!is_reused).then_some(elapsed));
+        if !is_reused {
+            self.note(|forwarded, elapsed| forwarded.connect = Some(elapsed));
+        }
         if let Some(traced) = &mut self.traced {
             traced.is_connected = true;
             if !is_reused {
@@ -114,7 +117,7 @@ impl Timeline {
     /// the upstream.
     pub(super) fn finish<'p>(self, response: &mut Response, path: impl FnOnce() -> &'p str) {
         let failed = response.status().as_u16() >= 500;
-        if let Some(TracedRequest { trace, .. }) = self.traced.as_deref()
+        if let Some(TracedRequest { trace, .. }) = &self.traced
             && (failed || trace.trace_parent().is_sampled())
         {
             trace.set_upstream_path(path());

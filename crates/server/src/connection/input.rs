@@ -248,7 +248,7 @@ impl<T: Transport> Connection<T> {
             if !std::mem::take(&mut self.is_handler_running) {
                 resume_unwind(panic);
             }
-            let log = start.map(|start| Logged::Parsed { head, start }.keep());
+            let log = start.as_ref().map(|start| Logged::Parsed { head, start }.keep());
             let (answer, interim) = (Answer::Now(panicked()), Vec::new());
             let is_safe = head.method.is_safe();
             self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
@@ -298,7 +298,7 @@ impl<T: Transport> Connection<T> {
         {
             answer = Answer::Now(response);
         }
-        let logged = start.map(|start| Logged::Parsed { head, start: start.clone() });
+        let logged = start.map(|start| Logged::Parsed { head, start });
         match &mut answer {
             Answer::Now(response)
                 if self.exchanges.is_empty() && self.streaming.is_none() && interim.is_empty() =>

@@ -26,7 +26,7 @@ pub(crate) struct RecordStart {
 
 /// A request to record. Its head is either still in the parse buffer, or already copied.
 pub(crate) enum Logged<'a> {
-    Parsed { head: &'a RequestHead<'a>, start: RecordStart },
+    Parsed { head: &'a RequestHead<'a>, start: &'a RecordStart },
     Kept(Box<Log>),
 }
 
@@ -37,11 +37,18 @@ pub(super) struct TailRecord {
 }
 
 impl Logged<'_> {
+    pub(super) const fn start(&self) -> &RecordStart {
+        match self {
+            Self::Parsed { start, .. } => start,
+            Self::Kept(log) => &log.start,
+        }
+    }
+
     /// Copies the request head, so that the request can be recorded later.
     pub(crate) fn keep(self) -> Box<Log> {
         match self {
             Self::Parsed { head, start } => {
-                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), start })
+                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), start: start.clone() })
             }
             Self::Kept(log) => log,
         }

@@ -127,25 +127,31 @@ impl Service {
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
         let Some(recording) = &self.recording else { return };
         let Outcome { status, content_bytes, received_bytes, is_complete, metadata } = outcome;
-        let (head, start) = match logged {
-            Logged::Parsed { head, start } => (Some(**head), start),
-            Logged::Kept(log) => (log.head.as_ref().map(OwnedRequestHead::as_head), &log.start),
+        let (clock, start) = (self.worker.clock(), logged.start());
+        let end = clock.now_exact();
+        let duration = end.saturating_sub(start.at);
+        let traced = recording.tracing.as_ref().zip(start.trace.as_deref());
+        let exported = traced.filter(|(tracing, trace)| tracing.exports(trace, duration, status));
+        if recording.take.is_none() && exported.is_none() {
+            return;
+        }
+        let head = match logged {
+            Logged::Parsed { head, .. } => Some(**head),
+            Logged::Kept(log) => log.head.as_ref().map(OwnedRequestHead::as_head),
         };
         let proxies = self.config.trusted_proxies.at(connection.client).zip(head);
         let client = proxies.map_or(connection.client, |(proxies, head)| {
             proxies.origin(connection.client, head.field_lines).client
         });
-        let clock = self.worker.clock();
-        let (end, time) = (clock.now_exact(), clock.time_of_day());
         let record = Record {
             connection,
             client,
             head,
-            time,
+            time: clock.time_of_day(),
             status,
             content_bytes,
             received_bytes,
-            duration: end.saturating_sub(start.at),
+            duration,
             forwarded: metadata.as_ref().and_then(ResponseMetadata::forwarded),
             refused: metadata.as_ref().and_then(ResponseMetadata::refused),
             user: metadata.as_ref().and_then(ResponseMetadata::user),
@@ -156,8 +162,8 @@ impl Service {
         if let Some(take) = &recording.take {
             take.borrow_mut()(&record);
         }
-        if let Some((tracing, trace)) = recording.tracing.as_ref().zip(start.trace.as_ref()) {
-            tracing.finish(&record, trace, end, clock);
+        if let Some((tracing, trace)) = exported {
+            tracing.export(&record, trace, end, clock);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use thruway_message::{Method, RequestHead, Version};
+use thruway_message::{Method, RequestHead, StatusCode, Version};
 use thruway_net::{ClientAddr, Clock, IpText};
 use thruway_telemetry::{
     AttemptDetail, Event, McpDetail, RequestTrace, Span, SpanAttributes, SpanBuffer, SpanKind, SpanStatus,
@@ -39,19 +39,22 @@ impl WorkerTracing {
         Rc::new(trace)
     }
 
-    /// Passes the spans of a completed request to the exporter, if the sampling settings select the request.
-    /// `end` is the end of the request on the worker's clock.
+    /// Returns `true` if the sampling settings select a completed request.
     #[inline]
-    pub(super) fn finish(&self, record: &Record<'_>, trace: &RequestTrace, end: Duration, clock: &Clock) {
-        if self.tracer.exports(trace, record.duration, record.status.as_u16() >= 500) {
-            self.export(record, trace, &Times { end, end_nanos: unix_nanos(clock.time_of_day_exact()) });
-        }
+    pub(super) fn exports(&self, trace: &RequestTrace, duration: Duration, status: StatusCode) -> bool {
+        self.tracer.exports(trace, duration, status.as_u16() >= 500)
     }
 
-    fn export(&self, record: &Record<'_>, trace: &RequestTrace, times: &Times) {
+    /// Passes the spans of a completed request to the exporter. `end` is the end of the request on the worker's
+    /// clock.
+    pub(super) fn export(&self, record: &Record<'_>, trace: &RequestTrace, end: Duration, clock: &Clock) {
+        let times = &Times { end, end_nanos: unix_nanos(clock.time_of_day_exact()) };
         let method = record.head.map_or("_OTHER", |head| method_attribute(head.method));
         let mut writer = self.buffer.writer();
         write_server_span(&mut writer, record, trace, times, method);
+        if let Some(step) = trace.routing() {
+            write_step(&mut writer, &step, trace, times, method);
+        }
         for step in &*trace.steps() {
             write_step(&mut writer, step, trace, times, method);
         }

@@ -256,7 +256,7 @@ impl<T: Transport> Connection<T> {
         let answer = self.call_handler(&*handler, &mut request, scheme);
         // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
-        let log = start.map(|start| Logged::Parsed { head, start }.keep());
+        let log = start.as_ref().map(|start| Logged::Parsed { head, start }.keep());
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
