@@ -55,7 +55,7 @@ pub struct ForwardedCall {
     /// uses the request id as the token.
     pub progress_token: Option<Box<str>>,
     /// Trace context that replaces the trace context of the sender. `None` to keep the sender's context.
-    pub trace: Option<TraceContext>,
+    pub trace: Option<Box<TraceContext>>,
     /// `true` if the request refers to state of the current server process. The client does not repeat such
     /// a request after a restart of the server.
     pub is_of_process: bool,

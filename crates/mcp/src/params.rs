@@ -100,7 +100,7 @@ pub struct RequestMeta<'a> {
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
     /// Trace context that replaces the trace context of the client in forwarded requests. A server sets it if
     /// tracing is on.
-    pub forwarded_trace: Option<TraceContext>,
+    pub forwarded_trace: Option<Box<TraceContext>>,
 }
 
 /// A trace context: the values of `traceparent` and `tracestate` (W3C Trace Context).

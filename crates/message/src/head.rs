@@ -96,8 +96,8 @@ impl<'a> ResponseHead<'a> {
 /// An owned copy of a request head, for callers that need the head longer than the parsed bytes.
 #[derive(Clone, Debug)]
 pub struct OwnedRequestHead {
-    bytes: Box<[u8]>,
-    spans: Box<[FieldLineSpan]>,
+    bytes: Vec<u8>,
+    spans: Vec<FieldLineSpan>,
     method: OwnedMethod,
     target: OwnedTarget,
     version: Version,
@@ -127,6 +127,25 @@ struct OwnedOrigin {
 }
 
 impl OwnedRequestHead {
+    /// Makes this value a copy of `head`. Uses its memory again.
+    pub fn replace(&mut self, head: RequestHead<'_>) {
+        self.bytes.clear();
+        self.method = match head.method.registered() {
+            Some(method) => OwnedMethod::Registered(method),
+            None => OwnedMethod::Other(append(&mut self.bytes, head.method.as_str().as_bytes())),
+        };
+        self.target = append_target(&mut self.bytes, head.target);
+        self.version = head.version;
+        self.spans.clear();
+        let bytes = &mut self.bytes;
+        self.spans.extend(head.field_lines.iter().map(|line| append_line(bytes, line)));
+    }
+
+    /// Returns the number of bytes of memory that this value keeps for its copies.
+    pub const fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.spans.capacity() * size_of::<FieldLineSpan>()
+    }
+
     /// Returns a head that borrows from this copy.
     pub fn as_head(&self) -> RequestHead<'_> {
         RequestHead {
@@ -174,15 +193,15 @@ impl OwnedRequestHead {
 
 impl From<RequestHead<'_>> for OwnedRequestHead {
     fn from(head: RequestHead<'_>) -> Self {
-        // The exact capacity, because a boxed slice has no spare bytes.
-        let mut bytes = Vec::with_capacity(start_line_bytes(&head) + field_line_bytes(head.field_lines));
-        let method = match head.method.registered() {
-            Some(method) => OwnedMethod::Registered(method),
-            None => OwnedMethod::Other(append(&mut bytes, head.method.as_str().as_bytes())),
+        let mut copy = Self {
+            bytes: Vec::with_capacity(start_line_bytes(&head) + field_line_bytes(head.field_lines)),
+            spans: Vec::new(),
+            method: OwnedMethod::Registered(Method::Get),
+            target: OwnedTarget::Asterisk,
+            version: head.version,
         };
-        let target = append_target(&mut bytes, head.target);
-        let spans = head.field_lines.iter().map(|line| append_line(&mut bytes, line)).collect();
-        Self { bytes: bytes.into_boxed_slice(), spans, method, target, version: head.version }
+        copy.replace(head);
+        copy
     }
 }
 
@@ -326,6 +345,7 @@ mod tests {
         ];
         let authority = Authority::parse(b"b.example:2").unwrap();
         let origin = OriginForm::new("/a?b");
+        let mut replaced = OwnedRequestHead::from(head(b"GET", RequestTarget::Asterisk, b"A: b", &[]));
         for (method, target) in [
             (&b"GET"[..], RequestTarget::Origin(origin)),
             (b"M-SEARCH", RequestTarget::Absolute(AbsoluteForm { scheme: "http", authority, origin })),
@@ -338,13 +358,15 @@ mod tests {
                 owned.bytes.len(),
                 start_line_bytes(&borrowed) + field_line_bytes(borrowed.field_lines)
             );
-            let copy = owned.as_head();
-            assert_eq!(
-                (copy.method, copy.target, copy.version),
-                (borrowed.method, borrowed.target, borrowed.version)
-            );
-            assert!(copy.field_lines.iter().eq(borrowed.field_lines.iter()));
-            assert_eq!(copy.target.to_string(), target.to_string());
+            replaced.replace(borrowed);
+            for copy in [owned.as_head(), replaced.as_head()] {
+                assert_eq!(
+                    (copy.method, copy.target, copy.version),
+                    (borrowed.method, borrowed.target, borrowed.version)
+                );
+                assert!(copy.field_lines.iter().eq(borrowed.field_lines.iter()));
+                assert_eq!(copy.target.to_string(), target.to_string());
+            }
         }
     }
 }

@@ -46,6 +46,11 @@ fn set_length(output: &mut Vec<u8>, start: usize) {
         Some(place) if varint_bytes(length as u64) == EXPECTED_LENGTH_BYTES => {
             *place = [low_byte(length as u64) | 0x80, low_byte(length as u64 >> 7)];
         }
+        Some(place) if length < 0x80 => {
+            place[0] = low_byte(length as u64);
+            output.copy_within(start.., start - 1);
+            output.truncate(output.len() - 1);
+        }
         _ => move_message(output, start),
     }
 }

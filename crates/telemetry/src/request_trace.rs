@@ -21,8 +21,12 @@ pub struct RequestTrace {
     route: RefCell<Option<Arc<str>>>,
     /// The end of the search for the route and of the checks of the policies.
     routed_at: Cell<Option<Duration>>,
+    /// The name of the upstream.
+    upstream: RefCell<Option<Arc<str>>>,
     /// Path of the requests to the upstream servers.
     upstream_path: RefCell<Option<Box<str>>>,
+    /// Reason for the failure of the request.
+    failure: Cell<Option<&'static str>>,
     steps: RefCell<Vec<Step>>,
 }
 
@@ -105,8 +109,36 @@ impl RequestTrace {
             current: Cell::new(None),
             route: RefCell::default(),
             routed_at: Cell::new(None),
+            upstream: RefCell::default(),
             upstream_path: RefCell::default(),
+            failure: Cell::new(None),
             steps: RefCell::default(),
+        }
+    }
+
+    /// Begins the trace of another request. All fields except these have the values of a new trace.
+    pub(crate) fn restart(&mut self, own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) {
+        self.own.set(own);
+        self.last.set(own.span_id.next());
+        self.parent.set(parent);
+        self.start = start;
+        if !state.is_empty() {
+            *self.state.get_mut() = state.into();
+        }
+    }
+
+    /// Removes the data of a completed request, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.parent.set(None);
+        self.current.set(None);
+        self.routed_at.set(None);
+        self.failure.set(None);
+        *self.route.get_mut() = None;
+        *self.upstream.get_mut() = None;
+        *self.upstream_path.get_mut() = None;
+        self.steps.get_mut().clear();
+        if !self.state.get_mut().is_empty() {
+            *self.state.get_mut() = Box::default();
         }
     }
 
@@ -175,6 +207,26 @@ impl RequestTrace {
         let (id, detail) = (self.own.get().span_id.next(), StepDetail::Routing);
         let end = self.routed_at.get()?;
         Some(Step { id, parent: None, start: self.start, end: Some(end), detail })
+    }
+
+    /// Sets the name of the upstream.
+    pub fn set_upstream(&self, upstream: &Arc<str>) {
+        *self.upstream.borrow_mut() = Some(upstream.clone());
+    }
+
+    /// Returns the name of the upstream.
+    pub fn upstream(&self) -> Option<Arc<str>> {
+        self.upstream.borrow().clone()
+    }
+
+    /// Records that the request has failed. `reason` has few different values.
+    pub fn fail(&self, reason: &'static str) {
+        self.failure.set(Some(reason));
+    }
+
+    /// Returns the reason for the failure of the request.
+    pub const fn failure(&self) -> Option<&'static str> {
+        self.failure.get()
     }
 
     /// Sets the path of the requests to the upstream servers, without the query.
@@ -295,6 +347,22 @@ mod tests {
         let other = TraceParent { trace_id: TraceId::random(), ..parent };
         trace.adopt(other, "");
         assert_eq!(trace.trace_parent(), parent.with_span(span), "the first parent stays");
+    }
+
+    #[test]
+    fn cleared_trace_has_no_data_of_the_earlier_request() {
+        let (mut used, new) = (trace(), trace());
+        let parent = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED };
+        used.adopt(parent, "a=1");
+        used.enter(used.begin(StepDetail::Queue, None, Duration::ZERO));
+        used.set_route(&Arc::from("/a"));
+        used.set_upstream(&Arc::from("a"));
+        used.set_upstream_path("/a");
+        used.set_routed(Duration::ZERO);
+        used.fail("timeout");
+        used.clear();
+        used.restart(new.trace_parent(), None, "", Duration::ZERO);
+        assert_eq!(format!("{used:?}"), format!("{new:?}"));
     }
 
     #[test]

@@ -64,13 +64,30 @@ impl Tracer {
     /// Begins the trace of a request that has arrived at the time `start`. `parent` is the valid `traceparent` of the caller, if any. `state` is
     /// the `tracestate` of the caller. Without a parent, begins a new trace.
     pub fn begin(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> RequestTrace {
+        RequestTrace::new(self.identity(parent), parent.map(|parent| parent.span_id), state, start)
+    }
+
+    /// Begins a trace like [`begin`](Self::begin), in the memory of the [cleared](RequestTrace::clear) trace
+    /// `trace`.
+    pub fn begin_again(
+        &self,
+        trace: &mut RequestTrace,
+        parent: Option<TraceParent>,
+        state: &str,
+        start: Duration,
+    ) {
+        trace.restart(self.identity(parent), parent.map(|parent| parent.span_id), state, start);
+    }
+
+    /// Returns the ids and the flags of a new request.
+    fn identity(&self, parent: Option<TraceParent>) -> TraceParent {
+        let span_id = SpanId::random();
         if let Some(parent) = parent {
-            let own = parent.with_span(SpanId::random());
-            return RequestTrace::new(own, Some(parent.span_id), state, start);
+            return parent.with_span(span_id);
         }
         let trace_id = TraceId::random();
         let flags = if self.is_in_ratio(trace_id) { SAMPLED } else { 0 };
-        RequestTrace::new(TraceParent { trace_id, span_id: SpanId::random(), flags }, None, "", start)
+        TraceParent { trace_id, span_id, flags }
     }
 
     /// Returns `true` if the trace of a completed request is exported.

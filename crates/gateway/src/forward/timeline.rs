@@ -15,7 +15,10 @@ use crate::upstream::{ServerSlot, Upstream};
 /// Records the durations of the steps of one forwarded request.
 pub(super) struct Timeline {
     worker: Rc<Worker>,
-    forwarded: Box<Forwarded>,
+    /// Durations for the access log. `None` if only a trace needs the times.
+    forwarded: Option<Box<Forwarded>>,
+    /// Number of earlier attempts.
+    retries: u32,
     /// Time at which the previous step ended.
     since: Duration,
     /// The trace of the request. `None` if tracing is off.
@@ -33,16 +36,19 @@ struct TracedRequest {
 
 impl Timeline {
     /// Begins a timeline. If the request has a trace, the time since its arrival becomes the step for routing
-    /// and policies.
-    pub(super) fn new(request: &Request<'_>, upstream: &Upstream, id: RequestId) -> Self {
+    /// and policies. `is_logged` is `true` if the response must have the durations.
+    pub(super) fn new(request: &Request<'_>, upstream: &Upstream, id: RequestId, is_logged: bool) -> Self {
         let worker = request.worker().clone();
-        let forwarded = Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
+        let of_request =
+            || Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
+        let forwarded = is_logged.then(|| Box::new(of_request()));
         let since = worker.clock().now_exact();
         let traced = request.trace().map(|trace| {
             trace.set_routed(since);
+            trace.set_upstream(&upstream.label);
             TracedRequest { trace: trace.clone(), attempt: None, is_connected: false }
         });
-        Self { worker, forwarded: Box::new(forwarded), since, traced }
+        Self { worker, forwarded, retries: 0, since, traced }
     }
 
     /// Records that a server was selected.
@@ -54,7 +60,7 @@ impl Timeline {
             forwarded.server = Some(server.label.clone());
             (forwarded.connect, forwarded.head) = (None, None);
         });
-        let retries = self.forwarded.retries;
+        let retries = self.retries;
         if let Some(traced) = &mut self.traced {
             slot.time_connection();
             traced.add_wait(since, self.since);
@@ -105,12 +111,16 @@ impl Timeline {
 
     /// Records a retry.
     pub(super) fn retries(&mut self) {
+        self.retries += 1;
         self.note(|forwarded, _| forwarded.retries += 1);
     }
 
     /// Records the failure of a request that got no response.
     pub(super) fn failed(&mut self, failure: Failure) {
         self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
+        if let Some(traced) = &self.traced {
+            traced.trace.fail(failure.proxy_error());
+        }
     }
 
     /// Attaches the recorded durations to `response`, for the access log. `path` is the path of the request to
@@ -122,13 +132,18 @@ impl Timeline {
         {
             trace.set_upstream_path(path());
         }
-        response.set_forwarded(self.forwarded);
+        if let Some(forwarded) = self.forwarded {
+            response.set_forwarded(forwarded);
+        }
     }
 
     /// Calls `note` with the duration since the previous step ended.
+    #[inline]
     fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
         let now = self.worker.clock().now_exact();
-        note(&mut self.forwarded, now.saturating_sub(self.since));
+        if let Some(forwarded) = &mut self.forwarded {
+            note(forwarded, now.saturating_sub(self.since));
+        }
         self.since = now;
     }
 }

@@ -45,7 +45,7 @@ struct OwnedRequest {
     /// The part of the audit that depends on the handling of the request.
     progress: Option<Arc<CallProgress>>,
     /// The trace context for the member. `None` if tracing is off.
-    trace: Option<TraceContext>,
+    trace: Option<Box<TraceContext>>,
 }
 
 /// The data of a request that differ between the eras.

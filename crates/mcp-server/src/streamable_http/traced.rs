@@ -37,7 +37,8 @@ impl<'a> Traced<'a> {
         self.trace.enter(self.trace.begin(StepDetail::Mcp(Box::new(detail)), None, start));
         let parent = self.trace.current().to_bytes();
         let parent = str::from_utf8(&parent).unwrap_or_default().into();
-        params.meta.forwarded_trace = Some(TraceContext { parent, state: (*self.trace.state()).into() });
+        let context = TraceContext { parent, state: (*self.trace.state()).into() };
+        params.meta.forwarded_trace = Some(Box::new(context));
     }
 }
 

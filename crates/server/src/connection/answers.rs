@@ -102,7 +102,7 @@ impl<T: Transport> Connection<T> {
         &mut self,
         response: &mut Response,
         facts: &RequestFacts,
-        logged: Option<Logged<'_>>,
+        mut logged: Option<Logged<'_>>,
     ) {
         settle(response, facts);
         if let Some(tls) = &self.info.tls {
@@ -128,7 +128,7 @@ impl<T: Transport> Connection<T> {
         } else {
             match response.take_content() {
                 Source::Stream(content) if body.has_content() => {
-                    let log = logged.map(Logged::keep);
+                    let log = logged.map(|logged| self.service.keep(logged));
                     let record = StreamRecord { log, metadata: response.take_metadata() };
                     self.output.ends_with_connection = body == ResponseBody::UntilClose;
                     self.streaming =
@@ -137,12 +137,11 @@ impl<T: Transport> Connection<T> {
                 }
                 Source::Tunnel(handler) => {
                     // The byte counts of a tunnel are known only when the tunnel ends.
-                    let record = logged.map(|logged| {
+                    let record = logged.take().map(|logged| {
                         let outcome = Outcome::of(response, 0);
-                        Box::new(TailRecord { log: logged.keep(), outcome })
+                        Box::new(TailRecord { log: self.service.keep(logged), outcome })
                     });
                     after.tunnel = Some(Box::new(PendingTunnel { handler, record }));
-                    return self.finish_answer(after);
                 }
                 content if body.has_content() => self.put_large_content(content),
                 _ => {}
@@ -152,9 +151,9 @@ impl<T: Transport> Connection<T> {
             let content_bytes = if let ResponseBody::Bytes(bytes) = body { bytes } else { 0 };
             let outcome = Outcome::of(response, content_bytes);
             if self.output.has_tail() {
-                self.tail_record = Some(Box::new(TailRecord { log: logged.keep(), outcome }));
+                self.tail_record = Some(Box::new(TailRecord { log: self.service.keep(logged), outcome }));
             } else {
-                self.service.record(&self.info, &logged, outcome);
+                self.service.record(&self.info, logged, outcome);
             }
         }
         self.finish_answer(after);
@@ -305,7 +304,7 @@ impl<T: Transport> Connection<T> {
             let content_bytes = streaming.sent_bytes.saturating_sub(self.output.tail_bytes());
             let status = streaming.status;
             let outcome = Outcome { status, content_bytes, received_bytes: None, is_complete, metadata };
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
+            self.service.record(&self.info, Logged::Kept(log), outcome);
         }
         Some(streaming)
     }
@@ -318,7 +317,7 @@ impl<T: Transport> Connection<T> {
             let TailRecord { log, mut outcome } = *record;
             outcome.is_complete = !self.output.has_tail();
             outcome.content_bytes = outcome.content_bytes.saturating_sub(self.output.tail_bytes());
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
+            self.service.record(&self.info, Logged::Kept(log), outcome);
         }
     }
 
@@ -332,7 +331,7 @@ impl<T: Transport> Connection<T> {
         {
             let TailRecord { log, outcome } = *record;
             let outcome = Outcome { is_complete: false, ..outcome };
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
+            self.service.record(&self.info, Logged::Kept(log), outcome);
         }
         for exchange in self.exchanges.drain(..) {
             if let Some(log) = exchange.log {
@@ -343,7 +342,7 @@ impl<T: Transport> Connection<T> {
                     is_complete: false,
                     metadata: None,
                 };
-                self.service.record(&self.info, &Logged::Kept(log), outcome);
+                self.service.record(&self.info, Logged::Kept(log), outcome);
             }
         }
     }

@@ -142,7 +142,7 @@ impl TunneledConnection {
             outcome.content_bytes = self.trace.sent_bytes();
             outcome.received_bytes = Some(self.trace.received_bytes());
             outcome.is_complete = is_at_end && !self.trace.is_broken_off();
-            self.service.record(&self.info, &Logged::Kept(log), outcome);
+            self.service.record(&self.info, Logged::Kept(log), outcome);
         }
     }
 }

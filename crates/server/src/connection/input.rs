@@ -248,7 +248,7 @@ impl<T: Transport> Connection<T> {
             if !std::mem::take(&mut self.is_handler_running) {
                 resume_unwind(panic);
             }
-            let log = start.as_ref().map(|start| Logged::Parsed { head, start }.keep());
+            let log = start.as_ref().map(|start| self.service.keep(Logged::Parsed { head, start }));
             let (answer, interim) = (Answer::Now(panicked()), Vec::new());
             let is_safe = head.method.is_safe();
             self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
@@ -306,7 +306,7 @@ impl<T: Transport> Connection<T> {
                 self.start_answer(response, facts, logged);
             }
             _ => {
-                let (log, is_safe) = (logged.map(Logged::keep), head.method.is_safe());
+                let (log, is_safe) = (logged.map(|logged| self.service.keep(logged)), head.method.is_safe());
                 self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
             }
         }

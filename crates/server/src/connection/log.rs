@@ -1,5 +1,6 @@
 //! Data for the record of a request, from the parsing of the request to the end of its response.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,6 +14,18 @@ pub(crate) struct Log {
     /// The request head. `None` for bytes that are not a valid request.
     pub(crate) head: Option<OwnedRequestHead>,
     pub(crate) start: RecordStart,
+}
+
+impl Log {
+    /// Returns this log for another request.
+    fn replaced(mut self: Box<Self>, head: &RequestHead<'_>, start: &RecordStart) -> Box<Self> {
+        match &mut self.head {
+            Some(copy) => copy.replace(*head),
+            None => self.head = Some(OwnedRequestHead::from(*head)),
+        }
+        self.start = start.clone();
+        self
+    }
 }
 
 /// The start of a request to record.
@@ -45,15 +58,42 @@ impl Logged<'_> {
     }
 
     /// Copies the request head, so that the request can be recorded later.
-    pub(crate) fn keep(self) -> Box<Log> {
+    pub(super) fn keep(self, unused: Option<&UnusedLogs>) -> Box<Log> {
         match self {
-            Self::Parsed { head, start } => {
-                Box::new(Log { head: Some(OwnedRequestHead::from(*head)), start: start.clone() })
-            }
+            Self::Parsed { head, start } => match unused.and_then(UnusedLogs::take) {
+                Some(log) => log.replaced(head, start),
+                None => Box::new(Log { head: Some(OwnedRequestHead::from(*head)), start: start.clone() }),
+            },
             Self::Kept(log) => log,
         }
     }
 }
+
+/// Memory of recorded requests, for later requests of the same worker.
+#[derive(Default)]
+pub(crate) struct UnusedLogs(RefCell<Vec<Box<Log>>>);
+
+impl UnusedLogs {
+    fn take(&self) -> Option<Box<Log>> {
+        self.0.borrow_mut().pop()
+    }
+
+    /// Keeps the memory of `log`, unless it is large or much memory is unused.
+    #[inline]
+    pub(super) fn add(&self, log: Box<Log>) {
+        let is_small = log.head.as_ref().is_some_and(|head| head.memory_bytes() <= UNUSED_BYTES_MAX);
+        let mut unused = self.0.borrow_mut();
+        if is_small && unused.len() < UNUSED_MAX {
+            unused.push(log);
+        }
+    }
+}
+
+/// Maximum number of unused logs of a worker.
+const UNUSED_MAX: usize = 64;
+
+/// Maximum memory of the head of an unused log.
+const UNUSED_BYTES_MAX: usize = 2 << 10;
 
 /// Outcome of a request, for its record.
 pub(crate) struct Outcome {

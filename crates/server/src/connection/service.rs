@@ -9,7 +9,7 @@ use thruway_http1::HeadIndex;
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
-use super::log::{CLIENT_CLOSED_REQUEST, Logged, Outcome, RecordStart};
+use super::log::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, RecordStart, UnusedLogs};
 use super::origin_fields::OriginFields;
 use super::trace_spans::WorkerTracing;
 use crate::config::Config;
@@ -39,13 +39,24 @@ pub(crate) struct Service {
 pub(crate) struct Recording {
     take: Option<RefCell<TakeRecord>>,
     tracing: Option<WorkerTracing>,
+    unused_logs: UnusedLogs,
 }
 
 impl Recording {
     /// Returns the receivers. `None` if there is no receiver.
     pub(crate) fn new(take: Option<TakeRecord>, tracing: Option<WorkerTracing>) -> Option<Self> {
         let has_receiver = take.is_some() || tracing.is_some();
-        has_receiver.then(|| Self { take: take.map(RefCell::new), tracing })
+        let unused_logs = UnusedLogs::default();
+        has_receiver.then(|| Self { take: take.map(RefCell::new), tracing, unused_logs })
+    }
+
+    /// Keeps the memory of a recorded request for a later request.
+    #[inline]
+    fn reuse(&self, mut log: Box<Log>) {
+        if let (Some(tracing), Some(trace)) = (&self.tracing, log.start.trace.take()) {
+            tracing.reuse(trace);
+        }
+        self.unused_logs.add(log);
     }
 }
 
@@ -123,9 +134,27 @@ impl Service {
         if self.worker.is_cut_off() { StatusCode::SERVICE_UNAVAILABLE } else { CLIENT_CLOSED_REQUEST }
     }
 
+    /// Copies the request head, so that the request can be recorded later.
+    pub(crate) fn keep(&self, logged: Logged<'_>) -> Box<Log> {
+        logged.keep(self.recording.as_ref().map(|recording| &recording.unused_logs))
+    }
+
     /// Records a request and its outcome.
-    pub(crate) fn record(&self, connection: &ConnectionInfo, logged: &Logged<'_>, outcome: Outcome) {
+    pub(crate) fn record(&self, connection: &ConnectionInfo, logged: Logged<'_>, outcome: Outcome) {
         let Some(recording) = &self.recording else { return };
+        self.record_with(recording, connection, &logged, outcome);
+        if let Logged::Kept(log) = logged {
+            recording.reuse(log);
+        }
+    }
+
+    fn record_with(
+        &self,
+        recording: &Recording,
+        connection: &ConnectionInfo,
+        logged: &Logged<'_>,
+        outcome: Outcome,
+    ) {
         let Outcome { status, content_bytes, received_bytes, is_complete, metadata } = outcome;
         let (clock, start) = (self.worker.clock(), logged.start());
         let end = clock.now_exact();

@@ -1,6 +1,7 @@
 //! The spans of a request, by the semantic conventions of OpenTelemetry for HTTP and for the Model Context
 //! Protocol.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,24 +20,43 @@ use crate::record::Record;
 pub(crate) struct WorkerTracing {
     tracer: Arc<Tracer>,
     buffer: SpanBuffer,
+    /// Memory of the traces of completed requests, for later requests.
+    unused: RefCell<Vec<Rc<RequestTrace>>>,
 }
 
 impl WorkerTracing {
     pub(crate) fn new(tracer: &Arc<Tracer>) -> Self {
-        Self { tracer: tracer.clone(), buffer: tracer.add_buffer() }
+        Self { tracer: tracer.clone(), buffer: tracer.add_buffer(), unused: RefCell::default() }
     }
 
     /// Begins the trace of a request that has arrived at the time `start`. If the client has sent a valid `traceparent`, the request belongs to the
     /// trace of the client.
     pub(super) fn begin(&self, head: &RequestHead<'_>, start: Duration) -> Rc<RequestTrace> {
-        let trace = match parent_of(head) {
-            None => self.tracer.begin(None, "", start),
-            Some(parent) => {
-                let states = head.field_lines.all("tracestate").map(|value| value.as_bytes());
-                self.tracer.begin(Some(parent), &combine_trace_state(states), start)
-            }
-        };
-        Rc::new(trace)
+        let Some(parent) = parent_of(head) else { return self.begin_with(None, "", start) };
+        let states = head.field_lines.all("tracestate").map(|value| value.as_bytes());
+        self.begin_with(Some(parent), &combine_trace_state(states), start)
+    }
+
+    fn begin_with(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> Rc<RequestTrace> {
+        let unused = self.unused.borrow_mut().pop();
+        if let Some(mut trace) = unused
+            && let Some(place) = Rc::get_mut(&mut trace)
+        {
+            self.tracer.begin_again(place, parent, state, start);
+            return trace;
+        }
+        Rc::new(self.tracer.begin(parent, state, start))
+    }
+
+    /// Keeps the memory of the trace of a completed request for a later request.
+    #[inline]
+    pub(super) fn reuse(&self, mut trace: Rc<RequestTrace>) {
+        let Some(place) = Rc::get_mut(&mut trace) else { return };
+        place.clear();
+        let mut unused = self.unused.borrow_mut();
+        if unused.len() < UNUSED_MAX {
+            unused.push(trace);
+        }
     }
 
     /// Returns `true` if the sampling settings select a completed request.
@@ -90,7 +110,7 @@ fn write_server_span(
         }
         attributes.add_some("http.route", route.as_deref());
         attributes.add("client.address", ClientText::of(record.client).as_str());
-        add_outcome(attributes, record);
+        add_outcome(attributes, record, trace);
     });
 }
 
@@ -132,7 +152,7 @@ fn write_step(writer: &mut SpanWriter<'_>, step: &Step, trace: &RequestTrace, ti
     }
 }
 
-fn add_outcome(attributes: &mut SpanAttributes<'_>, record: &Record<'_>) {
+fn add_outcome(attributes: &mut SpanAttributes<'_>, record: &Record<'_>, trace: &RequestTrace) {
     let status = record.status.as_u16();
     if record.status != CLIENT_CLOSED_REQUEST {
         attributes.add("http.response.status_code", status);
@@ -142,10 +162,11 @@ fn add_outcome(attributes: &mut SpanAttributes<'_>, record: &Record<'_>) {
         attributes.add("error.type", "client_disconnected");
     } else if status >= 500 {
         // The reason for which the gateway got no response, or the status.
-        let failure = record.forwarded.and_then(|forwarded| forwarded.failure);
+        let failure = trace.failure().or_else(|| record.forwarded.and_then(|forwarded| forwarded.failure));
         attributes.add("error.type", failure.unwrap_or(itoa::Buffer::new().format(status)));
     }
-    attributes.add_some("thruway.upstream", record.forwarded.map(|forwarded| &*forwarded.upstream));
+    let upstream = record.forwarded.map(|forwarded| &*forwarded.upstream);
+    attributes.add_some("thruway.upstream", trace.upstream().as_deref().or(upstream));
     if let Some(refused) = record.refused {
         attributes.add("thruway.policy", &*refused.policy);
         attributes.add("thruway.refusal", refused.reason);
@@ -197,6 +218,9 @@ fn add_operation(attributes: &mut SpanAttributes<'_>, operation: &McpDetail) {
     attributes.add_some("error.type", operation.error);
 }
 
+/// Maximum number of unused traces of a worker.
+const UNUSED_MAX: usize = 64;
+
 /// The relation between the worker's clock and the time of day.
 struct Times {
     end: Duration,
@@ -226,12 +250,20 @@ fn add_head(attributes: &mut SpanAttributes<'_>, head: &RequestHead<'_>) {
         attributes.add("url.path", head.target.path());
     }
     attributes.add("network.protocol.version", protocol_version(head.version));
-    let authority = head.authority();
-    attributes.add_some("server.address", authority.map(|authority| authority.host()));
-    attributes.add_some("server.port", authority.and_then(|authority| authority.port()));
+    if let Some((host, port)) = authority_text(head).map(host_and_port) {
+        attributes.add("server.address", host);
+        attributes.add_some("server.port", port);
+    }
     if let Some(agent) = head.field("user-agent") {
         attributes.add("user_agent.original", &*String::from_utf8_lossy(agent.as_bytes()));
     }
+}
+
+/// Returns the host and port of the request. Does not check their syntax, which would take more time than all
+/// other attributes.
+fn authority_text<'a>(head: &RequestHead<'a>) -> Option<&'a str> {
+    let authority = head.target.authority().map(|authority| authority.as_str());
+    authority.or_else(|| head.field("host")?.as_str())
 }
 
 const fn status_of(is_failed: bool) -> SpanStatus {

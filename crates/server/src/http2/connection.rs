@@ -256,7 +256,7 @@ impl<T: Transport> Connection<T> {
         let answer = self.call_handler(&*handler, &mut request, scheme);
         // Dropping the request discards its body, unless the handler has taken the body.
         drop(request);
-        let log = start.as_ref().map(|start| Logged::Parsed { head, start }.keep());
+        let log = start.as_ref().map(|start| service.keep(Logged::Parsed { head, start }));
         (Stream::new(self.connected.clone(), facts, incoming, to_tunnel, log), answer)
     }
 
@@ -305,7 +305,7 @@ impl<T: Transport> Connection<T> {
                         is_complete: false,
                         metadata: None,
                     };
-                    service.record(&self.connected.info, &Logged::Kept(log), outcome);
+                    service.record(&self.connected.info, Logged::Kept(log), outcome);
                 }
                 None
             }

@@ -297,7 +297,7 @@ impl Stream {
 
     fn record_as(&mut self, outcome: Outcome) {
         if let Some(log) = self.log.take() {
-            self.connected.service.record(&self.connected.info, &Logged::Kept(log), outcome);
+            self.connected.service.record(&self.connected.info, Logged::Kept(log), outcome);
         }
     }
 }
