@@ -56,8 +56,9 @@ impl RetrySchedule {
         Self { began: now, attempts: 0 }
     }
 
-    /// Returns the time to wait after a failed attempt. `retry_after` is the time that the collector has sent.
-    /// `jitter` is a random number from 0 to 1. Returns `None` if the batch must be given up.
+    /// Returns the time to wait after a failed attempt. `retry_after` is the time that the collector has sent. The
+    /// caller waits at least one second in this case, because a collector may send 0. `jitter` is a random number
+    /// from 0 to 1. Returns `None` if the batch must be given up.
     pub fn next_delay(
         &mut self,
         now: Duration,
@@ -66,7 +67,10 @@ impl RetrySchedule {
     ) -> Option<Duration> {
         let backoff = FIRST_DELAY.saturating_mul(1 << self.attempts.min(16)).min(DELAY_MAX);
         self.attempts += 1;
-        let delay = retry_after.unwrap_or_else(|| backoff.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0));
+        let delay = match retry_after {
+            Some(retry_after) => retry_after.max(FIRST_DELAY),
+            None => backoff.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0),
+        };
         let end = now.saturating_sub(self.began).saturating_add(delay);
         (end <= GIVE_UP_AFTER).then_some(delay)
     }
@@ -99,6 +103,15 @@ mod tests {
         let mut schedule = RetrySchedule::start(Duration::ZERO);
         let seven = Some(Duration::from_secs(7));
         assert_eq!(schedule.next_delay(Duration::ZERO, seven, 0.3), seven);
+    }
+
+    /// Regression test: the exporter sent a batch without pauses to a collector that responded `Retry-After: 0`.
+    #[test]
+    fn short_retry_after_causes_no_busy_loop() {
+        let mut schedule = RetrySchedule::start(Duration::ZERO);
+        for short in [Duration::ZERO, Duration::from_millis(1)] {
+            assert_eq!(schedule.next_delay(Duration::ZERO, Some(short), 0.0), Some(Duration::from_secs(1)));
+        }
     }
 
     #[test]

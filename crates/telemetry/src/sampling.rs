@@ -61,8 +61,8 @@ impl Tracer {
         self.queue.add_buffer()
     }
 
-    /// Begins the trace of a request that has arrived at the time `start`. `parent` is the valid `traceparent` of the caller, if any. `state` is
-    /// the `tracestate` of the caller. Without a parent, begins a new trace.
+    /// Begins the trace of a request that has arrived at the time `start`. `parent` is the valid `traceparent` of
+    /// the caller, if any. `state` is the `tracestate` of the caller. Without a parent, begins a new trace.
     pub fn begin(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> RequestTrace {
         RequestTrace::new(self.identity(parent), parent.map(|parent| parent.span_id), state, start)
     }

@@ -1,8 +1,11 @@
 //! The thread that sends spans to a collector. Requests never wait for this thread: they put their spans into
 //! a bounded queue, and a full queue drops spans.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,11 +14,12 @@ use thruway_telemetry::{ExportOutcome, Resource, RetrySchedule, SpanBatch, SpanQ
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::collector_error::CollectorError;
 use super::grpc::GrpcCollector;
 use super::http::HttpCollector;
+use super::response::CollectorResponse;
 use crate::config::{CollectorConfig, OtlpProtocol};
 
 /// A running exporter.
@@ -45,7 +49,7 @@ struct ExportLoop {
     orders: watch::Receiver<Order>,
     target: Arc<ExportTarget>,
     collector: Collector,
-    /// `true` if the collector has not accepted the last batch.
+    /// `true` if the last attempt has failed.
     is_failing: bool,
 }
 
@@ -62,6 +66,8 @@ impl Exporter {
                 let mut export = ExportLoop { queue, orders: receiver, target, collector, is_failing: false };
                 export.run().await;
             });
+            // A name lookup may still block a thread of the runtime.
+            runtime.shutdown_background();
         })?;
         Ok(Self { orders, thread })
     }
@@ -108,36 +114,41 @@ impl ExportLoop {
         let mut schedule = RetrySchedule::start(Clock::system().now_exact());
         let failed = loop {
             self.follow_orders();
-            let retry_after = match self.attempt(&batch).await {
-                ExportOutcome::Accepted { rejected } => break self.accepted(rejected),
-                ExportOutcome::Refused => break self.given_up(&batch),
+            let Attempt { outcome, reason } = self.attempt(&batch).await;
+            let retry_after = match outcome {
+                ExportOutcome::Accepted { rejected } => break self.accepted(&batch, rejected),
+                ExportOutcome::Refused => break self.given_up(&batch, &reason),
                 ExportOutcome::Unavailable { retry_after } => retry_after,
             };
             let delay = schedule.next_delay(Clock::system().now_exact(), retry_after, fastrand::f64());
             let Some(delay) = delay.and_then(|delay| self.within_end(delay)) else {
-                break self.given_up(&batch);
+                break self.given_up(&batch, &reason);
             };
-            // A new target or the end of the service ends the delay.
-            let _ = timeout(delay, self.orders.changed()).await;
+            self.note_retry(&reason);
+            // A new target or the end of the service ends the delay. An error means that the sender is gone.
+            if let Ok(Err(_)) = timeout(delay, self.orders.changed()).await {
+                break self.given_up(&batch, &reason);
+            }
         };
         self.queue.finish(batch, failed);
     }
 
-    async fn attempt(&mut self, batch: &SpanBatch) -> ExportOutcome {
+    async fn attempt(&mut self, batch: &SpanBatch) -> Attempt {
         let message = encode_request(&self.target.resource, batch.bytes());
-        let Some(within) = self.within_end(EXPORT_TIMEOUT) else {
-            return ExportOutcome::Unavailable { retry_after: None };
-        };
-        match timeout(within, self.collector.send(message)).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "attempt to export spans failed");
-                ExportOutcome::Unavailable { retry_after: None }
+        let end = pin!(end_of_service(self.orders.clone()));
+        let sent = send_until(self.collector.send(message), end);
+        match timeout(EXPORT_TIMEOUT, sent).await {
+            Ok(Some(Ok(response))) => {
+                Attempt { outcome: response.outcome, reason: response.status.to_string() }
+            }
+            Ok(Some(Err(error))) => Attempt::unavailable(error.to_string()),
+            Ok(None) => {
+                self.collector.disconnect();
+                Attempt::unavailable("the service ends, and the collector has not responded".to_owned())
             }
             Err(_) => {
-                tracing::debug!("attempt to export spans timed out");
                 self.collector.disconnect();
-                ExportOutcome::Unavailable { retry_after: None }
+                Attempt::unavailable(format!("no response within {} s", EXPORT_TIMEOUT.as_secs()))
             }
         }
     }
@@ -160,7 +171,8 @@ impl ExportLoop {
     }
 
     /// Logs an accepted batch after a failure. Returns the number of failed spans.
-    fn accepted(&mut self, rejected: u64) -> u64 {
+    fn accepted(&mut self, batch: &SpanBatch, rejected: u64) -> u64 {
+        let rejected = rejected.min(batch.spans());
         if std::mem::take(&mut self.is_failing) {
             tracing::info!(collector = self.target.collector.url.origin(), "spans are exported again");
         }
@@ -173,8 +185,16 @@ impl ExportLoop {
         rejected
     }
 
+    /// Logs the first failed attempt, because the next message follows only when the batch is given up.
+    fn note_retry(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            let collector = self.target.collector.url.origin();
+            tracing::warn!(collector, reason, "cannot export spans, trying again for up to two minutes");
+        }
+    }
+
     /// Logs a batch that is given up. Returns the number of failed spans.
-    fn given_up(&mut self, batch: &SpanBatch) -> u64 {
+    fn given_up(&mut self, batch: &SpanBatch, reason: &str) -> u64 {
         static LIMIT: LogLimit = LogLimit::new();
         self.is_failing = true;
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
@@ -182,12 +202,47 @@ impl ExportLoop {
             tracing::warn!(
                 collector,
                 spans,
+                reason,
                 suppressed,
                 "exporting spans failed, the spans are lost: check that the collector runs and accepts OTLP"
             );
         }
         batch.spans()
     }
+}
+
+/// The outcome of an attempt to export a batch.
+struct Attempt {
+    outcome: ExportOutcome,
+    /// Status of the response, or the reason why there is no response.
+    reason: String,
+}
+
+impl Attempt {
+    const fn unavailable(reason: String) -> Self {
+        Self { outcome: ExportOutcome::Unavailable { retry_after: None }, reason }
+    }
+}
+
+/// Waits until the thread must end. Returns at once if the sender of the orders is gone.
+async fn end_of_service(mut orders: watch::Receiver<Order>) {
+    let order = orders.wait_for(|order| order.ends_at.is_some()).await;
+    let ends_at = order.ok().and_then(|order| order.ends_at);
+    let left = ends_at.unwrap_or_default().saturating_sub(Clock::system().now_exact());
+    sleep(left).await;
+}
+
+/// Returns the output of `sending`, or `None` if `end` completes first.
+async fn send_until<T>(
+    sending: impl Future<Output = T>,
+    mut end: Pin<&mut impl Future<Output = ()>>,
+) -> Option<T> {
+    let mut sending = pin!(sending);
+    poll_fn(|cx| match sending.as_mut().poll(cx) {
+        Poll::Ready(sent) => Poll::Ready(Some(sent)),
+        Poll::Pending => end.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }
 
 /// The connection to a collector.
@@ -208,7 +263,7 @@ impl Collector {
     ///
     /// # Errors
     /// Returns an error if no response arrives.
-    async fn send(&mut self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
+    async fn send(&mut self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
         match self {
             Self::Http(collector) => collector.send(message).await,
             Self::Grpc(collector) => collector.send(message).await,

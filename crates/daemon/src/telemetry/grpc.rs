@@ -18,6 +18,7 @@ use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans};
 
 use super::collector_error::CollectorError;
 use super::http::USER_AGENT;
+use super::response::{CollectorResponse, CollectorStatus};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over gRPC.
@@ -44,12 +45,13 @@ impl GrpcCollector {
         self.connection = None;
     }
 
-    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
+    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
         let outcome = self.call(grpc_frame(&message).into()).await;
         if outcome.is_err() {
             self.disconnect();
         }
-        Ok(outcome?.outcome())
+        let response = outcome?;
+        Ok(CollectorResponse { outcome: response.outcome(), status: response.status() })
     }
 
     async fn call(&mut self, frame: Bytes) -> Result<GrpcResponse, CollectorError> {
@@ -146,6 +148,10 @@ impl GrpcResponse {
         self.status = number("grpc-status").and_then(|status| status.try_into().ok()).or(self.status);
         let pushback = number("grpc-retry-pushback-ms").map(Duration::from_millis);
         self.retry_after = pushback.or(self.retry_after);
+    }
+
+    fn status(&self) -> CollectorStatus {
+        self.status.map_or(CollectorStatus::NotGrpc(self.http_status), CollectorStatus::Grpc)
     }
 
     fn outcome(&self) -> ExportOutcome {

@@ -5,6 +5,7 @@ use thruway_net::Clock;
 use thruway_telemetry::{ExportOutcome, rejected_spans};
 
 use super::collector_error::{CollectorError, retry_after};
+use super::response::{CollectorResponse, CollectorStatus};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over HTTP.
@@ -19,7 +20,7 @@ impl HttpCollector {
         Self { client: Client::with_config(settings), config: config.clone() }
     }
 
-    pub(super) async fn send(&self, message: Vec<u8>) -> Result<ExportOutcome, CollectorError> {
+    pub(super) async fn send(&self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
         let request = self
             .client
             .post(self.config.url.as_str())
@@ -35,12 +36,13 @@ impl HttpCollector {
         let after = after.and_then(|value| retry_after(value.as_str()?, Clock::system().time_of_day()));
         // An unread body would close the connection.
         let body = response.collect(BODY_BYTES_MAX).await;
-        Ok(match ExportOutcome::of_http(status, after) {
+        let outcome = match ExportOutcome::of_http(status, after) {
             ExportOutcome::Accepted { .. } => {
                 ExportOutcome::Accepted { rejected: body.map_or(0, |body| rejected_spans(&body)) }
             }
             outcome => outcome,
-        })
+        };
+        Ok(CollectorResponse { outcome, status: CollectorStatus::Http(status) })
     }
 }
 

@@ -4,6 +4,7 @@ mod collector_error;
 mod exporter;
 mod grpc;
 mod http;
+mod response;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -204,6 +204,24 @@ fn requests_and_shutdown_do_not_wait_for_a_lost_collector() {
     }
 }
 
+/// Regression test: the shutdown waited until an attempt in progress had timed out, which took ten seconds.
+#[test]
+fn shutdown_interrupts_an_export_in_progress() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let collector = silent.local_addr().unwrap();
+    for scheme in ["http", "grpc"] {
+        let daemon = daemon("\"127.0.0.1:1\"", &format!("[telemetry]\notlp = \"{scheme}://{collector}\""));
+        assert_eq!(get(&address_of(&daemon), "/fixed").1, "fixed");
+        let (mut stream, _) = silent.accept().unwrap();
+        // The first byte shows that the attempt is in progress.
+        stream.read_exact(&mut [0]).unwrap();
+        let started = Clock::system().now_exact();
+        end(daemon);
+        let elapsed = Clock::system().now_exact().saturating_sub(started);
+        assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
+    }
+}
+
 #[test]
 fn reload_starts_changes_and_stops_tracing() {
     let (collector, exports) = serve(&[ACCEPTED]);
