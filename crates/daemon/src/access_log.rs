@@ -92,17 +92,27 @@ impl LiveLog {
     }
 }
 
-/// Checks that the directory of the access log is readable. Does not create the log file.
+/// Checks that the directory of the access log is readable, and that the path is no directory. Does not create the
+/// log file.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
     let Some(log) = &config.access_log else { return Ok(()) };
     let AccessLogTarget::File(path) = &log.target else { return Ok(()) };
     let directory = path.parent().filter(|directory| *directory != Path::new(""));
     std::fs::read_dir(directory.unwrap_or(Path::new("."))).map_err(|error| failure(config, log, &error))?;
+    if path.is_dir() {
+        return Err(failure(config, log, &io::ErrorKind::IsADirectory.into()));
+    }
     Ok(())
 }
 
 fn failure(config: &Config, log: &AccessLogConfig, error: &io::Error) -> Failure {
-    config.failure_at(&log.span, format!("cannot write the access log: {error}")).with_hint(
-        "the directory must exist, and the user of this process needs permission to write the file",
-    )
+    let failure = config.failure_at(&log.span, format!("cannot write the access log: {error}"));
+    // Other errors contain the next step.
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => failure.with_hint(FILE_HINT),
+        _ => failure,
+    }
 }
+
+const FILE_HINT: &str =
+    "the directory must exist, and the user of this process needs permission to write the file";

@@ -76,7 +76,13 @@ fn targets(config: &Config) -> impl Iterator<Item = (&str, &AccessLogTarget)> {
 }
 
 fn failure(config: &Config, endpoint: &str, error: &io::Error) -> Failure {
-    config.failure_at_mcp_endpoint(endpoint, format!("cannot open the audit log: {error}")).with_hint(
-        "the directory must exist, and the user of this process needs permission to write the file",
-    )
+    let failure = config.failure_at_mcp_endpoint(endpoint, format!("cannot open the audit log: {error}"));
+    // Other errors contain the next step.
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => failure.with_hint(FILE_HINT),
+        _ => failure,
+    }
 }
+
+const FILE_HINT: &str =
+    "the directory must exist, and the user of this process needs permission to write the file";

@@ -94,7 +94,10 @@ impl RemoteSink {
             Err(error) => {
                 self.disconnect();
                 self.retry_at = Clock::system().now_exact() + RETRY_AFTER;
-                log_failure(&error, &format!("cannot send the {log}"));
+                log_failure(
+                    &error,
+                    &format!("cannot send the {log} to {}, trying again each second", self.address),
+                );
             }
         }
     }

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use thruway_net::LogTarget;
 
 use super::remote::RemoteSink;
@@ -182,9 +184,27 @@ fn append<'b>(
     Ok(())
 }
 
+/// Opens the file at `path`. Without `NONBLOCK`, the open of a named pipe would wait for a reader.
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(MODE).open(path)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().create(true).append(true).mode(MODE).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| with_reason(error, path))?;
+    // The thread of the log may wait for a full pipe.
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
 }
+
+/// Replaces the message of `ENXIO`, which the open of pipes and sockets returns.
+fn with_reason(error: io::Error, path: &Path) -> io::Error {
+    if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) {
+        return error;
+    }
+    let is_socket = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    io::Error::new(error.kind(), if is_socket { SOCKET } else { PIPE })
+}
+
+const SOCKET: &str = "this file is a socket: set `socket` or `syslog` in place of `path`";
+const PIPE: &str = "no program reads this named pipe: start the reader first";
 
 /// Mode of a new log file: the owner may read and write, the group may read. Other users may not read it,
 /// because log lines contain addresses, user names and query strings.
@@ -248,6 +268,36 @@ mod tests {
         disk.free = 100;
         assert_eq!(lost(&mut disk, b"jkl\n"), 0);
         assert_eq!(String::from_utf8_lossy(&disk.bytes), "12345\nab\njkl\n");
+    }
+
+    /// Regression test: the open waited until a program read the pipe, so the start and the reload never ended.
+    #[test]
+    fn named_pipe_without_reader_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let (sender, opened) = std::sync::mpsc::channel();
+        let target = AccessLogTarget::File(path.clone());
+        std::thread::spawn(move || sender.send(OpenTarget::open(&target).err()));
+        let error = opened.recv_timeout(std::time::Duration::from_secs(20)).unwrap().unwrap();
+        assert_eq!(error.to_string(), "no program reads this named pipe: start the reader first");
+
+        let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut target = OpenTarget::open(&AccessLogTarget::File(path)).unwrap();
+        target.write(b"one\n");
+        assert_eq!(target.take_lost(), 0);
+        let mut line = [0; 4];
+        io::Read::read_exact(&mut &reader, &mut line).unwrap();
+        assert_eq!(&line, b"one\n");
+    }
+
+    #[test]
+    fn socket_as_a_log_file_is_refused_with_the_right_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let error = OpenTarget::open(&AccessLogTarget::File(path)).unwrap_err();
+        assert_eq!(error.to_string(), "this file is a socket: set `socket` or `syslog` in place of `path`");
     }
 
     /// A new log file was once readable by every user of the machine, also after a rotation.

@@ -1,6 +1,7 @@
 //! Connections to receivers of log lines: Unix sockets, UDP and TCP. All operations have short timeouts, so
 //! that the thread of the log remains responsive.
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -46,6 +47,16 @@ impl LogAddress {
     }
 }
 
+impl fmt::Display for LogAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnixStream(path) | Self::UnixDatagram(path) => write!(f, "unix:{}", path.display()),
+            Self::Udp(name) => write!(f, "udp://{name}"),
+            Self::Tcp(name) => write!(f, "tcp://{name}"),
+        }
+    }
+}
+
 impl LogConnection {
     /// Sends bytes of a stream, or one datagram. Returns the number of sent bytes.
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -70,13 +81,15 @@ impl LogConnection {
             Self::UnixDatagram(_) | Self::Udp(_) => return false,
         };
         let mut discarded = [0; 512];
-        loop {
+        // A receiver that sends without end must not keep the thread here.
+        for _ in 0..DISCARDED_READS_MAX {
             match rustix::net::recv(stream, &mut discarded[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return true,
                 Ok(_) => {}
                 Err(error) => return !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
             }
         }
+        false
     }
 }
 
@@ -122,6 +135,7 @@ fn first_success<T>(name: &str, connect: impl Fn(SocketAddr) -> io::Result<T>) -
     Err(failure)
 }
 
+const DISCARDED_READS_MAX: usize = 64;
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 #[cfg(target_os = "linux")]
