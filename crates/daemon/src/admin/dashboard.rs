@@ -15,6 +15,7 @@ use super::history::{Columns, History};
 use super::sampler::{Reading, Sampler, StateWatch};
 use super::state::ServiceState;
 use super::status;
+use crate::admin_access::AdminAccess;
 
 /// The history of a service, and the subscribers of its updates.
 pub(super) struct Dashboard {
@@ -99,6 +100,11 @@ impl Dashboard {
     /// Returns the JSON document of `/status`.
     pub(super) fn status(&self) -> Arc<str> {
         status::text(&self.service).into()
+    }
+
+    /// Returns the users of the admin listener. `None` if it has no authentication.
+    pub(super) fn access(&self) -> Option<Arc<AdminAccess>> {
+        self.service.running_state.load().admin_access.clone()
     }
 
     fn epoch(&self, clock: &Clock) -> u64 {

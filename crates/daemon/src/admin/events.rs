@@ -8,6 +8,7 @@ use thruway_server::{BoxError, Event, EventSender, OwnedRequest, Request, Respon
 
 use super::dashboard::{Dashboard, Subscriber};
 use super::history::History;
+use crate::admin_access::AdminAccess;
 
 /// Responds with the samples of the last `seconds` seconds, in steps of `step` seconds.
 pub(super) fn history(dashboard: &Dashboard, request: &Request<'_>) -> Response {
@@ -45,9 +46,11 @@ pub(super) async fn events(dashboard: Arc<Dashboard>, _: OwnedRequest) -> Respon
 }
 
 /// Sends the current state, and then the updates. If the client does not read, this future waits, and skips
-/// the updates in the meantime.
+/// the updates in the meantime. The stream ends if a reload changes the users, because the user of the stream may
+/// be gone. A page with a valid user connects again.
 async fn send(mut subscriber: Subscriber, mut sender: EventSender) -> Result<(), BoxError> {
     let clock = Clock::system();
+    let access = subscriber.dashboard.access();
     let status = subscriber.dashboard.status();
     sender.send(Event::data(&status).with_type("status").with_retry(RETRY)).await;
     loop {
@@ -55,13 +58,20 @@ async fn send(mut subscriber: Subscriber, mut sender: EventSender) -> Result<(),
             let samples = serde_json::to_string(&samples)?;
             sender.send(Event::data(&samples).with_type("history")).await;
         }
-        if subscriber.tick().await.is_err() {
+        if subscriber.tick().await.is_err()
+            || !is_same(access.as_ref(), subscriber.dashboard.access().as_ref())
+        {
             return Ok(());
         }
         if let Some(status) = subscriber.new_status() {
             sender.send(Event::data(&status).with_type("status")).await;
         }
     }
+}
+
+/// Returns `true` if both values are the same users.
+fn is_same(access: Option<&Arc<AdminAccess>>, other: Option<&Arc<AdminAccess>>) -> bool {
+    access.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
 /// Part of the history that a new page gets: 15 minutes.

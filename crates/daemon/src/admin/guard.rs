@@ -35,14 +35,30 @@ struct Facts<'r> {
     fetch_mode: Option<&'r str>,
 }
 
+/// The decision about a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Allowed,
+    /// `Host` does not name this machine.
+    OtherHost,
+    /// A web page of another origin has sent the request.
+    OtherOrigin,
+}
+
+/// A refusal, in the audit log and in the response.
+struct Refusal {
+    reason: &'static str,
+    text: &'static str,
+}
+
 impl Guarded {
     pub(super) const fn new(inner: Authenticated, allow_any_host: bool) -> Self {
         Self { inner, allow_any_host }
     }
 
-    fn allows(&self, request: &Request<'_>) -> bool {
+    fn verdict(&self, request: &Request<'_>) -> Verdict {
         let head = request.head();
-        let Some(authority) = head.authority() else { return false };
+        let Some(authority) = head.authority() else { return Verdict::OtherHost };
         // A value that is not UTF-8 counts as a value of another origin.
         let field = |name| request.field(name).map(|value| value.as_str().unwrap_or("invalid"));
         let facts = Facts {
@@ -55,19 +71,21 @@ impl Guarded {
             fetch_site: field("sec-fetch-site"),
             fetch_mode: field("sec-fetch-mode"),
         };
-        facts.is_allowed(self.allow_any_host)
+        facts.verdict(self.allow_any_host)
     }
 }
 
 impl Handler for Guarded {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        if self.allows(request) {
-            return request.forward_to(&self.inner).map(harden);
-        }
+        let refusal = match self.verdict(request) {
+            Verdict::Allowed => return request.forward_to(&self.inner).map(harden),
+            Verdict::OtherHost => Refusal { reason: "other_host", text: OTHER_HOST },
+            Verdict::OtherOrigin => Refusal { reason: "other_origin", text: OTHER_ORIGIN },
+        };
         if let Some(change) = Change::of(request) {
-            change.log_refusal("other_origin");
+            change.log_refusal(refusal.reason);
         }
-        Answer::Now(harden(Response::text(REFUSED).with_status(StatusCode::FORBIDDEN)))
+        Answer::Now(harden(Response::text(refusal.text).with_status(StatusCode::FORBIDDEN)))
     }
 }
 
@@ -79,8 +97,14 @@ fn harden(response: Response) -> Response {
 }
 
 impl Facts<'_> {
-    fn is_allowed(&self, allow_any_host: bool) -> bool {
-        (allow_any_host || self.is_local()) && !self.is_of_other_origin()
+    fn verdict(&self, allow_any_host: bool) -> Verdict {
+        if !allow_any_host && !self.is_local() {
+            Verdict::OtherHost
+        } else if self.is_of_other_origin() {
+            Verdict::OtherOrigin
+        } else {
+            Verdict::Allowed
+        }
     }
 
     /// Returns `true` for a Unix socket, and if the host is a name or address of this machine.
@@ -109,8 +133,8 @@ impl Facts<'_> {
     }
 }
 
-const REFUSED: &str = "the admin listener accepts only requests from this machine, and no requests from web pages of \
-                       other origins\n";
+const OTHER_HOST: &str = "`Host` does not name this machine: use `127.0.0.1`, `[::1]` or `localhost`\n";
+const OTHER_ORIGIN: &str = "the admin listener refuses requests from web pages of other origins\n";
 
 #[cfg(test)]
 mod tests {
@@ -128,6 +152,12 @@ mod tests {
     };
 
     const CHANGE: Facts<'_> = Facts { is_reading: false, ..REQUEST };
+
+    impl Facts<'_> {
+        fn is_allowed(&self, allow_any_host: bool) -> bool {
+            self.verdict(allow_any_host) == Verdict::Allowed
+        }
+    }
 
     #[test]
     fn requests_of_the_own_page_are_allowed() {

@@ -16,9 +16,7 @@ use crate::tls::{ListenerCertificate, TlsManager};
 
 pub(super) fn answer(admin: &ServiceState, request: &Request<'_>) -> Response {
     let format = MetricsFormat::accepted(request.field("accept").map(|accept| accept.as_bytes()));
-    Response::text(metrics_in(format, admin))
-        .with_field("Content-Type", format.content_type())
-        .with_field("Vary", "Accept")
+    Response::ok(format.fields(), metrics_in(format, admin))
 }
 
 /// Returns all metrics in the text format of Prometheus.

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_server::{
-    Request, Response, Router, RunningServer, Server, ServerError, StatusCode, Timeouts, with_state,
+    Http2Limits, Request, Response, Router, RunningServer, Server, ServerError, StatusCode, Timeouts,
+    with_state,
 };
 
 use crate::config::AdminConfig;
@@ -56,12 +57,13 @@ pub(crate) fn start(state: &Arc<ServiceState>, config: &AdminConfig) -> Result<R
         .post("/reload", with_state(state, actions::reload))
         .post("/upstreams/{upstream}/servers/{server}/{action}", with_state(state, actions::set_admin_state));
     let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
+    let http2 = Http2Limits { concurrent_streams: STREAMS_MAX, ..Http2Limits::default() };
     let authenticated = Authenticated::new(router, state.running_state.clone());
     let server = Server::new(Guarded::new(authenticated, config.is_remote()))
         .listen_on(config.to_listener())
         .workers(1)
         .connections_max(CONNECTIONS_MAX)
-        .config(thruway_server::Config { timeouts, ..thruway_server::Config::default() })
+        .config(thruway_server::Config { timeouts, http2, ..thruway_server::Config::default() })
         .start()?;
     dashboard.start();
     Ok(server)
@@ -94,6 +96,10 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
 /// Maximum number of connections to the admin listener. This number is enough for monitoring, and leaves
 /// file descriptors for clients of the main server.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Maximum number of concurrent requests on an HTTP/2 connection. The dashboard needs four. The largest response,
+/// `/history`, has several megabytes, and stays in memory while the client does not read it.
+const STREAMS_MAX: u32 = 8;
 
 /// Maximum duration of the graceful shutdown of the admin listener. A short time is enough, because all
 /// requests except reloads complete immediately.

@@ -1,5 +1,7 @@
 //! Selects the format of `/metrics` (RFC 9110 §12.5.1).
 
+use thruway_server::FieldLinesBuf;
+
 /// Format of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetricsFormat {
@@ -10,11 +12,14 @@ pub(super) enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    pub(super) const fn content_type(self) -> &'static str {
-        match self {
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
+    /// Returns the headers that describe a response in this format.
+    pub(super) const fn fields(self) -> FieldLinesBuf {
+        FieldLinesBuf::from_static(match self {
+            Self::Prometheus => "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nVary: Accept\r\n",
+            Self::OpenMetrics => {
+                "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\nVary: Accept\r\n"
+            }
+        })
     }
 
     /// Returns the format for a request with the header `Accept: accept`. This is OpenMetrics if the client
