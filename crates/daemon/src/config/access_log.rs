@@ -173,7 +173,13 @@ fn resolve_members(
 
 fn refuse_variable(resolver: &mut Resolver<'_>, at: &Spanned<String>, name: &str) {
     let known: Vec<_> = AccessLogMembers::variables().map(str::to_owned).collect();
-    let hint = known_hint(name, known.iter(), "");
+    let hint = match name.strip_prefix(HEADER_PREFIX) {
+        Some(header) => format!(
+            "write the header name in lower case: `{HEADER_PREFIX}{}`",
+            header.trim().to_ascii_lowercase().replace([' ', '_'], "-")
+        ),
+        None => known_hint(name, known.iter(), ""),
+    };
     resolver.refuse_with(at, format!("unknown variable `{name}`"), &hint);
 }
 
@@ -264,6 +270,8 @@ impl From<RawFacility> for SyslogFacility {
     }
 }
 
+/// Start of the variables for request headers.
+const HEADER_PREFIX: &str = "http.request.header.";
 const TEMPLATE_HINT: &str =
     "write variables in braces, such as `{client.address}`, and `{{` or `}}` for a brace";
 const MEMBERS_HINT: &str =

@@ -268,8 +268,10 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
     if !is_meant || replaced != message {
         return replaced;
     }
-    let is_part =
-        |quoted: &str| quoted.chars().count() > 1 && (value.contains(quoted) || escaped.contains(quoted));
+    let is_part = |quoted: &str| {
+        let is_scheme = matches!(quoted, "http://" | "https://");
+        quoted.chars().count() > 1 && !is_scheme && (value.contains(quoted) || escaped.contains(quoted))
+    };
     let parts = message.split('`').enumerate();
     let parts = parts.map(|(place, part)| if place % 2 == 1 && is_part(part) { stand_in } else { part });
     parts.collect::<Vec<_>>().join("`")

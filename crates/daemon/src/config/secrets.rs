@@ -3,6 +3,8 @@
 //! The JSON Schema marks secrets with `writeOnly`. The value of an unknown key may also be a secret,
 //! because the key may be misspelled.
 
+mod comments;
+
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -11,6 +13,7 @@ use thruway_message::mask_userinfo;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use self::comments::hide_in_comments;
 use super::Span;
 
 /// Returns `text` with stars in place of secrets and of values that may be secrets. The positions of all
@@ -19,7 +22,10 @@ pub(super) fn hidden(text: &str) -> String {
     let root = SchemaNode { root: SCHEMA.as_value(), schema: SCHEMA.as_value() };
     let mut spans = Vec::new();
     match DeTable::parse(text) {
-        Ok(table) => hide_in_table(table.get_ref(), root, &mut spans),
+        Ok(table) => {
+            hide_in_table(table.get_ref(), root, &mut spans);
+            hide_in_comments(text, root, &mut spans);
+        }
         Err(_) => hide_in_lines(text, root, &mut spans),
     }
     let mut shown = text.to_owned();
@@ -56,7 +62,10 @@ fn hide(value: &Value<'_>, place: SchemaNode<'_>, spans: &mut Vec<Span>) {
     match (value.get_ref(), place.of_items()) {
         _ if place.is_secret() => hide_all(value, spans),
         (DeValue::Table(table), _) => hide_in_table(table, place, spans),
-        (DeValue::Array(values), Some(items)) => values.iter().for_each(|value| hide(value, items, spans)),
+        (DeValue::Array(values), Some(items)) => {
+            values.iter().for_each(|value| hide(value, items, spans));
+            hide_arguments(values, spans);
+        }
         (DeValue::Array(_), None) => hide_all(value, spans),
         // The author may have written a string in place of a table with secrets.
         (DeValue::String(_), _) if place.holds_secrets() => hide_all(value, spans),
@@ -69,6 +78,21 @@ fn hide_all(value: &Value<'_>, spans: &mut Vec<Span>) {
         DeValue::Table(table) => table.iter().for_each(|(_, value)| hide_all(value, spans)),
         DeValue::Array(values) => values.iter().for_each(|value| hide_all(value, spans)),
         _ => spans.push(value.span()),
+    }
+}
+
+/// Finds secrets in the arguments of a program, such as `--token VALUE` and `--token=VALUE`.
+fn hide_arguments(values: &[Value<'_>], spans: &mut Vec<Span>) {
+    let mut is_after_name = false;
+    for value in values {
+        let text = value.get_ref().as_str().unwrap_or_default();
+        let name = text.split('=').next().unwrap_or_default();
+        let is_option = text.starts_with('-');
+        let is_named = is_option && names_a_secret(name);
+        if is_after_name && !is_option || is_named && name.len() < text.len() {
+            spans.push(value.span());
+        }
+        is_after_name = is_named;
     }
 }
 
@@ -200,6 +224,8 @@ mod tests {
         let message = "`5` is not a duration: write `10s` or `500ms`";
         assert_eq!(replaced(message, "5"), message.replace("`5`", "`${TOK}`"));
         assert_eq!(replaced("a path does not hold ` `", "se same"), "a path does not hold ` `");
+        let message = "not a URL that begins with `https://`";
+        assert_eq!(replaced(message, "https://a:b@c/"), message);
         let elsewhere = without_value("the value `a` is from 1 to 5".to_owned(), "om", "${TOK}", false);
         assert_eq!(elsewhere, "the value `a` is from 1 to 5");
     }
@@ -252,6 +278,39 @@ mod tests {
             let shown = hidden(text);
             assert!(!shown.contains("sesame") && !shown.contains("731") && shown.contains("***"), "{shown}");
         }
+    }
+
+    /// Regression test: the admin listener showed disabled settings with their secrets to all users.
+    #[test]
+    fn secrets_in_comments_are_masked() {
+        for text in [
+            "[policies.a.jwt]\n# secret = \"sesame\"",
+            "[policies.a.jwt]\n  ## secret=\"sesame\"\r\nleeway = \"1s\"",
+            "# [policies.a.jwt]\n# secret = \"sesame\"",
+            "# telemetry.headers = { x = \"sesame\" }",
+            "[mcp.servers.a]\n# auth = { bearer = \"sesame\" }",
+            "# password: sesame",
+            "# unknown = \"sesame\"",
+        ] {
+            let shown = hidden(text);
+            assert!(!shown.contains("sesame") && shown.contains("***"), "{shown}");
+            assert_eq!(shown.len(), text.len());
+        }
+        for text in ["# workers = 2", "# Note: see the guide.", "# Use b if c = d.", "#"] {
+            assert_eq!(hidden(text), text);
+        }
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_masked() {
+        let text = "[mcp.servers.a]\ncommand = [\"npx\", \"--access-token\", \"sesame\", \"--api-key=sesame\", \"--token\", \"--verbose\", \"dir\"]";
+        let shown = hidden(text);
+        assert!(!shown.contains("sesame"), "{shown}");
+        assert!(
+            shown.contains("\"--access-token\", \"******\"")
+                && shown.ends_with("\"--token\", \"--verbose\", \"dir\"]"),
+            "{shown}"
+        );
     }
 
     #[test]

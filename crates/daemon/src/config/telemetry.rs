@@ -78,18 +78,25 @@ pub(in crate::config) fn resolve_telemetry(
         || "thruway".to_owned(),
         |name| {
             resolver.check_name(name.get_ref(), &name.span(), "the service");
+            if name.get_ref().contains(char::is_control) {
+                resolver.refuse(&name, "the name contains a control character");
+            }
             name.into_inner()
         },
     );
     let headers = resolve_headers(resolver, &raw.headers);
-    let Some((protocol, url)) = collector_url(raw.otlp.get_ref()) else {
-        resolver.refuse_with(&raw.otlp, "this is not the URL of a collector", URL_HINT);
-        return None;
+    let (protocol, url) = match collector_url(raw.otlp.get_ref()) {
+        Ok(parsed) => parsed,
+        Err(hint) => {
+            resolver.refuse_with(&raw.otlp, "this is not the URL of a collector", hint);
+            return None;
+        }
     };
     let connector = if url.is_https() {
+        let span = raw.roots.as_ref().map_or_else(|| raw.otlp.span(), |roots| roots.span());
         let roots = resolve_roots(resolver, raw.roots);
         let connector = TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() });
-        let refuse = |error| refuse_certificate(resolver, &raw.otlp.span(), &error);
+        let refuse = |error| refuse_certificate(resolver, &span, &error);
         Some(Arc::new(connector.map_err(refuse).ok()?))
     } else {
         if let Some(roots) = &raw.roots {
@@ -101,30 +108,56 @@ pub(in crate::config) fn resolve_telemetry(
     Some(TelemetryConfig { sampling, service_name, collector })
 }
 
-/// Returns the protocol and the URL for requests to the collector at `text`. `None` if `text` is invalid.
-fn collector_url(text: &str) -> Option<(OtlpProtocol, Url)> {
-    let (scheme, rest) = text.split_once("://")?;
+/// Returns the protocol and the URL for requests to the collector at `text`.
+///
+/// # Errors
+/// Returns a hint if `text` is invalid.
+fn collector_url(text: &str) -> Result<(OtlpProtocol, Url), &'static str> {
+    let (scheme, rest) = text.split_once("://").ok_or(URL_HINT)?;
     let (protocol, scheme) = match scheme {
         "http" | "https" => (OtlpProtocol::Http, scheme),
         "grpc" => (OtlpProtocol::Grpc, "http"),
         "grpcs" => (OtlpProtocol::Grpc, "https"),
-        _ => return None,
+        _ => return Err(URL_HINT),
     };
-    let url = Url::for_request(&format!("{scheme}://{rest}")).ok()?;
+    check_parts(rest)?;
+    let url = Url::for_request(&format!("{scheme}://{rest}")).map_err(|_| URL_HINT)?;
     if url.is_https() && TlsServerName::new(url.host()).is_err() {
-        return None;
+        return Err(URL_HINT);
     }
-    let url = match protocol {
-        // gRPC has no paths in URLs.
-        OtlpProtocol::Grpc if url.target() != "/" => return None,
-        OtlpProtocol::Grpc if has_port(&url) => url,
-        OtlpProtocol::Grpc => Url::for_request(&format!("{}:{GRPC_PORT}", url.origin())).ok()?,
-        OtlpProtocol::Http if url.path().ends_with(TRACES_PATH) => url,
-        OtlpProtocol::Http => {
-            url.with_target(&format!("{}{TRACES_PATH}", url.path().trim_end_matches('/'))).ok()?
+    if url.port() == 0 {
+        return Err(PORT_HINT);
+    }
+    with_endpoint(protocol, url).map(|url| (protocol, url))
+}
+
+/// Refuses the parts of a URL that Thruway would ignore. `rest` is the URL behind the scheme.
+fn check_parts(rest: &str) -> Result<(), &'static str> {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(USER_HINT);
+    }
+    match rest.find(['?', '#']).map(|at| &rest[at..]) {
+        Some(query) if query.starts_with('?') => Err(QUERY_HINT),
+        Some(_) => Err(FRAGMENT_HINT),
+        None => Ok(()),
+    }
+}
+
+/// Adds the path of OTLP over HTTP, or the default port of OTLP over gRPC.
+fn with_endpoint(protocol: OtlpProtocol, url: Url) -> Result<Url, &'static str> {
+    let invalid = |_| URL_HINT;
+    match protocol {
+        OtlpProtocol::Grpc if url.target() != "/" => Err(GRPC_PATH_HINT),
+        OtlpProtocol::Grpc if has_port(&url) => Ok(url),
+        OtlpProtocol::Grpc => {
+            Url::for_request(&format!("{}:{GRPC_PORT}", url.origin())).map_err(|_| URL_HINT)
         }
-    };
-    Some((protocol, url))
+        OtlpProtocol::Http if url.path().ends_with(TRACES_PATH) => Ok(url),
+        OtlpProtocol::Http => {
+            url.with_target(&format!("{}{TRACES_PATH}", url.path().trim_end_matches('/'))).map_err(invalid)
+        }
+    }
 }
 
 /// Returns `true` if the authority of `url` contains a port.
@@ -135,7 +168,8 @@ fn has_port(url: &Url) -> bool {
 fn resolve_headers(resolver: &mut Resolver<'_>, raw: &BTreeMap<String, Spanned<String>>) -> FieldLinesBuf {
     let mut headers = FieldLinesBuf::new();
     for (name, value) in raw {
-        let is_own = OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own));
+        let lower = name.to_ascii_lowercase();
+        let is_own = OWN_FIELDS.contains(&&*lower) || lower.starts_with("grpc-");
         if is_own || headers.append(name, value.get_ref()).is_err() {
             resolver.refuse_with(value, "this is not a header that Thruway can send", HEADER_HINT);
         }
@@ -143,9 +177,22 @@ fn resolve_headers(resolver: &mut Resolver<'_>, raw: &BTreeMap<String, Spanned<S
     headers
 }
 
-/// Headers that Thruway writes itself.
-const OWN_FIELDS: [&str; 6] =
-    ["connection", "content-length", "content-type", "host", "te", "transfer-encoding"];
+/// Headers that Thruway writes itself, and headers that would change the meaning of the message.
+const OWN_FIELDS: [&str; 13] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
 
 const DEFAULT_SLOW: Duration = Duration::from_secs(1);
 
@@ -157,9 +204,19 @@ const GRPC_PORT: u16 = 4317;
 
 const URL_HINT: &str = "write `http://HOST:4318` or `grpc://HOST:4317`, or `https://` or `grpcs://` for TLS";
 
+const USER_HINT: &str = "remove the user name and the password, and write `Authorization` in `headers`";
+
+const QUERY_HINT: &str = "remove the query: write API keys in `headers`";
+
+const FRAGMENT_HINT: &str = "remove the fragment (the part from `#`)";
+
+const GRPC_PATH_HINT: &str = "remove the path: write `grpc://HOST:4317`";
+
+const PORT_HINT: &str = "the port is 0: write the port of the collector";
+
 const TLS_HINT: &str = "remove `roots`, or write `https://` or `grpcs://` in `otlp`";
 
-const HEADER_HINT: &str = "check the name and the value; `Content-Type`, `Host` and the headers that frame a message are not allowed";
+const HEADER_HINT: &str = "check the name and the value; Thruway writes `Content-Type`, `Host`, `User-Agent`, `grpc-…` and the headers that frame a message itself";
 
 #[cfg(test)]
 mod tests {
@@ -168,7 +225,8 @@ mod tests {
     #[test]
     fn collector_url_selects_protocol_port_and_path() {
         let shown = |text| {
-            collector_url(text).map(|(protocol, url)| format!("{protocol:?} {} {}", url.as_str(), url.port()))
+            let parsed = collector_url(text).ok();
+            parsed.map(|(protocol, url)| format!("{protocol:?} {} {}", url.as_str(), url.port()))
         };
         for (text, expected) in [
             ("http://a:4318", "Http http://a:4318/v1/traces 4318"),

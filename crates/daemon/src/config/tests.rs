@@ -13,6 +13,7 @@ mod policies;
 mod proxies;
 mod reference;
 mod rewriting;
+mod telemetry;
 mod timeouts;
 mod upstreams;
 

@@ -51,7 +51,10 @@ fn unknown_variables_are_refused_with_a_hint() {
         ("template = '{http.response.status}'", "did you mean `http.response.status_code`?"),
         ("members.code = \"user.nam\"", "did you mean `user.name`?"),
         ("template = '{xyz}'", "possible here: `client.address`"),
-        ("template = '{http.request.header.Host}'", "unknown variable `http.request.header.Host`"),
+        (
+            "template = '{http.request.header.Host}'",
+            "write the header name in lower case: `http.request.header.host`",
+        ),
         ("template = '{timestamp'", "a brace has no partner"),
         ("template = 'a'", "contains no variable"),
         ("template = \"{timestamp}\\n\"", "control character"),
