@@ -162,6 +162,12 @@ impl fmt::Display for McpClientError {
                 f.write_str("the server ended the session, and then also the session that replaced it")
             }
             Self::Start(kind) => write!(f, "the server cannot be started: {kind}"),
+            Self::Status(status) if status.is_success() => {
+                write!(f, "the response with status {status} is neither JSON nor an event stream")
+            }
+            Self::Status(status) if matches!(status.as_u16(), 502..=504) => {
+                write!(f, "the server is unavailable (status {status})")
+            }
             Self::Status(status) => write!(f, "the server answered with status {status}"),
             Self::TaskCancelled => f.write_str("the task was canceled"),
             Self::TimedOut => f.write_str("the server did not answer before the timeout"),
