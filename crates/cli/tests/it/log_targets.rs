@@ -41,14 +41,22 @@ fn syslog_server_gets_a_message_for_each_request() {
             "format = \"ecs\", syslog = {{ address = \"{address}\", facility = \"local0\", app_name = \"edge\" }}"
         );
         let mut thruway = Thruway::serve(directory.path(), &config(&log));
-        get(&thruway.address(), "/ok");
-        let mut bytes = [0; 4096];
-        let count = receive(&mut bytes).unwrap();
-        let message = std::str::from_utf8(&bytes[..count]).unwrap();
-        let (header, line) = message.split_once(" access - ").unwrap();
-        assert!(header.starts_with("<134>1 ") && header.contains(" edge "), "{message}");
-        let json: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&json["url.path"], &json["http.response.status_code"]), (&"/ok".into(), &200.into()));
+        let mut client = Client::connect(&thruway.address());
+        // The priority contains the severity: info for 200, warning for 404.
+        for (path, status, priority) in [("/ok", 200, "<134>1 "), ("/nothing", 404, "<132>1 ")] {
+            client.get(path);
+            let mut bytes = [0; 4096];
+            let count = receive(&mut bytes).unwrap();
+            let message = std::str::from_utf8(&bytes[..count]).unwrap();
+            let (header, line) = message.split_once(" access - ").unwrap();
+            assert!(header.starts_with(priority) && header.contains(" edge "), "{message}");
+            let json: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(
+                (&json["url.path"], &json["http.response.status_code"]),
+                (&path.into(), &status.into())
+            );
+        }
+        drop(client);
         assert_eq!(thruway.terminate().code, Some(0));
     }
 }

@@ -28,8 +28,9 @@ use std::{fmt, io};
 
 use thruway_net::{DroppedLines, LogWriter, LogWriterConfig};
 
-use crate::record::{Recorder, TakeRecord, TakeStreamRecord};
+use crate::record::{Record, Recorder, StreamRecord, TakeRecord, TakeStreamRecord};
 use sample::Random;
+use syslog::Severity;
 use timestamps::Timestamps;
 
 pub use format::{AccessLogFormat, AccessLogLines};
@@ -53,7 +54,35 @@ pub use template::{AccessLogTemplate, InvalidTemplate};
 /// ```
 #[derive(Clone)]
 pub struct AccessLog {
-    writer: Arc<LogWriter<AccessLogLines>>,
+    writer: Arc<LogWriter<LineSettings>>,
+}
+
+/// The settings that each buffer of lines needs.
+#[derive(Clone)]
+struct LineSettings {
+    lines: AccessLogLines,
+    /// `true` if each line begins with its [`Severity`], for a syslog server.
+    has_severity: bool,
+}
+
+impl LineSettings {
+    fn of(lines: AccessLogLines, target: &OpenTarget) -> Self {
+        Self { lines, has_severity: target.is_syslog() }
+    }
+
+    fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, timestamps: &mut Timestamps) {
+        if self.has_severity {
+            Severity::of_request(record).mark(line);
+        }
+        self.lines.write(line, record, timestamps);
+    }
+
+    fn write_stream(&self, line: &mut Vec<u8>, record: &StreamRecord<'_>, timestamps: &mut Timestamps) {
+        if self.has_severity {
+            Severity::of_stream(record).mark(line);
+        }
+        self.lines.write_stream(line, record, timestamps);
+    }
 }
 
 impl AccessLog {
@@ -62,18 +91,22 @@ impl AccessLog {
     /// # Errors
     /// The file cannot be opened, or the system cannot start a thread.
     pub fn start(lines: impl Into<AccessLogLines>, target: &AccessLogTarget) -> io::Result<Self> {
-        Ok(Self { writer: Arc::new(LogWriter::start(WRITER, lines.into(), target.open()?)?) })
+        let target = target.open()?;
+        let settings = LineSettings::of(lines.into(), &target);
+        Ok(Self { writer: Arc::new(LogWriter::start(WRITER, settings, target)?) })
     }
 
     /// Switches the log to `target` and to the settings `lines`, also for requests on open connections. Lines
     /// that are already buffered go to the previous target. The thread of the log switches shortly after this
     /// call has returned. Only the list of masked parameters changes at once.
     pub fn replace(&self, lines: impl Into<AccessLogLines>, target: OpenTarget) {
-        let lines = lines.into();
-        let masked = lines.masked_parameters.clone();
+        let settings = LineSettings::of(lines.into(), &target);
+        let masked = settings.lines.masked_parameters.clone();
         // A request with a newly masked parameter may arrive before the thread has switched to the new
         // settings.
-        self.writer.replace(lines, target, |lines| lines.masked_parameters.clone_from(&masked));
+        self.writer.replace(settings, target, |settings| {
+            settings.lines.masked_parameters.clone_from(&masked);
+        });
     }
 
     /// Creates a new log file if the current file was moved away. The thread of the log does this shortly
@@ -101,8 +134,8 @@ impl Recorder for AccessLog {
         let (mut timestamps, mut random) = (Timestamps::default(), Random::new());
         Box::new(move |record| {
             lines.append_if(
-                |style| style.sample.is_none_or(|sample| sample.has_request(record, &mut random)),
-                |buffer, style| style.write(buffer, record, &mut timestamps),
+                |settings| settings.lines.sample.is_none_or(|sample| sample.has_request(record, &mut random)),
+                |buffer, settings| settings.write(buffer, record, &mut timestamps),
             );
         })
     }
@@ -112,8 +145,8 @@ impl Recorder for AccessLog {
         let (mut timestamps, mut random) = (Timestamps::default(), Random::new());
         Box::new(move |record| {
             lines.append_if(
-                |style| style.sample.is_none_or(|sample| sample.has_stream(record, &mut random)),
-                |buffer, style| style.write_stream(buffer, record, &mut timestamps),
+                |settings| settings.lines.sample.is_none_or(|sample| sample.has_stream(record, &mut random)),
+                |buffer, settings| settings.write_stream(buffer, record, &mut timestamps),
             );
         })
     }

@@ -53,6 +53,10 @@ impl RemoteSink {
         }
     }
 
+    pub(super) const fn is_syslog(&self) -> bool {
+        self.syslog.is_some()
+    }
+
     /// Sends waiting lines. Returns `true` if no line waits any more.
     pub(super) fn is_ready(&mut self, log: &str) -> bool {
         self.flush(log);
@@ -129,13 +133,13 @@ impl RemoteSink {
     /// Creates frames for the next lines. Returns `false` if all lines have frames.
     fn fill_frames(&mut self) -> bool {
         self.frames.restart(self.framed);
-        let start = self.syslog.as_ref().map(SyslogHeader::now).unwrap_or_default();
+        let now = self.syslog.as_ref().map(SyslogHeader::now).unwrap_or_default();
         while self.framed < self.lines.len() && self.frames.bytes.len() < FRAMES_BYTES {
             let rest = &self.lines[self.framed..];
             let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
             match &self.syslog {
                 Some(header) => {
-                    header.write(&mut self.frames.bytes, &start, rest[..end].trim_ascii_end());
+                    header.write(&mut self.frames.bytes, &now, rest[..end].trim_ascii_end());
                 }
                 None => self.frames.bytes.extend_from_slice(&rest[..end]),
             }

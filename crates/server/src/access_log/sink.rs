@@ -88,6 +88,11 @@ impl OpenTarget {
         Self { log: log.into(), ..self }
     }
 
+    /// Returns `true` for a syslog server.
+    pub(super) fn is_syslog(&self) -> bool {
+        matches!(&self.sink, Sink::Remote(remote) if remote.is_syslog())
+    }
+
     /// Creates a new file if the current file was moved away.
     fn follow_path(&mut self) {
         if let Sink::File { path, file, .. } = &mut self.sink {
