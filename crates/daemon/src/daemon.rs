@@ -148,8 +148,16 @@ impl Daemon {
             tls_manager: tls_manager.clone(),
             changes: changes.clone(),
         });
-        let state =
-            Arc::new(ServiceState::new(&server, running_state, reloader, tls_manager, changes, log.clone()));
+        let (live_log, live_audit_logs) = (log.clone(), audit_logs.clone());
+        let state = Arc::new(ServiceState::new(
+            &server,
+            running_state,
+            reloader,
+            tls_manager,
+            changes,
+            live_log,
+            live_audit_logs,
+        ));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
             // The server already accepts connections. It must stop, because the caller gets an error

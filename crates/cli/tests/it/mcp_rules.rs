@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::admin::get_admin;
 use crate::client::Client;
 use crate::mcp_federate::{THRUWAY, config, names, printed, run, serve};
 use crate::process::{Signal, Thruway};
@@ -77,6 +78,21 @@ fn sigusr1_reopens_the_audit_log_after_rotation() {
     assert_eq!(thruway.terminate().code, Some(0));
     let count = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().count();
     assert_eq!((count("audit.log.1"), count("audit.log")), (0, 1));
+}
+
+#[test]
+fn audit_lines_for_a_full_disk_are_counted() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut thruway = serve(directory.path(), &config("servers = [\"one\"]\naudit = \"/dev/full\"\n"));
+    let (url, admin) = (format!("{}/dev", thruway.address()), thruway.admin_address());
+    printed(&["call", &url, "one__add", "a=1", "b=2"]);
+    let name = "thruway_mcp_audit_log_dropped_lines_total";
+    while !get_admin(&admin, "/metrics").text().contains(&format!("{name}{{reason=\"target_failed\"}} 1\n")) {
+    }
+    assert!(get_admin(&admin, "/metrics").text().contains(&format!("{name}{{reason=\"buffer_full\"}} 0\n")));
 }
 
 #[test]

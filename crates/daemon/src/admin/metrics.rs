@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
-use thruway_server::{Request, Response, StatusCode, Version};
+use thruway_server::{DroppedLines, Request, Response, StatusCode, Version};
 
 use super::exposition::{Exposition, Kind, MetricFamily, write_histogram};
 use super::mcp::write_mcp;
@@ -28,7 +28,7 @@ fn metrics_in(format: MetricsFormat, admin: &ServiceState) -> String {
     let running = admin.running_state.load();
     let mut exposition = Exposition::new(format);
     write_process(&mut exposition, admin);
-    write_access_log(&mut exposition, admin);
+    write_logs(&mut exposition, admin);
     write_routes(&mut exposition, &running);
     write_active_requests(&mut exposition, &running);
     write_unrouted(&mut exposition, &running);
@@ -89,13 +89,20 @@ fn write_spans(exposition: &mut Exposition, telemetry: &LiveTelemetry) {
     exposition.family("thruway_spans_failed_total", Kind::Counter, help).sample(&[], counts.failed);
 }
 
-fn write_access_log(exposition: &mut Exposition, admin: &ServiceState) {
-    let dropped = admin.log.dropped();
-    let help = "Lines that the access log did not write. Reason `buffer_full`: the target is too slow; \
-                `target_failed`: the target refused the line, or was absent at the end.";
-    let mut lines = exposition.family("thruway_access_log_dropped_lines_total", Kind::Counter, help);
-    lines.sample(&[("reason", "buffer_full")], dropped.buffer_full);
-    lines.sample(&[("reason", "target_failed")], dropped.target_failed);
+/// Writes the numbers of lines that the access log and the audit logs did not write.
+fn write_logs(exposition: &mut Exposition, admin: &ServiceState) {
+    let mut write = |name, logs, dropped: DroppedLines| {
+        let help = format!(
+            "Lines that {logs} did not write. Reason `buffer_full`: the target is too slow; `target_failed`: \
+             the target refused the line, or was absent at the end."
+        );
+        let mut lines = exposition.family(name, Kind::Counter, &help);
+        lines.sample(&[("reason", "buffer_full")], dropped.buffer_full);
+        lines.sample(&[("reason", "target_failed")], dropped.target_failed);
+    };
+    write("thruway_access_log_dropped_lines_total", "the access log", admin.log.dropped());
+    let of_audit = admin.audit_logs.dropped();
+    write("thruway_mcp_audit_log_dropped_lines_total", "the audit logs of MCP endpoints", of_audit);
 }
 
 /// Writes `http.server.active_requests` of the OpenTelemetry semantic conventions.

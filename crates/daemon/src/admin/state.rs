@@ -7,6 +7,7 @@ use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
 use crate::access_log::LiveLog;
 use crate::changes::Changes;
+use crate::mcp::audit_logs::AuditLogs;
 use crate::reload::SharedReloader;
 use crate::running_state::{RunningConfig, RunningState};
 use crate::streams::Listening;
@@ -23,6 +24,7 @@ pub(crate) struct ServiceState {
     pub(super) tls_manager: TlsManager,
     pub(super) changes: Changes,
     pub(super) log: LiveLog,
+    pub(super) audit_logs: AuditLogs,
 }
 
 impl ServiceState {
@@ -33,6 +35,7 @@ impl ServiceState {
         tls_manager: TlsManager,
         changes: Changes,
         log: LiveLog,
+        audit_logs: AuditLogs,
     ) -> Self {
         Self {
             started: Clock::system().now_exact(),
@@ -43,6 +46,7 @@ impl ServiceState {
             tls_manager,
             changes,
             log,
+            audit_logs,
         }
     }
 

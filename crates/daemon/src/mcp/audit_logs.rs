@@ -5,13 +5,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thruway_mcp_sdk::AuditLog;
-use thruway_server::AccessLogTarget;
+use thruway_server::{AccessLogTarget, DroppedLines};
 
 use crate::config::{Config, Failure};
 
-/// The open audit logs, each with its target. Endpoints with the same target share a log. Clones share the logs.
+/// The open audit logs. Endpoints with the same target share a log. Clones share the logs.
 #[derive(Clone, Default)]
-pub(crate) struct AuditLogs(Arc<Mutex<Vec<(AccessLogTarget, AuditLog)>>>);
+pub(crate) struct AuditLogs(Arc<Mutex<OpenLogs>>);
+
+#[derive(Default)]
+struct OpenLogs {
+    /// The open logs, each with its target.
+    logs: Vec<(AccessLogTarget, AuditLog)>,
+    /// Lines that closed logs have dropped.
+    dropped_before: DroppedLines,
+}
 
 impl AuditLogs {
     /// Opens the audit logs of `config` that are not open yet.
@@ -25,36 +33,53 @@ impl AuditLogs {
             }
             let log = target.open().and_then(|target| AuditLog::start(target.named("audit log")));
             let log = log.map_err(|error| failure(config, endpoint, &error))?;
-            self.lock().push((target.clone(), log));
+            self.lock().logs.push((target.clone(), log));
         }
         Ok(())
     }
 
     /// Returns the open log with this target.
     pub(super) fn log(&self, target: &AccessLogTarget) -> Option<AuditLog> {
-        self.lock().iter().find(|(other, _)| other == target).map(|(_, log)| log.clone())
+        self.lock().logs.iter().find(|(other, _)| other == target).map(|(_, log)| log.clone())
     }
 
     /// Closes the logs that no endpoint of `config` uses. A log stays open until the last call of its previous
     /// endpoint has ended.
     pub(crate) fn close_unused(&self, config: &Config) {
-        self.lock().retain(|(open, _)| targets(config).any(|(_, target)| target == open));
+        let OpenLogs { logs, dropped_before } = &mut *self.lock();
+        for (_, log) in logs.extract_if(.., |(open, _)| !targets(config).any(|(_, target)| target == open)) {
+            *dropped_before = sum(*dropped_before, log.dropped());
+        }
+    }
+
+    /// Returns the numbers of lines that the logs have not written since the start. Lines that a log drops after
+    /// its endpoint has ended do not count.
+    pub(crate) fn dropped(&self) -> DroppedLines {
+        let open = self.lock();
+        open.logs.iter().fold(open.dropped_before, |lines, (_, log)| sum(lines, log.dropped()))
     }
 
     /// Opens the log files again, after log rotation has moved them away.
     pub(crate) fn reopen(&self) {
-        self.lock().iter().for_each(|(_, log)| log.reopen());
+        self.lock().logs.iter().for_each(|(_, log)| log.reopen());
     }
 
     /// Writes the remaining lines of all logs.
     pub(super) fn finish(&self) {
-        self.lock().iter().for_each(|(_, log)| {
+        self.lock().logs.iter().for_each(|(_, log)| {
             log.finish();
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(AccessLogTarget, AuditLog)>> {
+    fn lock(&self) -> MutexGuard<'_, OpenLogs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn sum(one: DroppedLines, other: DroppedLines) -> DroppedLines {
+    DroppedLines {
+        buffer_full: one.buffer_full + other.buffer_full,
+        target_failed: one.target_failed + other.target_failed,
     }
 }
 

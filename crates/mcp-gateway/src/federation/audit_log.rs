@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use serde::Serialize;
-use thruway_net::{LogBuffer, LogTarget, LogWriter, LogWriterConfig};
+use thruway_net::{DroppedLines, LogBuffer, LogTarget, LogWriter, LogWriterConfig};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -55,6 +55,11 @@ impl AuditLog {
     /// the number of dropped lines since the start.
     pub fn finish(&self) -> u64 {
         self.writer.finish()
+    }
+
+    /// Returns the numbers of lines that the log has not written since its start.
+    pub fn dropped(&self) -> DroppedLines {
+        self.writer.dropped()
     }
 }
 
