@@ -25,26 +25,26 @@ pub(super) fn add(sum: &mut Buckets, other: &Buckets) {
     }
 }
 
-/// Returns the duration that `per_mille` of all durations do not exceed. Interpolates between the bounds of a
-/// bucket. In the last bucket, which has no upper bound, returns its lower bound. Returns `None` if the
-/// histogram is empty.
-pub(super) fn percentile(buckets: &Buckets, per_mille: u64) -> Option<Duration> {
+/// Returns the duration that `per_mille` of all durations do not exceed. `bounds` contains the upper bounds of
+/// the buckets. Interpolates between the bounds of a bucket. In the last bucket, which has no upper bound, returns
+/// its lower bound. Returns `None` if the histogram is empty.
+pub(super) fn percentile(buckets: &[u64], bounds: &[Duration], per_mille: u64) -> Option<Duration> {
     let total: u64 = buckets.iter().sum();
     let rank = (total * per_mille).div_ceil(1_000).max(1);
     let mut below = 0;
     for (place, count) in buckets.iter().enumerate() {
         if below + count >= rank && *count > 0 {
-            return Some(interpolate(place, rank - below, *count));
+            let lower = place.checked_sub(1).map_or(Duration::ZERO, |place| bounds[place]);
+            let upper = bounds.get(place).copied().unwrap_or(lower);
+            return Some(interpolate(lower, upper, rank - below, *count));
         }
         below += count;
     }
     None
 }
 
-/// Returns the estimated duration of the entry `rank` of the `count` entries in the bucket at `place`.
-fn interpolate(place: usize, rank: u64, count: u64) -> Duration {
-    let lower = place.checked_sub(1).map_or(Duration::ZERO, |place| RouteMeter::BOUNDS[place]);
-    let upper = RouteMeter::BOUNDS.get(place).copied().unwrap_or(lower);
+/// Returns the estimated duration of the entry `rank` of the `count` entries between `lower` and `upper`.
+fn interpolate(lower: Duration, upper: Duration, rank: u64, count: u64) -> Duration {
     let nanoseconds = upper.saturating_sub(lower).as_nanos() * u128::from(rank) / u128::from(count);
     lower + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
@@ -52,6 +52,10 @@ fn interpolate(place: usize, rank: u64, count: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn percentile(buckets: &Buckets, per_mille: u64) -> Option<Duration> {
+        super::percentile(buckets, &RouteMeter::BOUNDS, per_mille)
+    }
 
     fn buckets(counts: &[(usize, u64)]) -> Buckets {
         let mut buckets = Buckets::default();

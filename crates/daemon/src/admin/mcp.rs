@@ -1,8 +1,11 @@
 //! The state of MCP endpoints in `/status` and `/metrics`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use thruway_mcp_sdk::{CallCounts, McpGateway, MemberCalls, MemberState, MemberStatus, Revision};
 
+use super::durations::percentile;
 use super::exposition::{Exposition, Kind, write_histogram};
 use crate::running_state::RunningConfig;
 
@@ -57,6 +60,12 @@ struct CallsJson {
     /// The mean duration in milliseconds. Absent if there were no calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean_ms: Option<f64>,
+    /// The median in milliseconds, estimated from a histogram. Absent if there were no calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ms: Option<f64>,
+    /// The 99th percentile in milliseconds, estimated from a histogram. Absent if there were no calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -108,8 +117,16 @@ impl From<MemberStatus> for McpServerJson {
 impl From<CallCounts> for CallsJson {
     fn from(counts: CallCounts) -> Self {
         let calls = u32::try_from(counts.calls).unwrap_or(u32::MAX);
-        let mean = counts.duration.checked_div(calls).map(|mean| mean.as_secs_f64() * 1000.0);
-        Self { total: counts.calls, errors: counts.errors, mean_ms: mean }
+        let milliseconds = |duration: Duration| duration.as_secs_f64() * 1000.0;
+        let percentile_ms =
+            |per_mille| percentile(&counts.buckets, &MemberCalls::BOUNDS, per_mille).map(milliseconds);
+        Self {
+            total: counts.calls,
+            errors: counts.errors,
+            mean_ms: counts.duration.checked_div(calls).map(milliseconds),
+            p50_ms: percentile_ms(500),
+            p99_ms: percentile_ms(990),
+        }
     }
 }
 
@@ -170,7 +187,7 @@ fn write_calls(exposition: &mut Exposition, servers: &[(&String, MemberStatus)])
     for (endpoint, member) in servers {
         let calls = &member.calls;
         let labels = [("endpoint", endpoint.as_str()), ("server", &member.name)];
-        write_histogram(&mut family, &labels, &MemberCalls::BOUNDS, &calls.buckets, calls.all.duration);
+        write_histogram(&mut family, &labels, &MemberCalls::BOUNDS, &calls.all.buckets, calls.all.duration);
     }
     let help = "Calls of the MCP server that ended with an error.";
     let mut family = exposition.family("thruway_mcp_call_errors_total", Kind::Counter, help);

@@ -108,8 +108,8 @@ impl Sampler {
         Some(Sample {
             requests: per_second(count, elapsed),
             errors: per_second(requests.errors, elapsed),
-            p50: percentile(&requests.buckets, 500),
-            p99: percentile(&requests.buckets, 990),
+            p50: percentile(&requests.buckets, &RouteMeter::BOUNDS, 500),
+            p99: percentile(&requests.buckets, &RouteMeter::BOUNDS, 990),
             connections: saturated(reading.connections as u128),
             cpu_ms: saturated(cpu.as_micros() * 1_000 / elapsed.as_micros().max(1)),
             memory_kib: saturated(u128::from(reading.memory_bytes >> 10)),

@@ -16,6 +16,9 @@ pub struct CallCounts {
     pub errors: u64,
     /// Sum of the durations of all calls.
     pub duration: Duration,
+    /// Number of calls for each range of durations: one value for each bound in
+    /// [`BOUNDS`](MemberCalls::BOUNDS), and one for longer calls.
+    pub buckets: [u64; BUCKETS],
 }
 
 /// The calls of a member: tool calls, requested prompts and read resources.
@@ -24,9 +27,6 @@ pub struct CallCounts {
 pub struct MemberCalls {
     /// All calls of the member.
     pub all: CallCounts,
-    /// Number of calls for each range of durations: one value for each bound in [`BOUNDS`](Self::BOUNDS), and
-    /// one for longer calls.
-    pub buckets: Vec<u64>,
     /// The calls of each called tool by public name, sorted by name.
     pub tools: Vec<(String, CallCounts)>,
     /// The calls of tools that `tools` does not contain: tools that were not in the last list of the member,
@@ -35,7 +35,7 @@ pub struct MemberCalls {
 }
 
 impl MemberCalls {
-    /// Upper bounds of the durations in [`buckets`](Self::buckets), inclusive.
+    /// Upper bounds of the durations in [`buckets`](CallCounts::buckets), inclusive.
     pub const BOUNDS: [Duration; BOUNDS_MS.len()] = {
         let (mut bounds, mut index) = ([Duration::ZERO; BOUNDS_MS.len()], 0);
         while index < bounds.len() {
@@ -50,18 +50,19 @@ impl MemberCalls {
 #[derive(Default, Debug)]
 pub(super) struct MemberCounters {
     all: CallCounters,
-    buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     /// The counters of each called tool, by public name.
     tools: RwLock<HashMap<Box<str>, Arc<CallCounters>>>,
     other_tools: Arc<CallCounters>,
 }
 
-/// The counters of a member or tool.
+/// The counters of a member or tool. They have a fixed size, so the counters of all tools of a member need at
+/// most 200 KiB with their names.
 #[derive(Default, Debug)]
 pub(super) struct CallCounters {
-    calls: AtomicU64,
     errors: AtomicU64,
     nanoseconds: AtomicU64,
+    /// Number of calls for each range of durations.
+    buckets: [AtomicU64; BUCKETS],
 }
 
 impl MemberCounters {
@@ -84,9 +85,8 @@ impl MemberCounters {
     /// Counts a call of the member. `tool` contains the counters of the called tool.
     pub(super) fn record(&self, tool: Option<&CallCounters>, is_error: bool, duration: Duration) {
         let bucket = MemberCalls::BOUNDS.partition_point(|bound| *bound < duration);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         for counters in [Some(&self.all), tool].into_iter().flatten() {
-            counters.record(is_error, duration);
+            counters.record(is_error, duration, bucket);
         }
     }
 
@@ -96,18 +96,14 @@ impl MemberCounters {
         let mut tools: Vec<_> =
             tools.iter().map(|(name, counters)| (String::from(&**name), counters.counts())).collect();
         tools.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        MemberCalls {
-            all: self.all.counts(),
-            buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
-            tools,
-            other_tools: self.other_tools.counts(),
-        }
+        MemberCalls { all: self.all.counts(), tools, other_tools: self.other_tools.counts() }
     }
 }
 
 impl CallCounters {
-    fn record(&self, is_error: bool, duration: Duration) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    /// Counts a call. `bucket` is the index of the range of `duration`.
+    fn record(&self, is_error: bool, duration: Duration, bucket: usize) {
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         if is_error {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
@@ -116,16 +112,21 @@ impl CallCounters {
     }
 
     fn counts(&self) -> CallCounts {
+        let buckets = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         CallCounts {
-            calls: self.calls.load(Ordering::Relaxed),
+            calls: buckets.iter().sum(),
             errors: self.errors.load(Ordering::Relaxed),
             duration: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
+            buckets,
         }
     }
 }
 
 /// Upper bounds of the durations, in milliseconds.
 const BOUNDS_MS: [u64; 14] = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 120_000];
+
+/// Number of ranges of durations.
+const BUCKETS: usize = BOUNDS_MS.len() + 1;
 
 /// Maximum number of tools of a member with their own counters.
 const TOOLS_MAX: usize = 500;
@@ -145,10 +146,12 @@ mod tests {
         let counts = counters.counts();
         assert_eq!((counts.all.calls, counts.all.errors), (4, 2));
         assert_eq!(counts.all.duration, Duration::from_micros(600_002_001));
-        assert_eq!((counts.buckets[0], counts.buckets[1], counts.buckets[14]), (2, 1, 1));
+        assert_eq!((counts.all.buckets[0], counts.all.buckets[1], counts.all.buckets[14]), (2, 1, 1));
         let tools: Vec<_> =
             counts.tools.iter().map(|(name, tool)| (&**name, tool.calls, tool.errors)).collect();
         assert_eq!(tools, [("a", 1, 0), ("b", 2, 1)]);
+        assert_eq!(counts.tools[0].1.buckets[14], 1);
+        assert_eq!(counts.tools[1].1.buckets[0..2], [1, 1]);
         assert_eq!(counts.other_tools, CallCounts::default());
     }
 

@@ -61,6 +61,8 @@ fn relayed_and_parsed_calls_are_counted() {
     assert_eq!((&calls["calls"]["total"], &calls["calls"]["errors"]), (&json!(3), &json!(2)), "{calls}");
     assert_eq!(calls["tool_calls"][0]["tool"], "web__fail", "{calls}");
     assert_eq!(calls["tool_calls"][0]["total"], 2, "{calls}");
+    let [p50, p99] = ["p50_ms", "p99_ms"].map(|name| calls["tool_calls"][0][name].as_f64().unwrap());
+    assert!(0.0 < p50 && p50 <= p99, "{calls}");
     let metrics = scene.daemon.handle().metrics();
     for line in [
         "thruway_mcp_call_duration_seconds_count{endpoint=\"dev\",server=\"web\"} 3",
