@@ -2,7 +2,6 @@
 
 // arguments
 mod args;
-mod headers;
 mod logging;
 
 // commands
@@ -11,9 +10,9 @@ mod top;
 mod mcp;
 mod bench;
 
-/// The error type of all commands, and the parser of listener addresses.
+/// The error type of all commands, and the parsers of listener addresses and headers.
 mod config {
-    pub(crate) use thruway_daemon::{Failure, parse_listeners};
+    pub(crate) use thruway_daemon::{Failure, parse_headers, parse_listeners};
 }
 
 use std::io::{Write, stderr, stdout};

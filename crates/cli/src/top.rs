@@ -1,7 +1,7 @@
 //! `thruway top`.
 
 use std::io::{IsTerminal, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use thruway_daemon::{TopAccess, TopOptions};
@@ -35,22 +35,10 @@ pub(crate) struct TopArgs {
 /// Prints the overview.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let options = TopOptions { once: args.once, is_terminal: stdout().is_terminal(), columns };
-    let token = args.token_file.as_deref().map(read_token).transpose()?;
-    let access = TopAccess { token, roots: args.roots.clone() };
+    let access = TopAccess { roots: args.roots.clone(), ..TopAccess::default() };
+    let access = args.token_file.iter().try_fold(access, TopAccess::token_file)?;
     thruway_daemon::top(&args.url, &access, options, &mut stdout().lock())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads a token. Ignores white space around it, such as the line break at the end of the file.
-fn read_token(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
-    let token = text.trim();
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let message = format!("`{}` does not contain a token", path.display());
-        return Err(Failure::new(message).with_hint("the file contains only the token, on one line"));
-    }
-    Ok(token.to_owned())
 }
 
 /// Returns the width of the terminal. Without a terminal, lines may have any length.

@@ -49,7 +49,8 @@ mod top;
 
 pub use check::{Checked, check, explain};
 pub use config::{
-    Config, ConfigSource, Failure, Finding, Route, Severity, parse_listeners, reference, schema,
+    Config, ConfigSource, Failure, Finding, Route, Severity, parse_headers, parse_listeners, reference,
+    schema,
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
 pub use mcp::child_command;

@@ -44,6 +44,24 @@ impl ClientAddr {
     }
 }
 
+impl ListenAddr {
+    /// Returns `true` if clients on other machines can connect to the address.
+    ///
+    /// ```
+    /// use thruway_net::ListenAddr;
+    ///
+    /// let is_remote = |text: &str| text.parse::<ListenAddr>().unwrap().is_remote();
+    /// assert!(is_remote("0.0.0.0:80") && is_remote("[::ffff:0.0.0.0]:80"));
+    /// assert!(!is_remote("[::1]:80") && !is_remote("[::ffff:127.0.0.1]:80") && !is_remote("unix:/run/a"));
+    /// ```
+    pub const fn is_remote(&self) -> bool {
+        match self {
+            Self::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => false,
+        }
+    }
+}
+
 impl FromStr for ListenAddr {
     type Err = InvalidListenAddr;
 

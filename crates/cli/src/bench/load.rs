@@ -8,8 +8,7 @@ use thruway_net::tls::TlsVersion;
 
 use super::args::{HttpLoadArgs, LoadArgs};
 use super::output::not_planned;
-use crate::config::Failure;
-use crate::headers::parse_headers;
+use crate::config::{Failure, parse_headers};
 
 impl LoadArgs {
     /// Returns the load options that the arguments select.

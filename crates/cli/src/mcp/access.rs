@@ -68,7 +68,7 @@ impl Access {
     /// returns an error if `--allow-remote` or a credential is missing.
     pub(super) fn listeners(&self, addresses: &[String]) -> Result<Vec<Listener>, Failure> {
         let addresses = parse_listeners(addresses)?;
-        for address in addresses.iter().filter(|address| is_remote(address)) {
+        for address in addresses.iter().filter(|address| address.is_remote()) {
             self.check_remote(address)?;
         }
         let listener = |address| match &self.tls {
@@ -120,14 +120,6 @@ impl Access {
             thread::spawn(move || reload_certificates(&acceptor));
         }
         Ok(server)
-    }
-}
-
-/// `true` if clients on other machines can connect to `address`.
-fn is_remote(address: &ListenAddr) -> bool {
-    match address {
-        ListenAddr::Tcp(address) => !address.ip().to_canonical().is_loopback(),
-        ListenAddr::Unix(_) => false,
     }
 }
 
@@ -272,17 +264,6 @@ mod tests {
             ("=================\n", "line 1 is not a bearer token (RFC 6750 §2.1)"),
         ] {
             assert_eq!(digests(text.as_bytes()), Err(expected.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn only_loopback_and_unix_addresses_are_local() {
-        let is_remote = |text: &str| is_remote(&text.parse().unwrap());
-        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/mcp.sock"] {
-            assert!(!is_remote(local), "{local}");
-        }
-        for remote in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:0.0.0.0]:1"] {
-            assert!(is_remote(remote), "{remote}");
         }
     }
 }

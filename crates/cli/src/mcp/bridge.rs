@@ -23,8 +23,7 @@ use super::client::login::{self, Login};
 use super::connecting::{FirstAttempt, LateBridge};
 use super::serve::{exit_code, server_options};
 use crate::args::{McpAccessArgs, McpBridgeArgs};
-use crate::config::Failure;
-use crate::headers::parse_headers;
+use crate::config::{Failure, parse_headers};
 
 /// Runs a bridge to another MCP server.
 pub(crate) fn run(args: &McpBridgeArgs) -> Result<ExitCode, Failure> {

@@ -18,8 +18,7 @@ use super::access::Access;
 use super::bridge::{CLOSE_TIME, exit_at_second_signal, exit_code_of_client, refuse_access_options, runtime};
 use super::serve::{exit_code, server_options};
 use crate::args::{McpFederateArgs, McpNames};
-use crate::config::Failure;
-use crate::headers::parse_headers;
+use crate::config::{Failure, parse_headers};
 
 /// Serves the tools of several MCP servers.
 pub(crate) fn run(args: &McpFederateArgs) -> Result<ExitCode, Failure> {

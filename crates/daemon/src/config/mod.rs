@@ -11,6 +11,7 @@ mod environment;
 mod failure;
 mod secrets;
 mod shown;
+mod header_lines;
 
 // the sections of a file
 mod access_log;
@@ -44,6 +45,7 @@ mod tests;
 pub(crate) use admin::{AdminAuthentication, AdminRole};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
+pub use header_lines::parse_headers;
 pub use reference::reference;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,

@@ -460,7 +460,7 @@ impl AdminConfig {
 
     /// Returns `true` if other machines can reach the address.
     pub(crate) const fn is_remote(&self) -> bool {
-        matches!(&self.address, ListenAddr::Tcp(address) if !address.ip().is_loopback())
+        self.address.is_remote()
     }
 
     /// Converts the settings to a listener of the admin server.

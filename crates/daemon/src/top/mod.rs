@@ -7,7 +7,7 @@ mod view;
 
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,26 @@ pub struct TopAccess {
     pub token: Option<String>,
     /// PEM file with the root certificates that the client trusts. Default: the roots of the system.
     pub roots: Option<PathBuf>,
+}
+
+impl TopAccess {
+    /// Reads the token from a file. Ignores white space around the token, such as the line break at the end of the
+    /// file.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or if it does not contain a token.
+    pub fn token_file(self, path: impl AsRef<Path>) -> Result<Self, Failure> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path);
+        let text =
+            text.map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
+        let token = text.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let message = format!("`{}` does not contain a token", path.display());
+            return Err(Failure::new(message).with_hint("the file contains only the token, on one line"));
+        }
+        Ok(Self { token: Some(token.to_owned()), ..self })
+    }
 }
 
 /// Hides the token.

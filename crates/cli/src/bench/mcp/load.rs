@@ -17,8 +17,7 @@ use crate::bench::args::LoadArgs;
 use crate::bench::output::{failure, not_planned};
 use crate::bench::progress::ProgressLine;
 use crate::bench::{http, output, progress};
-use crate::config::Failure;
-use crate::headers::parse_headers;
+use crate::config::{Failure, parse_headers};
 
 /// Sends requests to an MCP server and prints a report.
 pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {

@@ -30,15 +30,8 @@ fn line(elapsed: Duration, direction: Direction, bytes: &[u8]) -> String {
 
 /// Escapes control characters, so that a message cannot control the terminal.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            escaped.extend(character.escape_debug());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+    let escape = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Parses the headers of the option `-H`.
+//! Parses the headers of the option `-H` of the commands.
 
 use thruway_message::FieldName;
 
-use crate::config::Failure;
+use super::Failure;
 
 /// Parses header lines of the form `Name: value`, and returns their names and values.
 ///
 /// # Errors
 /// Returns an error if a line is not a header. The error message contains the number of the line, but not its
 /// text, because the text may be a secret.
-pub(crate) fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
+pub fn parse_headers(lines: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let parsed = lines.iter().zip(1..).map(|(line, place)| {
         parse(line).ok_or_else(|| {
             Failure::new(format!("the value of `-H` number {place} is not a header"))
