@@ -70,12 +70,13 @@ fn request_without_valid_credentials_gets_a_challenge() {
     let directory = tempfile::tempdir().unwrap();
     let (_gateway, admin) = start(&directory, &local(USERS));
     let challenge = "www-authenticate: basic realm=\"thruway admin\", charset=\"utf-8\"";
-    for fields in ["", WRONG_PASSWORD, UNKNOWN_USER, "Authorization: Negotiate YWxpY2U=\r\n"] {
-        for line in LINES {
-            let refused = ask(&admin, line, fields);
-            assert_eq!(refused.status(), "401", "{line} {fields}");
-            assert!(refused.has(challenge), "{}", refused.head);
-        }
+    // Few requests with wrong credentials, because more than ten in a minute get 429.
+    let wrong = [WRONG_PASSWORD, UNKNOWN_USER, "Authorization: Negotiate YWxpY2U=\r\n"];
+    let wrong = wrong.into_iter().flat_map(|fields| [("GET /status", fields), (DRAIN, fields)]);
+    for (line, fields) in LINES.map(|line| (line, "")).into_iter().chain(wrong) {
+        let refused = ask(&admin, line, fields);
+        assert_eq!(refused.status(), "401", "{line} {fields}");
+        assert!(refused.has(challenge), "{}", refused.head);
     }
     for fields in ["Authorization: Bearer scrape-token-7f3b\r\n", "Authorization: Bearer alice\r\n"] {
         let refused = ask(&admin, "GET /status", fields);
@@ -84,6 +85,58 @@ fn request_without_valid_credentials_gets_a_challenge() {
     }
     let twice = format!("{ALICE}{BOB}");
     assert_eq!(ask(&admin, "GET /status", &twice).status(), "401", "ambiguous credentials");
+}
+
+#[test]
+fn client_with_too_many_failed_logins_must_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut gateway, admin) = start(&directory, &local(USERS));
+    for attempt in 0..10 {
+        let fields = [WRONG_PASSWORD, "Authorization: Bearer guess\r\n"][attempt % 2];
+        assert_eq!(ask(&admin, "GET /status", fields).status(), "401");
+    }
+    assert!(gateway.wait_for_log("too many failed logins").contains("127.0.0.1:"));
+    // The response does not show whether the credentials are valid.
+    for fields in [ALICE, PROMETHEUS, WRONG_PASSWORD] {
+        let refused = ask(&admin, "GET /status", fields);
+        assert_eq!((refused.status(), refused.text()), ("429", "too many failed logins from this address\n"));
+        let wait = refused.head.split("retry-after: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+        assert!((1..=60).contains(&wait.unwrap().parse::<u32>().unwrap()), "{}", refused.head);
+    }
+    assert_eq!(ask(&admin, DRAIN, ALICE).status(), "429");
+    let logged = change(&mut gateway);
+    assert!(logged.contains("result=\"refused\" reason=\"too_many_failed_logins\""), "{logged}");
+    assert_eq!(ask(&admin, "GET /status", "").status(), "401", "a request without credentials is no login");
+    assert_eq!(get_admin(&admin, "/ready").text(), "ready\n");
+}
+
+#[test]
+fn event_stream_ends_when_a_reload_changes_the_users() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut gateway, admin) = start(&directory, &local(USERS));
+    let open = |fields: &str| {
+        let mut client = Client::connect(&admin);
+        client.send(&format!("GET /events HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+        assert!(client.head().starts_with("http/1.1 200 "));
+        let first = String::from_utf8(client.chunk()).unwrap();
+        (client, first)
+    };
+    let (mut removed, first) = open(PROMETHEUS);
+    assert!(first.contains("event: access\n") && first.contains("data: {\"role\":\"read\"}\n"), "{first}");
+    let (mut kept, first) = open(DEPLOY);
+    assert!(first.contains("data: {\"role\":\"operator\"}\n"), "{first}");
+    // A reload with the same users changes nothing.
+    gateway.reload(directory.path(), &local(USERS), RELOADED);
+    for client in [&mut removed, &mut kept] {
+        (0..3).for_each(|_| assert!(!client.chunk().is_empty()));
+    }
+    let others: Vec<_> = USERS.lines().filter(|line| !line.starts_with("prometheus")).collect();
+    gateway.reload(directory.path(), &local(&others.join("\n")), RELOADED);
+    for client in [&mut removed, &mut kept] {
+        while !client.chunk().is_empty() {}
+    }
+    let (_, first) = open(DEPLOY);
+    assert!(first.contains("operator"), "{first}");
 }
 
 #[test]

@@ -128,8 +128,11 @@ fn event_stream_sends_the_state_and_then_one_update_per_second() {
     let gateway = Gateway::start(directory.path(), &["127.0.0.1:9"], "");
     let (mut events, head) = gateway.events();
     assert!(head.contains("\r\ncontent-type: text/event-stream\r\n"), "{head}");
+    let (kind, access) = events.next();
+    assert_eq!((kind.as_str(), &access["role"]), ("access", &"operator".into()));
     let (kind, status) = events.next();
     assert_eq!((kind.as_str(), &status["upstreams"][0]["name"]), ("status", &"backend".into()));
+    assert_eq!(status["upstreams"][0]["queued_requests_max"], 1000);
     let end = |history: Value| {
         history["start"].as_u64().unwrap() + history["requests"].as_array().unwrap().len() as u64
     };

@@ -15,7 +15,7 @@ use super::history::{Columns, History};
 use super::sampler::{Reading, Sampler, StateWatch};
 use super::state::ServiceState;
 use super::status;
-use crate::admin_access::AdminAccess;
+use crate::running_state::RunningState;
 
 /// The history of a service, and the subscribers of its updates.
 pub(super) struct Dashboard {
@@ -102,9 +102,8 @@ impl Dashboard {
         status::text(&self.service).into()
     }
 
-    /// Returns the users of the admin listener. `None` if it has no authentication.
-    pub(super) fn access(&self) -> Option<Arc<AdminAccess>> {
-        self.service.running_state.load().admin_access.clone()
+    pub(super) fn running_state(&self) -> &RunningState {
+        &self.service.running_state
     }
 
     fn epoch(&self, clock: &Clock) -> u64 {

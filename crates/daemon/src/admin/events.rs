@@ -6,9 +6,9 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_server::{BoxError, Event, EventSender, OwnedRequest, Request, Response, StatusCode};
 
+use super::access::Permission;
 use super::dashboard::{Dashboard, Subscriber};
 use super::history::History;
-use crate::admin_access::AdminAccess;
 
 /// Responds with the samples of the last `seconds` seconds, in steps of `step` seconds.
 pub(super) fn history(dashboard: &Dashboard, request: &Request<'_>) -> Response {
@@ -36,21 +36,31 @@ fn history_query(query: &str) -> Option<(u64, u64)> {
 }
 
 /// Responds with a stream of updates.
-pub(super) async fn events(dashboard: Arc<Dashboard>, _: OwnedRequest) -> Response {
+pub(super) async fn events(dashboard: Arc<Dashboard>, request: OwnedRequest) -> Response {
+    let Some(permission) = request.extensions().get::<Permission>().cloned() else {
+        return Response::new(StatusCode::FORBIDDEN);
+    };
     match dashboard.subscribe() {
-        Some(subscriber) => Response::events(KEEP_ALIVE, |sender| send(subscriber, sender)),
+        Some(subscriber) => Response::events(KEEP_ALIVE, |sender| send(subscriber, permission, sender)),
         None => Response::text("too many dashboards are open\n")
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
             .with_field("Retry-After", "5"),
     }
 }
 
-/// Sends the current state, and then the updates. If the client does not read, this future waits, and skips
-/// the updates in the meantime. The stream ends if a reload changes the users, because the user of the stream may
-/// be gone. A page with a valid user connects again.
-async fn send(mut subscriber: Subscriber, mut sender: EventSender) -> Result<(), BoxError> {
+/// Sends the role of the user, the current state, and then the updates. If the client does not read, this future
+/// waits, and skips the updates in the meantime.
+///
+/// The stream ends when a reload changes the users. The client then connects again with its credentials, and the
+/// listener checks them.
+async fn send(
+    mut subscriber: Subscriber,
+    permission: Permission,
+    mut sender: EventSender,
+) -> Result<(), BoxError> {
     let clock = Clock::system();
-    let access = subscriber.dashboard.access();
+    let access = format!("{{\"role\":\"{}\"}}", permission.role.as_str());
+    sender.send(Event::data(&access).with_type("access")).await;
     let status = subscriber.dashboard.status();
     sender.send(Event::data(&status).with_type("status").with_retry(RETRY)).await;
     loop {
@@ -58,20 +68,13 @@ async fn send(mut subscriber: Subscriber, mut sender: EventSender) -> Result<(),
             let samples = serde_json::to_string(&samples)?;
             sender.send(Event::data(&samples).with_type("history")).await;
         }
-        if subscriber.tick().await.is_err()
-            || !is_same(access.as_ref(), subscriber.dashboard.access().as_ref())
-        {
+        if subscriber.tick().await.is_err() || !permission.is_current(subscriber.dashboard.running_state()) {
             return Ok(());
         }
         if let Some(status) = subscriber.new_status() {
             sender.send(Event::data(&status).with_type("status")).await;
         }
     }
-}
-
-/// Returns `true` if both values are the same users.
-fn is_same(access: Option<&Arc<AdminAccess>>, other: Option<&Arc<AdminAccess>>) -> bool {
-    access.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
 /// Part of the history that a new page gets: 15 minutes.

@@ -7,6 +7,7 @@
 mod state;
 mod guard;
 mod access;
+mod login_limit;
 mod audit;
 mod actions;
 mod status;

@@ -79,6 +79,7 @@ struct StreamsStatus<'a> {
 pub(super) struct UpstreamStatus<'a> {
     name: &'a str,
     queued_requests: usize,
+    queued_requests_max: usize,
     open_connections: usize,
     idle_connections: usize,
     retries_total: u64,
@@ -268,6 +269,7 @@ impl<'a> UpstreamStatus<'a> {
         Self {
             name: upstream.name(),
             queued_requests: upstream.waiting(),
+            queued_requests_max: upstream.waiting_max(),
             open_connections: upstream.open_connections(),
             idle_connections: upstream.idle_connections(),
             retries_total: upstream.retries(),

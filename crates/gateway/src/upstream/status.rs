@@ -86,6 +86,11 @@ impl Upstream {
         self.connections.waiting()
     }
 
+    /// Returns the maximum number of requests in the queue.
+    pub fn waiting_max(&self) -> usize {
+        self.config.queue.length_max
+    }
+
     /// Returns the number of requests that have waited, and their waiting times.
     pub fn waiting_counts(&self) -> WaitingCounts {
         self.connections.waiting_counts()

@@ -67,6 +67,16 @@ pub(crate) enum AdminRole {
     Operator,
 }
 
+impl AdminRole {
+    /// Returns the role as the config spells it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operator => "operator",
+        }
+    }
+}
+
 /// A credential in a file of users.
 enum Credential {
     Password(PasswordHash),
