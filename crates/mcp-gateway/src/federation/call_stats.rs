@@ -36,10 +36,10 @@ pub struct MemberCalls {
 
 impl MemberCalls {
     /// Upper bounds of the durations in [`buckets`](CallCounts::buckets), inclusive.
-    pub const BOUNDS: [Duration; BOUNDS_MS.len()] = {
-        let (mut bounds, mut index) = ([Duration::ZERO; BOUNDS_MS.len()], 0);
+    pub const BOUNDS: [Duration; BOUNDS_US.len()] = {
+        let (mut bounds, mut index) = ([Duration::ZERO; BOUNDS_US.len()], 0);
         while index < bounds.len() {
-            bounds[index] = Duration::from_millis(BOUNDS_MS[index]);
+            bounds[index] = Duration::from_micros(BOUNDS_US[index]);
             index += 1;
         }
         bounds
@@ -122,11 +122,30 @@ impl CallCounters {
     }
 }
 
-/// Upper bounds of the durations, in milliseconds.
-const BOUNDS_MS: [u64; 14] = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 120_000];
+/// Upper bounds of the durations, in microseconds. Local tools need less than a millisecond, and remote tools up to
+/// minutes.
+const BOUNDS_US: [u64; 17] = [
+    250,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    120_000_000,
+];
 
 /// Number of ranges of durations.
-const BUCKETS: usize = BOUNDS_MS.len() + 1;
+const BUCKETS: usize = BOUNDS_US.len() + 1;
 
 /// Maximum number of tools of a member with their own counters.
 const TOOLS_MAX: usize = 500;
@@ -146,12 +165,15 @@ mod tests {
         let counts = counters.counts();
         assert_eq!((counts.all.calls, counts.all.errors), (4, 2));
         assert_eq!(counts.all.duration, Duration::from_micros(600_002_001));
-        assert_eq!((counts.all.buckets[0], counts.all.buckets[1], counts.all.buckets[14]), (2, 1, 1));
+        assert_eq!(
+            (counts.all.buckets[0], counts.all.buckets[2..4].iter().sum::<u64>(), counts.all.buckets[17]),
+            (1, 2, 1)
+        );
         let tools: Vec<_> =
             counts.tools.iter().map(|(name, tool)| (&**name, tool.calls, tool.errors)).collect();
         assert_eq!(tools, [("a", 1, 0), ("b", 2, 1)]);
-        assert_eq!(counts.tools[0].1.buckets[14], 1);
-        assert_eq!(counts.tools[1].1.buckets[0..2], [1, 1]);
+        assert_eq!(counts.tools[0].1.buckets[17], 1);
+        assert_eq!(counts.tools[1].1.buckets[1..5], [0, 1, 1, 0]);
         assert_eq!(counts.other_tools, CallCounts::default());
     }
 
