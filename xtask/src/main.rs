@@ -42,7 +42,7 @@ enum Task {
     /// Run the official MCP conformance suite against our server and client.
     Conformance(conformance::Options),
     /// Check the dashboard of the admin listener in Chromium.
-    Dashboard,
+    Dashboard(dashboard::Options),
     /// Compare the HTTP/1.1 parser with llhttp, on the test corpus of llhttp.
     Differential(differential::Options),
     /// Run the fuzz targets for a limited time.
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Conformance(options) => conformance::run(&options),
-        Task::Dashboard => dashboard::run(),
+        Task::Dashboard(options) => dashboard::run(&options),
         Task::Differential(options) => differential::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::H2spec => h2spec::run(),

@@ -1,10 +1,11 @@
 //! `cargo xtask dashboard`: checks the dashboard of the admin listener in Chromium.
 //!
-//! The task starts a gateway with a healthy server, a failing server, an MCP endpoint, TLS and bounded load. The
-//! script `check.mjs` opens all views. Screenshots let reviewers see faults that the checks miss.
+//! The task starts a gateway with a healthy server, a failing server, a slow route with a full queue, an MCP endpoint,
+//! TLS and bounded load. The script `check.mjs` opens all views. Screenshots let reviewers see faults that the checks
+//! miss. The task can also write the screenshots of the guide.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,11 +17,18 @@ use crate::server::Server;
 use crate::stop::Stop;
 use crate::{packages, server};
 
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Also write the screenshots of the guide to this directory. The guide uses `docs/guide/images`.
+    #[arg(long, value_name = "DIRECTORY")]
+    screenshots: Option<PathBuf>,
+}
+
 /// Starts the gateway, and checks the dashboard.
 ///
 /// # Errors
 /// A check or a program failed.
-pub(crate) fn run() -> anyhow::Result<()> {
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let stop = Stop::new(LIMIT)?;
     let program = program::thruway(&stop)?;
     let directory = repository().join("target/dashboard");
@@ -37,23 +45,40 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let config =
         config.replace("PROGRAM", &program.display().to_string()).replace("ADMIN", &admin.to_string());
     let gateway = Server::serve(&program, &config, &directory.join("gateway.toml"), &stop)?;
-    let mut load = Command::new(&program);
-    load.args(["bench", "http", "--rate", "200", "-c", "4", "-d", "10m"]).arg(gateway.url());
-    let load = Running::start(load, &directory.join("load.log"))?;
-    call_tools(&program, &gateway.url(), &stop)?;
+    let url = gateway.url();
+    // More requests than the slow route can serve: its queue is always full.
+    let slow = format!("{url}/download?bytes=1000&delay=300");
+    let loads = [
+        start_load(&program, "http --rate 200 -c 4", &url, &directory.join("load.log"))?,
+        start_load(&program, "http --rate 8 -c 7", &slow, &directory.join("slow-load.log"))?,
+        start_load(&program, MCP_LOAD, &format!("{url}/dev"), &directory.join("mcp-load.log"))?,
+    ];
+    call_tools(&program, &url, &stop)?;
     child::send_sighup(gateway.id());
     let mut check = Command::new(packages::node("dashboard", &stop)?);
     check
         .arg(repository().join("crates/daemon/tests/dashboard/check.mjs"))
         .arg(packages::npm("dashboard", &stop)?);
     check.arg(format!("http://{admin}")).arg(healthy.address()).arg(&directory);
+    if let Some(screenshots) = &options.screenshots {
+        fs::create_dir_all(screenshots)
+            .with_context(|| format!("cannot make `{}`", screenshots.display()))?;
+        check.arg(screenshots);
+    }
     let checked = child::output_of("check.mjs", check, CHECK_LIMIT, &stop);
-    drop(load);
+    drop(loads);
     for server in [gateway, healthy, failing] {
         server.end(&stop)?;
     }
     println!("{}screenshots are in target/dashboard", checked?);
     Ok(())
+}
+
+/// Starts a load that ends when the task ends.
+fn start_load(program: &Path, words: &str, url: &str, log: &Path) -> anyhow::Result<Running> {
+    let mut load = Command::new(program);
+    load.arg("bench").args(words.split(' ')).args(["-d", "10m"]).arg(url);
+    Running::start(load, log)
 }
 
 /// Calls a tool, and also calls it with wrong arguments.
@@ -66,7 +91,7 @@ fn call_tools(program: &Path, url: &str, stop: &Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates a self-signed certificate for `localhost`.
+/// Creates a self-signed certificate for `localhost` that expires soon.
 fn certificate(directory: &Path, stop: &Stop) -> anyhow::Result<()> {
     let mut openssl = Command::new("openssl");
     openssl.args([
@@ -78,12 +103,15 @@ fn certificate(directory: &Path, stop: &Stop) -> anyhow::Result<()> {
         "ec_paramgen_curve:P-256",
         "-nodes",
         "-days",
-        "60",
+        "10",
     ]);
     openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout"]);
     openssl.arg(directory.join("key.pem")).arg("-out").arg(directory.join("cert.pem"));
     child::output_of("openssl", openssl, CHECK_LIMIT, stop).map(drop)
 }
+
+/// Calls with sessions.
+const MCP_LOAD: &str = "mcp --rate 20 -c 3 --era legacy --tool one__add --arguments {\"a\":1,\"b\":2}";
 
 /// Time limit of the task, including the build of the program.
 const LIMIT: Duration = Duration::from_mins(40);

@@ -1,9 +1,10 @@
 // Opens the dashboard in headless Chromium and checks every view.
 //
-// usage: node check.mjs NODE_MODULES ADMIN_URL HEALTHY_SERVER DIRECTORY
+// usage: node check.mjs NODE_MODULES ADMIN_URL HEALTHY_SERVER DIRECTORY GUIDE_DIRECTORY
 //
-// ADMIN_URL is the admin listener of a gateway with load, one failing server, an MCP endpoint and TLS. The upstream
-// `backend` contains HEALTHY_SERVER. DIRECTORY gets the screenshots.
+// ADMIN_URL is the admin listener of a gateway with load, one failing server, a slow route with a full queue, an MCP
+// endpoint and a certificate that expires soon. The upstream `backend` contains HEALTHY_SERVER. DIRECTORY gets the
+// screenshots of all views. GUIDE_DIRECTORY gets the screenshots of the guide.
 
 import { createRequire } from "node:module";
 import { createServer } from "node:http";
@@ -11,7 +12,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import assert from "node:assert/strict";
 
-const [modules, admin, healthy, directory] = process.argv.slice(2);
+const [modules, admin, healthy, directory, guideDirectory] = process.argv.slice(2);
 const require = createRequire(join(modules, "none.js"));
 const puppeteer = require("puppeteer-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -19,6 +20,7 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "upstreams", "routes", "mcp", "tls", "config", "changes"];
 const SIZES = [
   { name: "desktop", width: 1280, height: 900 },
+  { name: "tablet", width: 820, height: 1100 },
   { name: "phone", width: 390, height: 844, isMobile: true, hasTouch: true },
 ];
 const LIMIT_MS = 30_000;
@@ -43,7 +45,10 @@ async function open(browser, url, size, scheme) {
     dialog.dismiss();
   });
   await page.setViewport(size);
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.emulateMediaFeatures([
+    { name: "prefers-color-scheme", value: scheme },
+    { name: "prefers-reduced-motion", value: "reduce" },
+  ]);
   await page.goto(`${url}/`);
   await page.waitForFunction(() => document.getElementById("connection").textContent === "live");
   return page;
@@ -66,10 +71,10 @@ const waitForText = (page, selector, pattern) =>
 
 // Each view must show these texts.
 const EXPECTED = {
-  overview: [/requests per second/, /latency/, /connections/, /cpu/, /memory/, /backend, server .*(ejected|failing checks)/],
-  upstreams: [/backend/, /up/, /(ejected|failing checks)/, /(last failure|health checks fail)/],
-  routes: [/\/dev/, /forwarded to backend/],
-  mcp: [/dev/, /connected/, /echo/, /hidden by the filter/, /sessions/],
+  overview: [/backend, server .*(ejected|failing checks)/, /reports, queue.*full/, /certificate .*days left/, /requests per second/, /latency/, /connections/, /cpu/, /memory/],
+  upstreams: [/backend/, /of at most 4/, /up/, /(ejected|failing checks)/, /(last failure|health checks fail)/],
+  routes: [/\/dev/, /forwarded to backend/, /\/download/],
+  mcp: [/dev/, /connected/, /echo/, /p99/, /hidden by the filter/, /sessions/],
   tls: [/days left/, /localhost/],
   config: [/\[upstreams.backend\]/, /listens on/, /nothing uses the upstream/],
   changes: [/config reloaded/, /server .* is (ejected|check_failing)/],
@@ -117,19 +122,72 @@ async function checkViews(browser, size, scheme) {
 // The charts must show the load, and change without a reload of the page.
 async function checkLiveData(browser) {
   const page = await open(browser, admin, SIZES[0], "light");
-  const label = () => page.$eval("#charts svg", (svg) => svg.getAttribute("aria-label"));
-  await page.waitForFunction(() => /now [1-9]/.test(document.querySelector("#charts svg").getAttribute("aria-label") ?? ""));
+  const label = () => page.$eval("#charts .plot", (plot) => plot.getAttribute("aria-label"));
+  await page.waitForFunction(() => /now [1-9]/.test(document.querySelector("#charts .plot").getAttribute("aria-label") ?? ""));
   const path = () => page.$eval("#charts .line", (line) => line.getAttribute("d"));
   const before = await path();
   await page.waitForFunction((old) => document.querySelector("#charts .line").getAttribute("d") !== old, {}, before);
   console.log(`live data: ${await label()}`);
   await page.click('#range input[value="7200"]');
-  await page.waitForFunction(() => /last 2 h/.test(document.querySelector("#charts svg").getAttribute("aria-label")));
+  // The process is young, so the chart shows 60 steps of 20 s.
+  await page.waitForFunction(() => /last 20 min/.test(document.querySelector("#charts .plot").getAttribute("aria-label")));
   assert.deepEqual(page.faults, []);
   await page.close();
 }
 
-// Uses only the keyboard to reach a view and to change the theme.
+// Serves the documents of the gateway with other names, so that screenshots do not show the addresses and paths of
+// this machine.
+async function renamingServer() {
+  const { upstreams } = await (await fetch(`${admin}/status`)).json();
+  const failing = upstreams.find(({ name }) => name === "backend").servers.find(({ address }) => address !== healthy);
+  const names = [[healthy, "10.0.0.11:8080"], [failing.address, "10.0.0.12:8080"], [directory, "/etc/thruway"]];
+  const renamed = (text) => names.reduce((result, [name, other]) => result.replaceAll(name, other), text);
+  const server = createServer(async (request, response) => {
+    const stop = new AbortController();
+    response.on("close", () => stop.abort());
+    const answer = await fetch(`${admin}${request.url}`, { signal: stop.signal });
+    for (const name of ["content-type", "content-security-policy"]) {
+      if (answer.headers.has(name)) response.setHeader(name, answer.headers.get(name));
+    }
+    let unsent = "";
+    const decoder = new TextDecoder();
+    try {
+      for await (const chunk of answer.body) {
+        unsent += decoder.decode(chunk, { stream: true });
+        const end = unsent.lastIndexOf("\n\n") + 1;
+        response.write(renamed(unsent.slice(0, end)));
+        unsent = unsent.slice(end);
+      }
+      response.end(renamed(unsent));
+    } catch {
+      // The page has closed the stream.
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return server;
+}
+
+// Writes the screenshots of the guide: few views, without the empty part below their content.
+async function writeGuide(browser) {
+  const server = await renamingServer();
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const page = await open(browser, url, { width: 1280, height: 300 }, "light");
+  // The charts of a young process are partly empty.
+  const isFilled = () => document.getElementById("uptime").textContent.includes("min");
+  await page.waitForFunction(isFilled, { timeout: 2 * LIMIT_MS });
+  for (const view of ["overview", "upstreams", "routes", "mcp", "tls"]) {
+    await showView(page, view);
+    for (const pattern of EXPECTED[view]) await waitForText(page, `#${view}`, pattern);
+    await page.screenshot({ path: join(guideDirectory, `dashboard-${view}.png`), fullPage: true });
+  }
+  assert.deepEqual(page.faults, []);
+  await page.close();
+  server.closeAllConnections();
+  server.close();
+  console.log("guide: screenshots are written");
+}
+
+// Uses only the keyboard to reach a view, to change the theme, and to read a chart.
 async function checkKeyboard(browser) {
   const page = await open(browser, admin, SIZES[0], "light");
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
@@ -145,9 +203,39 @@ async function checkKeyboard(browser) {
   await page.keyboard.press("Enter");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await showView(page, "overview");
+  await page.focus("#charts .plot");
+  const spoken = () => page.$eval("#announcement", (node) => node.textContent);
+  await page.keyboard.press("ArrowLeft");
+  const newest = await spoken();
+  assert.match(newest, /^\d\d:\d\d:\d\d: [\d,]+$/, "the readout is spoken");
+  await page.keyboard.press("ArrowLeft");
+  assert.ok((await spoken()) < newest, "the cursor moves to the left");
+  assert.match(await textOf(page, "#charts .axis"), new RegExp(await spoken()), "the readout is visible");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.$eval("#charts .cursor", (line) => line.getAttribute("visibility")), "hidden");
   assert.deepEqual(page.faults, []);
   await page.close();
-  console.log("keyboard: views, theme and focus work");
+  console.log("keyboard: views, theme, focus and chart readout work");
+}
+
+// A user with the role `read` sees no buttons.
+async function checkReadRole(browser) {
+  const server = await fakeServer({ access: { role: "read" } });
+  const page = await open(browser, `http://127.0.0.1:${server.address().port}`, SIZES[0], "light");
+  await showView(page, "upstreams");
+  await waitForText(page, "#upstreams", /backend/);
+  const visible = () => page.$$eval("#upstreams button, #upstreams .action", (all) => all.filter((node) => node.checkVisibility()).length);
+  assert.equal(await visible(), 0, "a reader sees no buttons");
+  await waitForText(page, "header", /read only/);
+  server.send("access", { role: "operator" });
+  await page.waitForFunction(() => document.querySelector("#upstreams button").checkVisibility());
+  assert.equal(await page.$eval("#read-only", (node) => node.hidden), true);
+  assert.deepEqual(page.faults, []);
+  await page.close();
+  server.closeAllConnections();
+  server.close();
+  console.log("roles: only operators see buttons");
 }
 
 const stateOf = async (server) => {
@@ -212,35 +300,39 @@ function poisoned(value, attack, key) {
   return copy;
 }
 
-// Serves the page of the gateway, with documents that contain attacks.
-async function attackServer(attack) {
+// Serves the page and the documents of the gateway. `change` edits the texts of the documents.
+async function fakeServer({ access = { role: "operator" }, change = (value) => value }) {
   const page = await fetch(`${admin}/`);
   const html = await page.text();
   const [status, history, config] = await Promise.all(
     ["status", "history", "config"].map(async (name) => (await fetch(`${admin}/${name}`)).json()),
   );
-  status.orders = [{ names: [attack], not_after: "2030-01-01T00:00:00Z", next_at: "2029-01-01T00:00:00Z", consecutive_failures: 1, last_error: attack }];
+  const order = { names: ["a.example"], not_after: "2030-01-01T00:00:00Z", next_at: "2029-01-01T00:00:00Z", consecutive_failures: 1, last_error: "refused" };
+  status.orders = [order];
   const event = (name, value) => `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`;
+  const streams = [];
   const server = createServer((request, response) => {
     response.setHeader("Content-Security-Policy", page.headers.get("content-security-policy"));
     if (request.url === "/events") {
       response.setHeader("Content-Type", "text/event-stream");
-      response.write(event("status", poisoned(status, attack)) + event("history", history));
+      response.write(event("access", access) + event("status", change(status)) + event("history", history));
+      streams.push(response);
     } else if (request.url === "/config") {
       response.setHeader("Content-Type", "application/json");
-      response.end(JSON.stringify(poisoned(config, attack)));
+      response.end(JSON.stringify(change(config)));
     } else {
       response.setHeader("Content-Type", "text/html; charset=utf-8");
       response.end(html);
     }
   });
+  server.send = (name, value) => streams.forEach((stream) => stream.write(event(name, value)));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return server;
 }
 
 async function checkEscaping(browser) {
   for (const attack of ATTACKS) {
-    const server = await attackServer(attack);
+    const server = await fakeServer({ change: (value) => poisoned(value, attack) });
     const page = await open(browser, `http://127.0.0.1:${server.address().port}`, SIZES[0], "light");
     const elements = () => page.$$eval("script, iframe, img, math, a[href^='javascript'], [onerror], [onload], [onfocus]", (all) => all.length);
     for (const view of VIEWS) {
@@ -270,6 +362,8 @@ try {
     for (const size of SIZES) await checkViews(browser, size, scheme);
   }
   await checkKeyboard(browser);
+  await checkReadRole(browser);
+  if (guideDirectory) await writeGuide(browser);
   await checkActions(browser);
   await checkEscaping(browser);
 } finally {

@@ -30,7 +30,9 @@ class Chart {
   constructor({ title, format, series, kind, maximum = niceMaximum }) {
     Object.assign(this, { title, format, series, maximum });
     this.most = element("span", { class: "most", "aria-hidden": "true" });
-    this.svg = svgElement("svg", { viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    this.svg = svgElement("svg", { viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+    // A screen reader passes the arrow keys only to an application.
+    this.plot = element("div", { class: "plot", tabindex: "0", role: "application", "aria-roledescription": "chart" }, this.svg, this.most);
     this.paths = series.map((_, place) => ({
       area: place === 0 ? this.addPath("area") : null,
       line: this.addPath(place === 0 ? "line" : "line second"),
@@ -45,10 +47,14 @@ class Chart {
     this.node = element("div", { class: `chart ${kind ?? ""}` },
       element("h3", {}, title),
       element("div", { class: "now" }, ...now),
-      element("div", { class: "plot" }, this.svg, this.most),
+      this.plot,
       element("div", { class: "axis", "aria-hidden": "true" }, this.left, this.middle, this.right));
+    // Start of the step with the cursor, in seconds since 1970.
+    this.second = null;
     this.svg.addEventListener("pointermove", (event) => this.point(event));
     this.svg.addEventListener("pointerleave", () => this.unpoint());
+    this.plot.addEventListener("keydown", (event) => this.move(event));
+    this.plot.addEventListener("blur", () => this.unpoint());
   }
 
   addPath(name) {
@@ -70,7 +76,9 @@ class Chart {
     this.values.forEach((node, place) => setText(node, this.format(current[this.series[place].column] ?? null)));
     setText(this.most, this.format(top));
     setText(this.left, `${rangeText} ago`);
-    this.describe(all, current, rangeText);
+    this.showCursor();
+    // A screen reader repeats the name of the focused element when the name changes.
+    if (document.activeElement !== this.plot) this.describe(all, current, rangeText);
   }
 
   describe(all, current, rangeText) {
@@ -79,22 +87,67 @@ class Chart {
       const most = known.length ? this.format(Math.max(...known)) : UNKNOWN;
       return `${name ? `${name} ` : ""}now ${this.format(current[column] ?? null)}, maximum ${most}`;
     });
-    this.svg.setAttribute("aria-label", `${this.title}, last ${rangeText}: ${parts.join("; ")}`);
+    this.plot.setAttribute("aria-label", `${this.title}, last ${rangeText}: ${parts.join("; ")}. Arrow keys show single values.`);
+  }
+
+  get length() {
+    return this.columns?.[this.series[0].column].length ?? 0;
   }
 
   // Shows the values at the pointer.
   point(event) {
-    if (!this.columns) return;
+    if (this.length === 0) return;
     const box = this.svg.getBoundingClientRect();
-    const length = this.columns[this.series[0].column].length;
-    const place = Math.min(length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * length)));
-    const x = ((place + 0.5) / length) * PLOT_WIDTH;
+    this.setPlace(Math.floor(((event.clientX - box.left) / box.width) * this.length));
+  }
+
+  // Moves the cursor with the keyboard, and announces the values.
+  move(event) {
+    const place = this.place();
+    const step = Math.max(1, Math.round(this.length / 20));
+    const places = {
+      ArrowLeft: (place ?? this.length) - 1,
+      ArrowRight: (place ?? this.length - 2) + 1,
+      PageUp: (place ?? this.length) - step,
+      PageDown: (place ?? this.length - 1) + step,
+      Home: 0,
+      End: this.length - 1,
+    };
+    if (event.key === "Escape") this.unpoint();
+    const next = lookUp(places, event.key);
+    if (next === undefined || event.altKey || event.ctrlKey || event.metaKey || this.length === 0) return;
+    event.preventDefault();
+    this.setPlace(next);
+    announce(this.middle.textContent);
+  }
+
+  setPlace(place) {
+    const inside = Math.min(this.length - 1, Math.max(0, place));
+    this.second = this.columns.start + inside * this.columns.step_seconds;
+    this.showCursor();
+  }
+
+  // Returns the step with the cursor, or null. New samples move the step to the left.
+  place() {
+    if (this.second === null || !this.columns) return null;
+    const place = Math.floor((this.second - this.columns.start) / this.columns.step_seconds);
+    return place >= 0 && place < this.length ? place : null;
+  }
+
+  showCursor() {
+    const place = this.place();
+    if (place === null) {
+      this.unpoint();
+      return;
+    }
+    const x = ((place + 0.5) / this.length) * PLOT_WIDTH;
     for (const [name, value] of [["x1", x], ["x2", x], ["visibility", "visible"]]) this.cursor.setAttribute(name, value);
     const values = this.series.map(({ column, name }) => `${name ? `${name} ` : ""}${this.format(this.columns[column][place])}`);
     setText(this.middle, `${formatClock(this.columns.start + place * this.columns.step_seconds)}: ${values.join(", ")}`);
   }
 
   unpoint() {
+    this.second = null;
     this.cursor.setAttribute("visibility", "hidden");
     setText(this.middle, "");
   }

@@ -25,6 +25,11 @@ function setClass(node, text) {
   if (node.getAttribute("class") !== text) node.setAttribute("class", text);
 }
 
+// Makes screen readers speak a text. They announce changes only of an element that existed before.
+function announce(text) {
+  setText(byId("announcement"), text);
+}
+
 // Keeps one child for each item, in the order of `items`. Keeps existing children, so that focus and selection
 // stay. `create` returns `{ node, update }`.
 function syncChildren(parent, items, keyOf, create) {
@@ -51,14 +56,14 @@ function syncChildren(parent, items, keyOf, create) {
 
 // A table with explicit roles, because its rows become cards on narrow screens. A column has `label`, and
 // `text(item)` or `fill(cell, item)`. `isNumber` aligns it to the right. `isWide` shows it without its label on
-// narrow screens.
+// narrow screens. `isAction` shows it only to operators.
 class Table {
   constructor(caption, columns, keyOf, hidesCaption = false) {
     this.columns = columns;
     this.keyOf = keyOf;
     this.body = element("tbody", { role: "rowgroup" });
-    const heads = columns.map(({ label, isNumber }) =>
-      element("th", { scope: "col", role: "columnheader", class: isNumber ? "number" : null }, label));
+    const heads = columns.map(({ label, isNumber, isAction }) =>
+      element("th", { scope: "col", role: "columnheader", class: isNumber ? "number" : isAction ? "action" : null }, label));
     const head = element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, ...heads));
     this.node = element("table", { role: "table" }, element("caption", { class: hidesCaption ? "unseen" : null }, caption), head, this.body);
   }
@@ -69,8 +74,8 @@ class Table {
   }
 
   createRow() {
-    const cells = this.columns.map(({ label, isNumber, isWide, isCode }) => {
-      const classes = [isNumber && "number", isWide && "wide", isCode && "mono"].filter(Boolean).join(" ");
+    const cells = this.columns.map(({ label, isNumber, isWide, isCode, isAction }) => {
+      const classes = [isNumber && "number", isWide && "wide", isCode && "mono", isAction && "action"].filter(Boolean).join(" ");
       return element("td", { role: "cell", "data-label": label, class: classes || null });
     });
     const update = (item) => cells.forEach((cell, place) => {

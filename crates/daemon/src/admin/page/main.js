@@ -31,6 +31,7 @@ function withRates(status, before, seconds) {
   for (const upstream of status.upstreams) {
     const earlier = find(before?.upstreams, "name", upstream.name);
     upstream.rates = rates(upstream, earlier, seconds, bounds);
+    upstream.refused = refusalsOf(upstream) - refusalsOf(earlier ?? upstream);
     for (const server of upstream.servers) {
       server.rates = rates(server, find(earlier?.servers, "address", server.address), seconds, bounds);
     }
@@ -66,10 +67,23 @@ function onHistory(columns) {
 const valueAt = (columns, name, second) => columns?.[name][second - columns.start];
 
 function showCharts() {
-  const columns = state.range === LIVE_SECONDS ? state.live : state.older;
-  if (!columns || !state.live) return;
+  const all = state.range === LIVE_SECONDS ? state.live : state.older;
+  if (!all || !state.live) return;
+  const columns = withoutUnknownStart(all);
+  const seconds = columns.requests.length * columns.step_seconds;
+  const rangeText = seconds === state.range ? RANGE_TEXTS[state.range] : formatSeconds(seconds);
   const current = Object.fromEntries(COLUMNS.map((name) => [name, state.live[name].at(-1)]));
-  charts.forEach((chart) => chart.update(columns, current, RANGE_TEXTS[state.range]));
+  charts.forEach((chart) => chart.update(columns, current, rangeText));
+}
+
+// Removes the steps before the start of the process, so that the charts of a young process are readable. Keeps at
+// least 60 steps.
+function withoutUnknownStart(columns) {
+  const { length } = columns.connections;
+  const known = columns.connections.findIndex((value) => value !== null);
+  const first = Math.max(0, Math.min(known < 0 ? length : known, length - 60));
+  const rest = COLUMNS.map((name) => [name, columns[name].slice(first)]);
+  return { ...Object.fromEntries(rest), start: columns.start + first * columns.step_seconds, step_seconds: columns.step_seconds };
 }
 
 // Reads a longer range from the service, in 360 steps.
@@ -129,8 +143,7 @@ function showMessage(text, isBad) {
   setText(message, text);
   setClass(message, isBad ? "notice bad" : "notice");
   message.hidden = false;
-  // Screen readers announce changes only of an element that was visible before.
-  setText(byId("announcement"), text);
+  announce(text);
   clearTimeout(message.timer);
   if (!isBad) message.timer = setTimeout(() => (message.hidden = true), 8000);
 }
@@ -196,15 +209,23 @@ function showConnection(text, kind) {
   setClass(byId("connection"), `badge ${kind}`);
 }
 
+// Shows the buttons only to operators. The listener refuses the changes of other users in any case.
+function onAccess({ role }) {
+  document.documentElement.dataset.role = role;
+  byId("read-only").hidden = role === "operator";
+}
+
 function connect() {
   const source = new EventSource("/events");
   source.addEventListener("open", () => showConnection("live", "good"));
+  source.addEventListener("access", ({ data }) => onAccess(JSON.parse(data)));
   source.addEventListener("status", ({ data }) => onStatus(JSON.parse(data)));
   source.addEventListener("history", ({ data }) => onHistory(JSON.parse(data)));
   source.addEventListener("error", () => {
     showConnection("no connection", "bad");
-    // After a refusal, such as 503, the browser does not connect again on its own.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+    // After a refusal, such as 401 or 503, the browser does not connect again on its own. The pause is long enough
+    // that invalid credentials do not exceed the limit of failed logins.
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 10_000);
   });
 }
 

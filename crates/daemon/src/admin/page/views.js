@@ -40,13 +40,13 @@ function serverTable(upstream) {
     rate("p50", "p50", formatMicroseconds),
     rate("p99", "p99", formatMicroseconds),
     number("No response", (server) => formatNumber(sum(Object.values(server.failures)))),
-    { label: "Actions", fill: (cell, server) => fillActions(cell, upstream, server) },
+    { label: "Actions", isAction: true, fill: (cell, server) => fillActions(cell, upstream, server) },
   ], (server) => server.address, true);
 }
 
 function fillServer(cell, server) {
   if (!cell.address) {
-    cell.address = element("span", { class: "mono" });
+    cell.address = element("span", { class: "mono address" });
     cell.note = element("span", { class: "note" });
     cell.append(element("div", {}, cell.address, cell.note));
   }
@@ -73,13 +73,16 @@ function fillActions(cell, upstream, server) {
   if (cell.contains(focused) && focused.hidden) cell.buttons.find(([, button]) => !button.hidden)[1].focus();
 }
 
+// Returns the number of requests that got no server because the queue was full, or because they waited too long.
+const refusalsOf = ({ failures }) => lookUp(failures, "connection_limit_reached") ?? 0;
+
 function showUpstreams(status) {
   syncChildren(byId("upstream-list"), status.upstreams, ({ name }) => name, ({ name }) => {
     const [facts, table] = [element("dl", { class: "facts" }), serverTable(name)];
     const update = (upstream) => {
       const { rates } = upstream;
       fillFacts(facts, [
-        ["Queued requests", formatNumber(upstream.queued_requests)],
+        ["Queued requests", `${formatNumber(upstream.queued_requests)} of at most ${formatNumber(upstream.queued_requests_max)}`],
         ["Retries", `${formatNumber(upstream.retries_total)} (${formatNumber(rates.retries)}/s)`],
         ["p50", formatMicroseconds(rates.p50)],
         ["p99", formatMicroseconds(rates.p99)],
@@ -125,14 +128,14 @@ function showRoutes(status) {
 
 const MEMBER_STATES = { connected: "good", connecting: "warn", failed: "bad" };
 
+const milliseconds = (value) => formatMicroseconds(value === undefined ? null : value * 1000);
+
 const callColumns = (calls) => [
   { label: "Calls", isNumber: true, text: (item) => formatNumber(calls(item).total) },
   { label: "Errors", isNumber: true, text: (item) => formatNumber(calls(item).errors) },
-  {
-    label: "Mean latency",
-    isNumber: true,
-    text: (item) => formatMicroseconds(calls(item).mean_ms === undefined ? null : calls(item).mean_ms * 1000),
-  },
+  { label: "Mean", isNumber: true, text: (item) => milliseconds(calls(item).mean_ms) },
+  { label: "p50", isNumber: true, text: (item) => milliseconds(calls(item).p50_ms) },
+  { label: "p99", isNumber: true, text: (item) => milliseconds(calls(item).p99_ms) },
 ];
 
 function memberTable() {
@@ -224,7 +227,7 @@ function showTls(status) {
 const findingTable = new Table("Findings", [
   { label: "Severity", fill: (cell, finding) => fillState(cell, { text: finding.severity, kind: finding.severity === "error" ? "bad" : "warn" }) },
   { label: "Line", isNumber: true, text: (finding) => (finding.line ? String(finding.line) : UNKNOWN) },
-  { label: "Message", isWide: true, text: (finding) => [finding.message, ...(finding.hints ?? [])].join(". ") },
+  { label: "Message", isWide: true, fill: (cell, finding) => fillPair(cell, finding.message, (finding.hints ?? []).join("; ")) },
 ], (finding) => `${finding.line} ${finding.message}`);
 
 const configParts = {
@@ -294,6 +297,14 @@ function problemsOf(status) {
   const servers = status.upstreams.flatMap((upstream) => upstream.servers
     .map((server) => ({ ...stateOf(server), name: `${upstream.name}, server ${server.address}` }))
     .filter(({ kind }) => kind !== "good"));
+  const queues = status.upstreams
+    .filter(({ refused }) => refused > 0)
+    .map(({ name, refused, queued_requests: queued }) => ({
+      name: `${name}, queue`,
+      text: "full",
+      kind: "bad",
+      note: `waiting: ${formatNumber(queued)}; without a server in the last 10 s: ${formatNumber(refused)}`,
+    }));
   const members = (status.mcp_endpoints ?? []).flatMap((endpoint) => endpoint.servers
     .filter(({ state }) => state !== "connected")
     .map(({ name, state, last_error: note }) => ({ text: state, kind: lookUp(MEMBER_STATES, state) ?? "", note, name: `${endpoint.name}, MCP member ${name}` })));
@@ -306,7 +317,7 @@ function problemsOf(status) {
   const reloads = reload?.kind === "reload_failed"
     ? [{ name: "The last reload", text: "failed", kind: "bad", note: `The previous config stays in effect. See Changes.` }] : [];
   const draining = status.draining ? [{ name: "This gateway", text: "shuts down", kind: "warn" }] : [];
-  return [...draining, ...reloads, ...servers, ...members, ...certificates, ...orders];
+  return [...draining, ...reloads, ...servers, ...queues, ...members, ...certificates, ...orders];
 }
 
 function showProblems(status) {
