@@ -14,6 +14,7 @@ const PAGES: &[(&str, &str)] = &[
     ("policies.md", include_str!("../../../../../docs/guide/policies.md")),
     ("serve.md", include_str!("../../../../../docs/guide/serve.md")),
     ("tls.md", include_str!("../../../../../docs/guide/tls.md")),
+    ("what-is-my-gateway-doing.md", include_str!("../../../../../docs/guide/what-is-my-gateway-doing.md")),
 ];
 
 /// Returns the blocks of a page that start with this line.
