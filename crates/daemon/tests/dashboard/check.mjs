@@ -20,7 +20,7 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "upstreams", "routes", "mcp", "tls", "config", "changes"];
 const SIZES = [
   { name: "desktop", width: 1280, height: 900 },
-  { name: "tablet", width: 820, height: 1100 },
+  { name: "tablet", width: 912, height: 1100 },
   { name: "phone", width: 390, height: 844, isMobile: true, hasTouch: true },
 ];
 const LIMIT_MS = 30_000;
