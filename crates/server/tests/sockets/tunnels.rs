@@ -12,12 +12,12 @@ use crate::site::{GET, Site, TIMEOUT};
 
 const UPGRADE: &[u8] = b"GET /fill HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: fill\r\n\r\n";
 
-/// Writes until the tunnel accepts no more data. Then it sends the number of written bytes to the test and
+/// Writes until the tunnel accepts no more data. The pieces fit into a batch of sends. Then it sends the number of written bytes to the test and
 /// drops the tunnel.
 fn fill(sender: Sender<usize>) -> Response {
     Response::upgrade("fill", async move |mut tunnel| {
         let mut written = 0;
-        while let Ok(taken) = timeout(Duration::from_millis(50), tunnel.write(&[b'x'; 10_000])).await {
+        while let Ok(taken) = timeout(Duration::from_millis(50), tunnel.write(&[b'x'; 8_000])).await {
             written += taken.unwrap();
         }
         sender.send(written).unwrap();
