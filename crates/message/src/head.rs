@@ -129,16 +129,32 @@ struct OwnedOrigin {
 impl OwnedRequestHead {
     /// Makes this value a copy of `head`. Uses its memory again.
     pub fn replace(&mut self, head: RequestHead<'_>) {
+        let lines = head.field_lines;
         self.bytes.clear();
+        self.spans.clear();
+        if lines.bytes().len() <= WHOLE_BYTES_MAX {
+            // Copies the whole buffer that contains the field lines, so that the spans stay valid.
+            self.bytes.extend_from_slice(lines.bytes());
+            self.spans.extend_from_slice(lines.spans());
+        } else {
+            self.append_lines(lines);
+        }
+        self.set_start_line(head);
+    }
+
+    fn append_lines(&mut self, lines: FieldLines<'_>) {
+        let bytes = &mut self.bytes;
+        self.spans.extend(lines.iter().map(|line| append_line(bytes, line)));
+    }
+
+    /// Appends the method and the target to the copied bytes.
+    fn set_start_line(&mut self, head: RequestHead<'_>) {
         self.method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),
             None => OwnedMethod::Other(append(&mut self.bytes, head.method.as_str().as_bytes())),
         };
         self.target = append_target(&mut self.bytes, head.target);
         self.version = head.version;
-        self.spans.clear();
-        let bytes = &mut self.bytes;
-        self.spans.extend(head.field_lines.iter().map(|line| append_line(bytes, line)));
     }
 
     /// Returns the number of bytes of memory that this value keeps for its copies.
@@ -195,12 +211,13 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
     fn from(head: RequestHead<'_>) -> Self {
         let mut copy = Self {
             bytes: Vec::with_capacity(start_line_bytes(&head) + field_line_bytes(head.field_lines)),
-            spans: Vec::new(),
+            spans: Vec::with_capacity(head.field_lines.spans().len()),
             method: OwnedMethod::Registered(Method::Get),
             target: OwnedTarget::Asterisk,
             version: head.version,
         };
-        copy.replace(head);
+        copy.append_lines(head.field_lines);
+        copy.set_start_line(head);
         copy
     }
 }
@@ -296,6 +313,9 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
     bytes.extend_from_slice(more);
     start..bytes.len()
 }
+
+/// Maximum length of a buffer with field lines that is copied as a whole.
+const WHOLE_BYTES_MAX: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {

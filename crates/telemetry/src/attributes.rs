@@ -3,6 +3,8 @@
 //! A request has about twenty attributes, so this code is the main cost of an exported span. Attributes of
 //! less than 128 bytes are appended without a second look at their bytes.
 
+#![expect(clippy::inline_always, reason = "the lengths and bytes of the constant names become constants")]
+
 use crate::protobuf::{low_byte, varint_bytes, write_bytes, write_message, write_varint};
 use crate::span::{Attribute, Value};
 
@@ -18,13 +20,13 @@ impl<'o> SpanAttributes<'o> {
     }
 
     /// Adds an attribute.
-    #[inline]
+    #[inline(always)]
     pub fn add<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
         write_attribute(self.output, SPAN_ATTRIBUTES, &Attribute { name, value: value.into() });
     }
 
     /// Adds an attribute if it has a value.
-    #[inline]
+    #[inline(always)]
     pub fn add_some<'a>(&mut self, name: &'static str, value: Option<impl Into<Value<'a>>>) {
         if let Some(value) = value {
             self.add(name, value);
@@ -32,14 +34,14 @@ impl<'o> SpanAttributes<'o> {
     }
 
     /// Adds an attribute whose text consists of `parts`.
-    #[inline]
+    #[inline(always)]
     pub fn add_text<const N: usize>(&mut self, name: &'static str, parts: [&str; N]) {
         write_text(self.output, SPAN_ATTRIBUTES, name, parts);
     }
 }
 
 /// Appends an attribute as an entry of the list with the number `field`.
-#[inline]
+#[inline(always)]
 pub(crate) fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attribute<'_>) {
     match attribute.value {
         Value::Text(text) => write_text(output, field, attribute.name, [text]),
@@ -48,7 +50,7 @@ pub(crate) fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attr
 }
 
 /// Appends an attribute whose text consists of `parts`.
-#[inline]
+#[inline(always)]
 pub(crate) fn write_text<const N: usize>(
     output: &mut Vec<u8>,
     field: u32,
@@ -85,7 +87,7 @@ fn write_long_text(output: &mut Vec<u8>, field: u32, name: &'static str, parts: 
 }
 
 /// Appends an attribute with an integer. The name has at most 100 bytes.
-#[inline]
+#[inline(always)]
 fn write_number(output: &mut Vec<u8>, field: u32, name: &'static str, number: u64) {
     let length = 1 + varint_bytes(number);
     write_start(output, field, name, KEY_AND_VALUE_BYTES + name.len() + length, length);
@@ -94,7 +96,7 @@ fn write_number(output: &mut Vec<u8>, field: u32, name: &'static str, number: u6
 }
 
 /// Appends the start of an attribute with a length of `all` bytes, up to its value of `value` bytes.
-#[inline]
+#[inline(always)]
 fn write_start(output: &mut Vec<u8>, field: u32, name: &'static str, all: usize, value: usize) {
     output.extend_from_slice(&[tag(field), byte(all), KEY, byte(name.len())]);
     output.extend_from_slice(name.as_bytes());

@@ -77,7 +77,7 @@ impl Forwarding {
     #[cold]
     pub(super) fn note_failed_attempt(&mut self, failure: Failure) {
         if let Some(timeline) = &mut self.timeline {
-            timeline.attempt_failed(failure);
+            timeline.attempt_failed(failure, self.worker.clock());
         }
     }
 
@@ -96,7 +96,7 @@ impl Forwarding {
     #[cold]
     pub(super) fn error_response(&mut self, failure: Failure) -> Response {
         if let Some(timeline) = &mut self.timeline {
-            timeline.failed(failure);
+            timeline.failed(failure, self.worker.clock());
         }
         let mut response = failure.to_response();
         if let Some(rewrite) = self.request.response_rewrite() {
@@ -216,7 +216,9 @@ fn begin_usual(forwarding: &mut Forwarding) -> Result<Attempt, Detour> {
     forwarding.begin();
     let Forwarding { upstream, worker, key, .. } = &*forwarding;
     let slot = ServerSlot::select_at_once(upstream, worker, key, &[]).ok_or(Detour::SelectServer)?;
-    forwarding.note_server(&slot);
+    if let Some(timeline) = &mut forwarding.timeline {
+        timeline.selected_at_once(&slot);
+    }
     match reuse_connection(forwarding, &slot) {
         Some(connected) => Attempt::begin(forwarding, slot, connected, true).map_err(Detour::Retry),
         None => Err(Detour::AcquireConnection(slot)),
@@ -295,7 +297,8 @@ impl Attempt {
                 return Poll::Ready(Err(Failure::UpgradeUnproven));
             }
             if let Some(timeline) = &mut forwarding.timeline {
-                timeline.responded(&begun.response, matches!(begun.rest, Rest::Complete));
+                let is_complete = matches!(begun.rest, Rest::Complete);
+                timeline.responded(&begun.response, is_complete, forwarding.worker.clock());
             }
             self.report(forwarding, begun);
         }

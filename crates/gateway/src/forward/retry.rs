@@ -59,7 +59,7 @@ pub(super) async fn retry(
         };
         upstream.statistics.count_retry();
         if let Some(timeline) = &mut forwarding.timeline {
-            timeline.retries();
+            timeline.retries(forwarding.worker.clock());
         }
         let (slot, later_than) = match again {
             Some(slot) => {

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use thruway_net::Worker;
+use thruway_net::Clock;
 use thruway_server::{Forwarded, Request, Response};
 use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail};
 
@@ -14,11 +14,8 @@ use crate::upstream::{ServerSlot, Upstream};
 
 /// Records the durations of the steps of one forwarded request.
 pub(super) struct Timeline {
-    worker: Rc<Worker>,
     /// Durations for the access log. `None` if only a trace needs the times.
     forwarded: Option<Box<Forwarded>>,
-    /// Number of earlier attempts.
-    retries: u32,
     /// Time at which the previous step ended.
     since: Duration,
     /// The trace of the request. `None` if tracing is off.
@@ -29,6 +26,8 @@ pub(super) struct Timeline {
 struct TracedRequest {
     trace: Rc<RequestTrace>,
     attempt: Option<SpanId>,
+    /// Number of earlier attempts.
+    retries: u32,
     /// `true` if the current attempt has a connection. If it has none, the request may move to another server
     /// within the same attempt.
     is_connected: bool,
@@ -38,33 +37,38 @@ impl Timeline {
     /// Begins a timeline. If the request has a trace, the time since its arrival becomes the step for routing
     /// and policies. `is_logged` is `true` if the response must have the durations.
     pub(super) fn new(request: &Request<'_>, upstream: &Upstream, id: RequestId, is_logged: bool) -> Self {
-        let worker = request.worker().clone();
         let of_request =
             || Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
         let forwarded = is_logged.then(|| Box::new(of_request()));
-        let since = worker.clock().now_exact();
+        let since = request.worker().clock().now_exact();
         let traced = request.trace().map(|trace| {
             trace.set_routed(since);
             trace.set_upstream(&upstream.label);
-            TracedRequest { trace: trace.clone(), attempt: None, is_connected: false }
+            TracedRequest { trace: trace.clone(), attempt: None, retries: 0, is_connected: false }
         });
-        Self { worker, forwarded, retries: 0, since, traced }
+        Self { forwarded, since, traced }
     }
 
-    /// Records that a server was selected.
+    /// Records that a server was selected, possibly after a wait.
     pub(super) fn selected(&mut self, slot: &ServerSlot) {
-        let server = &slot.server;
         let since = self.since;
-        self.note(|forwarded, elapsed| {
-            forwarded.queue += elapsed;
-            forwarded.server = Some(server.label.clone());
+        self.note(slot.clock(), |forwarded, elapsed| forwarded.queue += elapsed);
+        if let Some(traced) = &self.traced {
+            traced.add_wait(since, self.since);
+        }
+        self.selected_at_once(slot);
+    }
+
+    /// Records that a server was selected without a wait. Reads no clock.
+    #[inline]
+    pub(super) fn selected_at_once(&mut self, slot: &ServerSlot) {
+        if let Some(forwarded) = &mut self.forwarded {
+            forwarded.server = Some(slot.server.label.clone());
             (forwarded.connect, forwarded.head) = (None, None);
-        });
-        let retries = self.retries;
+        }
         if let Some(traced) = &mut self.traced {
             slot.time_connection();
-            traced.add_wait(since, self.since);
-            traced.begin_attempt(slot, retries, self.since);
+            traced.begin_attempt(slot, self.since);
         }
     }
 
@@ -73,7 +77,7 @@ impl Timeline {
     pub(super) fn connected(&mut self, slot: &ServerSlot, is_reused: bool) {
         let since = self.since;
         if !is_reused {
-            self.note(|forwarded, elapsed| forwarded.connect = Some(elapsed));
+            self.note(slot.clock(), |forwarded, elapsed| forwarded.connect = Some(elapsed));
         }
         if let Some(traced) = &mut self.traced {
             traced.is_connected = true;
@@ -89,8 +93,8 @@ impl Timeline {
     }
 
     /// Records that the head of `response` arrived. `is_complete` is `true` if no part of the body is missing.
-    pub(super) fn responded(&mut self, response: &Response, is_complete: bool) {
-        self.note(|forwarded, elapsed| forwarded.head = Some(elapsed));
+    pub(super) fn responded(&mut self, response: &Response, is_complete: bool, clock: &Clock) {
+        self.note(clock, |forwarded, elapsed| forwarded.head = Some(elapsed));
         let now = self.since;
         if let Some(traced) = &self.traced {
             traced.change_attempt(is_complete.then_some(now), |attempt| {
@@ -101,23 +105,25 @@ impl Timeline {
     }
 
     /// Records that the current attempt failed.
-    pub(super) fn attempt_failed(&mut self, failure: Failure) {
+    pub(super) fn attempt_failed(&mut self, failure: Failure, clock: &Clock) {
         if let Some(traced) = &mut self.traced {
-            let now = self.worker.clock().now_exact();
+            let now = clock.now_exact();
             traced.change_attempt(Some(now), |attempt| attempt.error = Some(failure.proxy_error()));
             (traced.attempt, traced.is_connected) = (None, false);
         }
     }
 
     /// Records a retry.
-    pub(super) fn retries(&mut self) {
-        self.retries += 1;
-        self.note(|forwarded, _| forwarded.retries += 1);
+    pub(super) fn retries(&mut self, clock: &Clock) {
+        if let Some(traced) = &mut self.traced {
+            traced.retries += 1;
+        }
+        self.note(clock, |forwarded, _| forwarded.retries += 1);
     }
 
     /// Records the failure of a request that got no response.
-    pub(super) fn failed(&mut self, failure: Failure) {
-        self.note(|forwarded, _| forwarded.failure = Some(failure.proxy_error()));
+    pub(super) fn failed(&mut self, failure: Failure, clock: &Clock) {
+        self.note(clock, |forwarded, _| forwarded.failure = Some(failure.proxy_error()));
         if let Some(traced) = &self.traced {
             traced.trace.fail(failure.proxy_error());
         }
@@ -139,8 +145,8 @@ impl Timeline {
 
     /// Calls `note` with the duration since the previous step ended.
     #[inline]
-    fn note(&mut self, note: impl FnOnce(&mut Forwarded, Duration)) {
-        let now = self.worker.clock().now_exact();
+    fn note(&mut self, clock: &Clock, note: impl FnOnce(&mut Forwarded, Duration)) {
+        let now = clock.now_exact();
         if let Some(forwarded) = &mut self.forwarded {
             note(forwarded, now.saturating_sub(self.since));
         }
@@ -158,12 +164,12 @@ impl TracedRequest {
 
     /// Begins an attempt at the server of `slot`. If the current attempt has no connection yet, it moves to
     /// this server.
-    fn begin_attempt(&mut self, slot: &ServerSlot, retries: u32, now: Duration) {
+    fn begin_attempt(&mut self, slot: &ServerSlot, now: Duration) {
         let detail = AttemptDetail {
             upstream: slot.upstream.label.clone(),
             server: slot.server.label.clone(),
             scheme: if slot.upstream.config.tls.is_some() { "https" } else { "http" },
-            retries,
+            retries: self.retries,
             first_byte: None,
             status: None,
             error: None,

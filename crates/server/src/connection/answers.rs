@@ -205,7 +205,11 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Decides how the connection continues after a response that is completely in the output buffer.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call would cost more than the usual way through this function"
+    )]
+    #[inline(always)]
     fn finish_answer(&mut self, after: AfterAnswer) {
         if let Some(tunnel) = after.tunnel {
             self.end_after_output(Ending::PendingTunnel(tunnel));
