@@ -29,8 +29,10 @@ impl WorkerTracing {
         Self { tracer: tracer.clone(), buffer: tracer.add_buffer(), unused: RefCell::default() }
     }
 
-    /// Begins the trace of a request that has arrived at the time `start`. If the client has sent a valid `traceparent`, the request belongs to the
-    /// trace of the client.
+    /// Begins the trace of a request that has arrived at the time `start`. If the client has sent a valid
+    /// `traceparent`, the request belongs to the trace of the client. The function is never inlined, because its
+    /// code would make requests without a trace slower.
+    #[inline(never)]
     pub(super) fn begin(&self, head: &RequestHead<'_>, start: Duration) -> Rc<RequestTrace> {
         let Some(parent) = parent_of(head) else { return self.begin_with(None, "", start) };
         let states = head.field_lines.all("tracestate").map(|value| value.as_bytes());
