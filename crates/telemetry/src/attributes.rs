@@ -64,7 +64,9 @@ pub(crate) fn write_text<const N: usize>(
     }
     write_start(output, field, name, all, 2 + length);
     output.extend_from_slice(&[TEXT, byte(length)]);
-    parts.iter().for_each(|part| output.extend_from_slice(part.as_bytes()));
+    for part in parts {
+        output.extend_from_slice(part.as_bytes());
+    }
 }
 
 /// Appends a field with the text of `parts`.
@@ -75,7 +77,9 @@ pub(crate) fn write_parts<const N: usize>(output: &mut Vec<u8>, field: u32, part
         return write_bytes(output, field, shortened(&parts.concat()).as_bytes());
     }
     output.extend_from_slice(&[tag(field), byte(length)]);
-    parts.iter().for_each(|part| output.extend_from_slice(part.as_bytes()));
+    for part in parts {
+        output.extend_from_slice(part.as_bytes());
+    }
 }
 
 #[cold]
