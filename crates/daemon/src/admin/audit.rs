@@ -29,10 +29,10 @@ pub(super) struct BegunChange {
 }
 
 impl Change {
-    /// Returns `None` if the method of the request is safe (RFC 9110 §9.2.1), because the request changes nothing.
+    /// Returns `None` if the method of the request only reads.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        (!request.method().is_safe())
-            .then(|| Self { client: request.client().to_string(), path: request.path().into() })
+        let is_reading = matches!(request.method().as_str(), "GET" | "HEAD");
+        (!is_reading).then(|| Self { client: request.client().to_string(), path: request.path().into() })
     }
 
     /// Starts the change. The result writes one line to the log when it ends or is dropped.

@@ -1,10 +1,26 @@
-//! Failures of requests to a collector, and the time after which a collector permits a retry.
+//! Responses of a collector, failures of requests to it, and the time after which it permits a retry.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use thruway_client::{ClientError, ConnectError, ConnectFailures, Error};
 use thruway_net::tls::TlsFailure;
+use thruway_telemetry::ExportOutcome;
+
+/// A complete response.
+pub(super) struct CollectorResponse {
+    pub(super) outcome: ExportOutcome,
+    pub(super) status: CollectorStatus,
+}
+
+/// The status in a response, which log lines show.
+#[derive(Clone, Copy)]
+pub(super) enum CollectorStatus {
+    Http(u16),
+    Grpc(u32),
+    /// A response without a gRPC status, with its HTTP status.
+    NotGrpc(u16),
+}
 
 /// Reason why no response arrived.
 pub(super) enum CollectorError {
@@ -50,6 +66,21 @@ impl From<Error> for CollectorError {
 impl From<TlsFailure> for CollectorError {
     fn from(failure: TlsFailure) -> Self {
         Self::NotSecured(ConnectError::Tls(failure))
+    }
+}
+
+impl fmt::Display for CollectorStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Http(status @ (401 | 403)) => write!(f, "HTTP status {status}: check `telemetry.headers`"),
+            Self::Http(status @ 404) => write!(f, "HTTP status {status}: check the path of `telemetry.otlp`"),
+            Self::Http(status) => write!(f, "HTTP status {status}"),
+            Self::Grpc(status @ (7 | 16)) => write!(f, "gRPC status {status}: check `telemetry.headers`"),
+            Self::Grpc(status) => write!(f, "gRPC status {status}"),
+            Self::NotGrpc(status) => {
+                write!(f, "HTTP status {status} without a gRPC status: check that the server accepts gRPC")
+            }
+        }
     }
 }
 

@@ -16,10 +16,9 @@ use tokio::sync::watch;
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-use super::collector_error::CollectorError;
+use super::collector_error::{CollectorError, CollectorResponse};
 use super::grpc::GrpcCollector;
 use super::http::HttpCollector;
-use super::response::CollectorResponse;
 use crate::config::{CollectorConfig, OtlpProtocol};
 
 /// A running exporter.

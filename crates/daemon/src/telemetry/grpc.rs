@@ -16,9 +16,8 @@ use thruway_net::tls::{TlsFailure, TlsServerName};
 use thruway_net::{Clock, spawn};
 use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans};
 
-use super::collector_error::CollectorError;
+use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus};
 use super::http::USER_AGENT;
-use super::response::{CollectorResponse, CollectorStatus};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over gRPC.

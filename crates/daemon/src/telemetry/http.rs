@@ -4,8 +4,7 @@ use thruway_client::{Client, ClientConfig};
 use thruway_net::Clock;
 use thruway_telemetry::{ExportOutcome, rejected_spans};
 
-use super::collector_error::{CollectorError, retry_after};
-use super::response::{CollectorResponse, CollectorStatus};
+use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus, retry_after};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over HTTP.

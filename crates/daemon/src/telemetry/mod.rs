@@ -4,7 +4,6 @@ mod collector_error;
 mod exporter;
 mod grpc;
 mod http;
-mod response;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

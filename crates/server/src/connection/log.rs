@@ -71,6 +71,7 @@ impl Logged<'_> {
 
 /// Memory of recorded requests, for later requests of the same worker.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "a request takes the allocation, without a copy of the log")]
 pub(crate) struct UnusedLogs(RefCell<Vec<Box<Log>>>);
 
 impl UnusedLogs {

@@ -1,6 +1,6 @@
 //! Finds secrets in comments. Operators often disable a setting by making a comment of its line.
 
-use super::{SchemaNode, names_a_secret};
+use super::schema_node::{SchemaNode, names_a_secret};
 use crate::config::Span;
 
 /// Finds the values of settings in comments, except values that cannot be secrets. `text` is valid TOML.
