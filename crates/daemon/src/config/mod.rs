@@ -11,7 +11,7 @@ mod environment;
 mod failure;
 mod secrets;
 mod shown;
-mod header_lines;
+mod arguments;
 
 // the sections of a file
 mod access_log;
@@ -43,16 +43,16 @@ pub(crate) mod usage;
 mod tests;
 
 pub(crate) use admin::{AdminAuthentication, AdminRole};
+use arguments::{LISTED_HINT, is_listed};
+pub use arguments::{parse_headers, parse_listeners};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
-pub use header_lines::parse_headers;
 pub use reference::reference;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,
     ListenerTlsConfig, Policies, TcpListenerConfig, Upstreams,
 };
-pub use settings::{Config, Route, parse_listeners};
-use settings::{LISTED_HINT, is_listed};
+pub use settings::{Config, Route};
 pub(crate) use telemetry::{CollectorConfig, OtlpProtocol, TelemetryConfig};
 use values::Span;
 pub use whole_file::schema;

@@ -13,11 +13,12 @@ use thruway_gateway::{
 use thruway_mcp_sdk::ProtectedResource;
 use thruway_server::layers::{Compression, ListenerCompression};
 use thruway_server::{
-    AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, Handler,
-    InvalidListenAddr, ListenAddr, Listener, ProxyProtocol, StatusCode, TlsAcceptor,
+    AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, FieldValue, Files, Handler, ListenAddr,
+    Listener, ProxyProtocol, StatusCode, TlsAcceptor,
 };
 
 use super::admin::AdminAuthentication;
+use super::arguments::parse_listeners;
 use super::failure::{Failure, Source};
 use super::forward::ForwardAction;
 use super::mcp::settings::{McpPlaces, McpSettings};
@@ -359,16 +360,6 @@ impl Config {
     }
 }
 
-/// Returns `true` if one of `listeners` has this `address`. Addresses with port 0 never conflict, because the
-/// system chooses another port for each listener.
-pub(super) fn is_listed<'a>(
-    listeners: impl IntoIterator<Item = &'a ListenAddr>,
-    address: &ListenAddr,
-) -> bool {
-    let is_port_open = matches!(address, ListenAddr::Tcp(address) if address.port() == 0);
-    !is_port_open && listeners.into_iter().any(|listener| listener == address)
-}
-
 impl ListenerConfig {
     /// Returns a listener for plain HTTP/1.1 at `address`.
     pub(super) const fn at(address: ListenAddr) -> Self {
@@ -508,28 +499,7 @@ impl AccessLogConfig {
     }
 }
 
-pub(super) const LISTED_HINT: &str = "remove the second listener, or give it another address";
 const LISTEN_HINT: &str = "`--listen` would discard settings of a listener, such as `tls`: change `address` of this listener in the config, or keep only one listener in the config";
-
-/// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
-///
-/// # Errors
-/// Returns an error if an address is invalid or listed twice.
-pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
-    let mut listeners = Vec::<ListenAddr>::new();
-    for text in addresses {
-        let address: ListenAddr = text
-            .parse()
-            .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
-        if is_listed(&listeners, &address) {
-            return Err(
-                Failure::new(format!("another listener has the address `{address}`")).with_hint(LISTED_HINT)
-            );
-        }
-        listeners.push(address);
-    }
-    Ok(listeners)
-}
 
 /// Positions of upstreams, servers, policies, MCP servers and MCP endpoints in the file.
 #[derive(Default)]

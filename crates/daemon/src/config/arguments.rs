@@ -1,8 +1,39 @@
-//! Parses the headers of the option `-H` of the commands.
+//! Parses arguments of commands: addresses of listeners, and headers.
 
 use thruway_message::FieldName;
+use thruway_server::{InvalidListenAddr, ListenAddr};
 
-use super::Failure;
+use super::failure::Failure;
+
+/// Parses the addresses of listeners: `IP:PORT` or `unix:PATH`.
+///
+/// # Errors
+/// Returns an error if an address is invalid or listed twice.
+pub fn parse_listeners(addresses: &[String]) -> Result<Vec<ListenAddr>, Failure> {
+    let mut listeners = Vec::<ListenAddr>::new();
+    for text in addresses {
+        let address: ListenAddr = text
+            .parse()
+            .map_err(|error: InvalidListenAddr| Failure::new(error).with_hint(InvalidListenAddr::HINT))?;
+        if is_listed(&listeners, &address) {
+            return Err(
+                Failure::new(format!("another listener has the address `{address}`")).with_hint(LISTED_HINT)
+            );
+        }
+        listeners.push(address);
+    }
+    Ok(listeners)
+}
+
+/// Returns `true` if one of `listeners` has this `address`. Addresses with port 0 never conflict, because the
+/// system chooses another port for each listener.
+pub(super) fn is_listed<'a>(
+    listeners: impl IntoIterator<Item = &'a ListenAddr>,
+    address: &ListenAddr,
+) -> bool {
+    let is_port_open = matches!(address, ListenAddr::Tcp(address) if address.port() == 0);
+    !is_port_open && listeners.into_iter().any(|listener| listener == address)
+}
 
 /// Parses header lines of the form `Name: value`, and returns their names and values.
 ///
@@ -24,6 +55,8 @@ fn parse(line: &str) -> Option<(String, String)> {
     FieldName::new(name.trim().as_bytes()).ok()?;
     Some((name.trim().to_owned(), value.trim().to_owned()))
 }
+
+pub(super) const LISTED_HINT: &str = "remove the second listener, or give it another address";
 
 #[cfg(test)]
 mod tests {
