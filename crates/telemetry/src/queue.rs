@@ -298,7 +298,7 @@ mod tests {
         let dropped = queue.counts().dropped;
         let batch = queue.take().unwrap();
         assert_eq!(batch.spans() + dropped, 100);
-        // The batch counts until its export has ended.
+        // Until its export has ended, the batch counts toward the maximum of the queue.
         push(&buffer, "a");
         assert_eq!(queue.counts().dropped, dropped + 1);
         queue.finish(batch, 0);

@@ -19,7 +19,7 @@ pub struct RequestTrace {
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
-    /// The end of the search for the route and of the checks of the policies.
+    /// Time at which the route was known and the policies were checked.
     routed_at: Cell<Option<Duration>>,
     /// The name of the upstream.
     upstream: RefCell<Option<Arc<str>>>,
@@ -48,7 +48,7 @@ pub struct Step {
 /// The kind of a step, and its attributes.
 #[derive(Debug)]
 pub enum StepDetail {
-    /// The search for the route, and the checks of the policies.
+    /// Routing, and the checks of the policies.
     Routing,
     /// The wait for a server or for a connection.
     Queue,
@@ -67,7 +67,7 @@ pub enum StepDetail {
 pub struct AttemptDetail {
     /// The name of the upstream.
     pub upstream: Arc<str>,
-    /// The server, as its address is written in the config.
+    /// The address of the server, as in the config.
     pub server: Arc<str>,
     /// `https` or `http`.
     pub scheme: &'static str,
@@ -194,7 +194,7 @@ impl RequestTrace {
         self.route.borrow().clone()
     }
 
-    /// Records that the search for the route and the checks of the policies ended at the time `end`. Ignores later
+    /// Records that routing and the checks of the policies ended at the time `end`. Ignores later
     /// calls.
     pub fn set_routed(&self, end: Duration) {
         if self.routed_at.get().is_none() {
@@ -219,7 +219,7 @@ impl RequestTrace {
         self.upstream.borrow().clone()
     }
 
-    /// Records that the request has failed. `reason` has few different values.
+    /// Records that the request has failed. Callers pass only a few different values of `reason`.
     pub fn fail(&self, reason: &'static str) {
         self.failure.set(Some(reason));
     }

@@ -12,7 +12,7 @@ pub enum ExportOutcome {
     },
     /// The export can be repeated, because the collector is unavailable or overloaded.
     Unavailable {
-        /// Time for which the collector has asked to wait.
+        /// Delay that the collector has requested.
         retry_after: Option<Duration>,
     },
     /// The collector refuses the batch. The export must not be repeated.
@@ -82,7 +82,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// Time after which a batch is given up, so that newer spans get their turn.
+/// Time after which the exporter gives up a batch, and sends newer spans.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(2);
 
 #[cfg(test)]

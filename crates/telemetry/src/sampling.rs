@@ -14,8 +14,8 @@ use crate::trace_parent::{SAMPLED, SpanId, TraceId, TraceParent};
 /// The sampling settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
-    /// Share of the new traces that are sampled, from 0 to 1. The flag of the caller decides about the traces
-    /// of callers.
+    /// Share of the new traces that are sampled, from 0 to 1. If the caller has sent a trace, its flag `sampled`
+    /// decides instead.
     pub ratio: f64,
     /// Duration from which the trace of a request is always exported.
     pub slow: Duration,
@@ -102,7 +102,7 @@ impl Tracer {
     }
 }
 
-/// Returns the number below which the lower 63 bits of sampled trace ids are.
+/// Returns the bound for the sampling decision: a trace is sampled if the lower 63 bits of its id are below it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

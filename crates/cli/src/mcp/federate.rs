@@ -166,7 +166,9 @@ fn add_header(targets: &mut [Target], line: &str) -> Result<(), Failure> {
     let target = targets.iter_mut().find(|target| target.name == name);
     match target.map(|target| &mut target.address) {
         Some(Address::Url { fields, .. }) => fields.extend(parse_headers(&[line])?),
-        _ => return Err(invalid("a value of `-H` names no server with a URL".to_owned())),
+        _ => {
+            return Err(invalid("the server name in `-H` is not the name of a server with a URL".to_owned()));
+        }
     }
     Ok(())
 }

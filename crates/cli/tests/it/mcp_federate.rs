@@ -105,7 +105,10 @@ fn invalid_federation_arguments_are_errors() {
             "`prefer` contains `b`",
         ),
         (vec!["federate", "a=http://127.0.0.1:1/", "--prefer", "a"], "`prefer` requires plain names"),
-        (vec!["federate", "a=http://127.0.0.1:1/", "-H", "b=A: sesame"], "names no server with a URL"),
+        (
+            vec!["federate", "a=http://127.0.0.1:1/", "-H", "b=A: sesame"],
+            "is not the name of a server with a URL",
+        ),
         (vec!["federate", "a=http://127.0.0.1:1/", "-H", "A: sesame"], "has no server name"),
         (vec!["federate", "a=http://127.0.0.1:1/", "--allow-remote"], "need `--listen`"),
         (vec!["federate", "a=http://127.0.0.1:1/", "--names", "short"], "possible values"),

@@ -634,7 +634,7 @@ fn upstream_that_leads_back_to_its_listener_is_an_error() {
     assert_eq!(
         error_of(&http("via = false\n")),
         "\
-error: the upstream `own` leads back to the listener `127.0.0.1:8080`
+error: the upstream `own` sends requests back to the listener `127.0.0.1:8080`
  --> a.toml:7:12
   |
 7 | servers = [\"127.0.0.1:8080\"]
@@ -658,11 +658,11 @@ hint: each request would return to this gateway: use the address of another serv
         ("unix:socket", "unix:socket"),
     ] {
         let stderr = error_of(&addresses(listener, server));
-        assert!(stderr.contains("leads back to the listener"), "{listener} {server}: {stderr}");
+        assert!(stderr.contains("sends requests back to the listener"), "{listener} {server}: {stderr}");
     }
     let streams = "[[listeners]]\naddress = \"127.0.0.1:8080\"\ntcp = \"own\"\n\
                    [upstreams.own]\nservers = [\"127.0.0.1:8080\"]\n";
-    assert!(error_of(streams).contains("leads back to the listener `127.0.0.1:8080`"));
+    assert!(error_of(streams).contains("sends requests back to the listener `127.0.0.1:8080`"));
 }
 
 /// A gateway may send requests to itself on purpose, with another host or path. So this is only a warning.

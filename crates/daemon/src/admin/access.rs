@@ -75,8 +75,8 @@ struct Login {
 }
 
 impl Login {
-    /// Returns `None` for a request without credentials. Such a request is no attempt: browsers send their first
-    /// request without credentials.
+    /// Returns `None` for a request without credentials. Such a request does not count as
+    /// a failed login, because browsers send their first request without credentials.
     fn of(request: &Request<'_>, limit: &Arc<LoginLimit>) -> Option<Self> {
         let has_credentials = request.field("authorization").is_some();
         has_credentials.then(|| Self { client: request.client(), limit: limit.clone() })

@@ -199,11 +199,11 @@ fn epoch_after(before: u64, clock: &Clock) -> u64 {
     if epoch.abs_diff(before) <= 1 { before } else { epoch }
 }
 
-/// Maximum number of open pages. More connections to the admin listener stay free for other requests.
+/// Maximum number of open pages. The other connections of the admin listener remain for other requests.
 pub(super) const SUBSCRIBERS_MAX: usize = 16;
 
-/// The thread creates the status document at most once per second, and rests at least 200 times as long as
-/// it has needed for the document. So the document needs at most 0.5 % of a core.
+/// The thread creates the status document at most once per second. Between two documents, it pauses for at least
+/// 200 times the time that the document has taken. So the documents need at most 0.5 % of a core.
 const STATUS_COST_FACTOR: u32 = 200;
 
 #[cfg(test)]

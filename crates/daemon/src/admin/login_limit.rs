@@ -22,7 +22,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Returns the time after which the failures do not count, or `None` if it has passed.
+    /// Returns the time until the failures expire, or `None` if they have expired.
     fn remaining(self, now: Duration) -> Option<Duration> {
         (self.since + PERIOD).checked_sub(now).filter(|remaining| !remaining.is_zero())
     }
@@ -73,7 +73,7 @@ fn network_of(client: ClientAddr) -> ClientNetwork {
 /// Number of failed logins in [`PERIOD`] after which a client must wait.
 const FAILURES_MAX: u32 = 10;
 
-/// Time from the first failed login until the failures of a client do not count any more.
+/// Time from the first failed login of a client until its failures expire.
 const PERIOD: Duration = Duration::from_mins(1);
 
 /// Maximum number of networks with an entry. An entry has 48 bytes.

@@ -40,7 +40,7 @@ struct McpServerJson {
     resource_templates: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompts: Option<usize>,
-    /// Absent unless other servers can use the plain names of the server.
+    /// Present only if other servers can use the plain names of this server.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     has_unreserved_names: bool,
     /// Absent if the endpoint offers everything that the server has.
@@ -228,7 +228,8 @@ const fn state(state: MemberState) -> &'static str {
     }
 }
 
-/// The name for all tools without their own counters. No tool can have this name with prefixed names.
+/// The name for all tools without their own counters. A prefixed name contains `__` after the name of a server, so
+/// it never equals this name.
 const OTHER_TOOLS: &str = "_OTHER";
 
 const STATES: [&str; 3] = ["connected", "connecting", "failed"];

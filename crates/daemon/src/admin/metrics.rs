@@ -151,8 +151,8 @@ fn protocol_version(version: Version) -> &'static str {
     }
 }
 
-/// Label of an additional sample of a route or server. The sample counts requests with further attributes,
-/// after the number of samples has reached its maximum.
+/// Label of the sample that counts all further requests, if a route or server has reached its maximum number of
+/// samples.
 const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
 
 /// The labels for a response status.

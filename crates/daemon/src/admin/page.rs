@@ -111,7 +111,7 @@ mod tests {
         assert!(page.content_security_policy.starts_with("default-src 'none';"));
     }
 
-    /// The policy would block these, and the browser would show errors.
+    /// The Content-Security-Policy would block such parts of the page, and the browser would show errors.
     #[test]
     fn page_has_no_inline_styles_handlers_or_links_to_other_hosts() {
         let html = &Page::new().html;

@@ -26,7 +26,7 @@ pub(super) struct Reading {
     memory_bytes: u64,
 }
 
-/// The requests of a route since the meter exists.
+/// Numbers of requests of a route since its meter was created.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Totals {
     buckets: Buckets,

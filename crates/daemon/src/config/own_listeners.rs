@@ -21,8 +21,10 @@ pub(crate) fn refuse_loops(config: &Config) -> Result<(), Failure> {
             let ends_at = |listener: &&ListenerConfig| is_same(&settings.address, &listener.address);
             let mut listeners = config.listeners.iter().filter(ends_at);
             if let Some(listener) = listeners.find(|listener| comes_back(config, name, listener)) {
-                let message =
-                    format!("the upstream `{name}` leads back to the listener `{}`", listener.address);
+                let message = format!(
+                    "the upstream `{name}` sends requests back to the listener `{}`",
+                    listener.address
+                );
                 failures.push(config.failure_at_server(name, server, message).with_hint(LOOP_HINT));
             }
         }
@@ -51,7 +53,7 @@ fn mcp_loops(config: &Config) -> Vec<Failure> {
         if let (Some(listener), Some(route)) = (config.listeners.iter().find(is_own), route) {
             let (address, route) = (&listener.address, &route.matching);
             let message = format!(
-                "the MCP server `{name}` leads back to the route `{route}` of the listener `{address}`"
+                "the MCP server `{name}` sends requests back to the route `{route}` of the listener `{address}`"
             );
             failures.push(config.failure_at_mcp_server(name, message).with_hint(MCP_LOOP_HINT));
         }
@@ -182,7 +184,7 @@ fn leads_to_address(server: SocketAddr, listener: SocketAddr, is_own: impl FnOnc
 const LOOP_HINT: &str = "each request would return to this gateway: use the address of another server";
 const MCP_LOOP_HINT: &str =
     "each request would return to the same MCP endpoint: use the address or the path of another MCP server";
-const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: the gateway forwards a request to itself once, and responds 508 instead of a second time";
+const POSSIBLE_LOOP_HINT: &str = "requests may return to this gateway: it forwards a request to itself once, and responds 508 if the request returns again";
 
 #[cfg(test)]
 mod tests {

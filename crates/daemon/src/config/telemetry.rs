@@ -216,7 +216,7 @@ const PORT_HINT: &str = "the port is 0: write the port of the collector";
 
 const TLS_HINT: &str = "remove `roots`, or write `https://` or `grpcs://` in `otlp`";
 
-const HEADER_HINT: &str = "check the name and the value; Thruway writes `Content-Type`, `Host`, `User-Agent`, `grpc-…` and the headers that frame a message itself";
+const HEADER_HINT: &str = "check the name and the value; you cannot set `Content-Type`, `Host`, `User-Agent`, `grpc-…`, `Content-Length` and similar headers, because Thruway sets them";
 
 #[cfg(test)]
 mod tests {

@@ -191,7 +191,7 @@ pub(in crate::config) fn check_usage(
             mcp.has_upstream(&upstream) || routes.iter().any(|route| goes_to(route, &upstream));
         if has_streams && !has_requests {
             let message = format!(
-                "`{}` applies to HTTP requests, and this upstream gets only TCP connections",
+                "`{}` applies to HTTP requests, but this upstream gets only TCP connections",
                 keys.join("`, `")
             );
             let failure = resolver.source.failure(span, message);

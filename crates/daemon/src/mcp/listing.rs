@@ -115,7 +115,8 @@ fn withheld_items(config: &Config, endpoint: &str, gateway: &McpGateway) -> Vec<
     warnings
 }
 
-const MISSING_HINT: &str = "start the server, or check its command or address; `--offline` skips this check";
+const MISSING_HINT: &str = "start the server, or check its command or address; the first start with `npx` may download \
+                            packages, so try again; `--offline` skips this check";
 
 const PATTERN_HINT: &str =
     "check the spelling; patterns apply to the names that clients use, and the case of letters matters";

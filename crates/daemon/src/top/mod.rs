@@ -174,9 +174,13 @@ impl AdminClient {
 
     fn failure(&self, reason: &str) -> Failure {
         Failure::new(format!("cannot read the state of `{}`: {}", self.shown, view::printable(reason)))
-            .with_hint("pass the URL of the admin listener, as `[admin]` sets it: `thruway top http://127.0.0.1:9900`; with `[admin.authentication]`, also pass `--token-file`")
+            .with_hint(HINT)
     }
 }
+
+const HINT: &str = "pass the URL of the admin listener in `[admin]`: `thruway top http://127.0.0.1:9900`, or `https://` \
+                    with `[admin.tls]`; with `[admin.authentication]`, also pass `--token-file`; for a certificate \
+                    of a private CA, also pass `--roots`";
 
 /// Returns a client that trusts the root certificates in this file, or else the roots of the system.
 fn client_trusting(roots: Option<&PathBuf>) -> Result<Client, Failure> {

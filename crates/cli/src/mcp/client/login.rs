@@ -103,7 +103,7 @@ fn client(args: &McpLoginArgs) -> Result<Option<RegisteredClient>, Failure> {
 
 fn issuer_is_missing() -> Failure {
     Failure::new(
-        "cannot use `--client-secret` without `--issuer`: the MCP server could choose the server that gets the secret",
+        "cannot use `--client-secret` without `--issuer`: the MCP server names the authorization server, and could get the secret",
     )
     .with_hint("pass `--issuer URL`, the authorization server that issued the secret")
 }

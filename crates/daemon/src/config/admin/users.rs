@@ -199,7 +199,8 @@ impl From<RawAdminRole> for AdminRole {
     }
 }
 
-const PASSWORD_HINT: &str = "`htpasswd -nbB NAME PASSWORD` prints a hash";
+const PASSWORD_HINT: &str =
+    "`htpasswd -nBC 10 NAME` prints `NAME:HASH`: copy only the hash, and write each `$` as `$$`";
 const TOKEN_HINT: &str = "`printf %s TOKEN | sha256sum` prints the digits";
-const FILE_HINT: &str = "each line is `NAME:ROLE:HASH`: `htpasswd -nbB NAME PASSWORD` prints a password hash, and \
-                         `printf %s TOKEN | sha256sum` prints the digits of a token digest";
+const FILE_HINT: &str = "each line is `NAME:ROLE:HASH`: `htpasswd -nBC 10 NAME` prints `NAME:HASH`, so insert the role; \
+                         for a token, `printf %s TOKEN | sha256sum` prints the digits of `sha256:DIGITS`";

@@ -120,6 +120,6 @@ fn metadata_route(resource: ProtectedResource, host: HostMatch, span: &Span) -> 
     }
 }
 
-const NO_ROUTE: &str = "no route of this endpoint serves the URL and requires a token of a certain issuer";
+const NO_ROUTE: &str = "no route of this endpoint serves the URL and requires tokens of a configured issuer";
 const NO_ROUTE_HINT: &str =
     "the route needs the host and the path of the URL, and a `jwt` policy with `issuer`";

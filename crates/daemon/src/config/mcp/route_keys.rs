@@ -57,7 +57,7 @@ pub(in crate::config) fn resolve_mcp_action(
     }
 }
 
-const BOOLEAN_HINT: &str = "the MCP endpoint of the demo is now `demo = \"mcp\"`; `mcp = \"NAME\"` serves the endpoint `[mcp.endpoints.NAME]`";
+const BOOLEAN_HINT: &str = "for the MCP endpoint of the demo, write `demo = \"mcp\"`; `mcp = \"NAME\"` serves the endpoint `[mcp.endpoints.NAME]`";
 
 impl<'de> Deserialize<'de> for RawDemo {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -67,7 +67,7 @@ pub(in crate::config) fn resolve_basic_auth(
 ) -> Option<BasicAuthConfig> {
     let RawBasicAuth { realm, users, users_file, user_header } = raw;
     let (realm, user_field) = (resolve_realm(resolver, realm), resolve_user_field(resolver, user_header));
-    let users = resolve_names(resolver, users, users_file, "htpasswd -nbB NAME PASSWORD` prints a hash")?;
+    let users = resolve_names(resolver, users, users_file, "htpasswd -nBC 10 NAME` prints `NAME:HASH`")?;
     if users.is_empty() {
         resolver.refuse_at(span, "there are no users: set `users` or `users_file`");
         return None;

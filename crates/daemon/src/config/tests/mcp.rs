@@ -322,7 +322,7 @@ fn route_with_unknown_endpoint_or_old_form_is_an_error() {
         ("\"devs\"", "there is no MCP endpoint `devs`"),
         ("\"devs\"", "hint: did you mean `dev`?"),
         ("true", "`mcp` is the name of an endpoint"),
-        ("true", "hint: the MCP endpoint of the demo is now `demo = \"mcp\"`"),
+        ("true", "hint: for the MCP endpoint of the demo, write `demo = \"mcp\"`"),
         ("false", "`mcp` is the name of an endpoint"),
         ("1", "expected the name of an MCP endpoint"),
     ] {
@@ -369,7 +369,10 @@ fn mcp_server_that_leads_back_to_its_endpoint_is_an_error() {
     };
     for path in ["/dev", "/dev/below", "/dev?a=b"] {
         let failure = loops(path, ROUTE);
-        assert!(failure.contains("the MCP server `a` leads back to the route `/dev and below`"), "{failure}");
+        assert!(
+            failure.contains("the MCP server `a` sends requests back to the route `/dev and below`"),
+            "{failure}"
+        );
     }
     let demo = "[[routes]]\npath_exact = \"/dev/demo\"\ndemo = \"mcp\"\n";
     assert_eq!(loops("/dev/demo", &format!("{ROUTE}{demo}")), "");
