@@ -62,7 +62,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
     /// Percentage by which a measured value may be worse than the baseline. The command reports a regression
-    /// if the whole confidence interval of a value is worse than this percentage allows
+    /// only if even the best value of a confidence interval is worse by more than this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
     /// Format of the comparison

@@ -60,9 +60,9 @@ pub(in crate::config) struct RawTimeouts {
     /// Maximum time from the first byte of a request to the end of its headers. After this time, the client
     /// gets 408. Default: 10s.
     pub(in crate::config) header: Option<Spanned<Period>>,
-    /// Maximum time in which no byte of a request body arrives, and maximum delay of the body in comparison
-    /// with the rate `body_bytes_per_second_min`. Requests above this limit get 408. Raise the value if
-    /// clients make longer pauses. Risk: a slow client occupies memory for this time. Default: 20s.
+    /// Maximum time in which no byte of a request body arrives. The same limit applies to the total delay of
+    /// a body that is slower than `body_bytes_per_second_min`. Requests above this limit get 408. Raise the
+    /// value if clients make longer pauses. Risk: a slow client occupies memory for this time. Default: 20s.
     pub(in crate::config) body: Option<Spanned<Period>>,
     /// Minimum rate of a request body, in bytes per second. While a body arrives more slowly, Thruway adds up
     /// how far the body is behind this rate. When the sum reaches the value of `body`, the request gets 408.

@@ -24,8 +24,8 @@ pub(in crate::config) struct RawTelemetry {
     /// Risk: without TLS, other machines on the network path can read paths, client addresses and `headers`.
     pub(in crate::config) otlp: Spanned<String>,
     /// Share of new traces that are exported, from 0 to 1. If the client has sent a valid `traceparent`, its
-    /// flag decides. Thruway always exports failed requests (status 500 and above) and slow requests. Lower
-    /// the value if the cost of tracing is too high. Default: 1.
+    /// flag `sampled` decides instead. Thruway always exports failed requests (status 500 and above) and slow
+    /// requests. Lower the value if the cost of tracing is too high. Default: 1.
     pub(in crate::config) sample_ratio: Option<Spanned<f64>>,
     /// Duration from which a request is slow, so that its trace is always exported. Default: 1s.
     pub(in crate::config) slow: Option<Spanned<Period>>,

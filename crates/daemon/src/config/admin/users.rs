@@ -28,7 +28,7 @@ pub(in crate::config) struct RawAdminAuthentication {
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawAdminUser {
     /// `read` allows requests with GET and HEAD: the dashboard, status and metrics. `operator` allows all
-    /// requests: also reloads, and the changes of servers.
+    /// requests, including reloads and changes of servers.
     pub(in crate::config) role: RawAdminRole,
     /// bcrypt or Argon2 hash of the password. Clients send the name and the password with HTTP Basic. Thruway
     /// hides the hash in error messages. Default: the user has no password.

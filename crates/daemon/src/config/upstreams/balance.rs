@@ -34,10 +34,10 @@ pub(in crate::config) struct RawHash {
     /// Key of the hash: `client_address`, `path`, `header:NAME` or `cookie:NAME`. The hash selects a server
     /// by its resolved address (IP and port), not by its name. Each address of a name is a separate server.
     pub(in crate::config) hash: Spanned<String>,
-    /// Maximum number of requests in flight at a server, in percent of its share (by `weight`) of the
-    /// requests in flight at all servers. Thruway rounds the maximum up to a whole number. The value must be
-    /// from 100 to 100000. If a server has reached the maximum, another server gets the request. Default:
-    /// 125.
+    /// Maximum number of requests in flight at a server, in percent of its fair share. The fair share is the
+    /// part of the requests in flight at all servers that corresponds to the `weight` of the server. Thruway
+    /// rounds the maximum up to a whole number. The value must be from 100 to 100000. If a server has reached
+    /// the maximum, another server gets the request. Default: 125.
     pub(in crate::config) load_max_percent: Option<Spanned<u32>>,
 }
 

@@ -35,13 +35,13 @@ pub(in crate::config) struct RawCheck {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawEjection {
-    /// Number of consecutive failures that eject a server. The failures have no time window: only a
-    /// successful request resets their number. 0 disables ejection. Default: 5.
+    /// Number of consecutive failures that eject a server. Failures do not expire: only a successful request
+    /// resets their number. 0 disables ejection. Default: 5.
     pub(in crate::config) failures: Option<u32>,
     /// Statuses that count as failures, such as `503` or `500-599`. Default: none.
     pub(in crate::config) statuses: Option<Vec<Spanned<String>>>,
     /// Duration of the first ejection. Each further ejection lasts twice as long as the previous ejection, up
-    /// to `time_max`. After the server was healthy for `time_max`, the next ejection counts as the first
+    /// to `time_max`. If the server has been healthy for `time_max`, its next ejection has this duration
     /// again. Default: 10s.
     pub(in crate::config) time: Option<Spanned<Period>>,
     /// Maximum duration of an ejection. Default: 1m.
