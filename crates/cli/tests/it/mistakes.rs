@@ -64,7 +64,7 @@ policy small: body of at most 1048576 bytes
 policy steady: 100 requests in 1s, 20 at once, by address
 policy tokens: a JSON Web Token
 policy users: name and password of one of 1 users
-MCP endpoint dev: servers search, files; plain names; 1 access rules; tool search, pinned read_issue; 1 limits; audit log mcp-audit.log
+MCP endpoint dev: servers search, files; plain names; access rules: 1; tool search, pinned read_issue; limits: 1; audit log mcp-audit.log
 MCP server files: command `npx`
 MCP server search: upstream canary, path /mcp, client credentials of corp
 admin listener on 127.0.0.1:9900, 2 users

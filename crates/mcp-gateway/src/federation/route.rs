@@ -283,7 +283,7 @@ fn unknown_resource(request: &Routed<'_>, uri: &str) -> Error {
 fn too_many_calls(exceeded: LimitExceeded) -> Error {
     let retry_after = exceeded.retry_after.as_nanos().div_ceil(1_000_000);
     let retry_after = u64::try_from(retry_after).unwrap_or(u64::MAX);
-    Error::internal(format!("too many calls of this tool by this caller: retry in {retry_after} ms"))
+    Error::internal(format!("too many tool calls by this caller: retry in {retry_after} ms"))
         .with_data(json!({"retryAfterMs": retry_after}))
 }
 

@@ -326,7 +326,7 @@ impl fmt::Display for McpEndpointConfig {
         };
         write!(f, "servers {}; {names} names", self.servers.join(", "))?;
         if !self.rules.is_empty() {
-            write!(f, "; {} access rules", self.rules.len())?;
+            write!(f, "; access rules: {}", self.rules.len())?;
         }
         match &self.search {
             Some(search) if search.pinned.is_empty() => f.write_str("; tool search")?,
@@ -334,7 +334,7 @@ impl fmt::Display for McpEndpointConfig {
             None => {}
         }
         if !self.limits.is_empty() {
-            write!(f, "; {} limits", self.limits.len())?;
+            write!(f, "; limits: {}", self.limits.len())?;
         }
         if self.confirm_destructive {
             f.write_str("; asks before destructive calls")?;

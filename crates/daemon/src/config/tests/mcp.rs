@@ -276,7 +276,7 @@ fn route_needs_a_policy_that_verifies_the_claims_of_the_rules() {
         match config {
             Ok(config) => {
                 assert!(is_valid, "{claims} {policy}");
-                assert!(config.to_string().contains("1 access rules"), "{config}");
+                assert!(config.to_string().contains("access rules: 1"), "{config}");
             }
             Err(failure) => {
                 assert!(
