@@ -157,10 +157,9 @@ fn read_role_can_only_read_and_operator_can_change() {
         for line in ["GET /status", "HEAD /status", "GET /metrics", "GET /health", "GET /", "GET /config"] {
             assert_eq!(ask(&admin, line, reader).status(), "200", "{line}");
         }
-        for line in [DRAIN, "POST /reload", "DELETE /status", "PUT /nothing"] {
+        for line in [DRAIN, "POST /reload", "DELETE /status", "PUT /nothing", "OPTIONS /reload"] {
             assert_eq!(ask(&admin, line, reader).status(), "403", "{line}");
         }
-        assert_eq!(ask(&admin, "OPTIONS /reload", reader).status(), "204", "OPTIONS changes nothing");
     }
     assert!(ask(&admin, DRAIN, BOB).text().contains("needs the role `operator`"));
     assert!(ask(&admin, "GET /status", BOB).text().contains("\"state\":\"up\""), "nothing has changed");
