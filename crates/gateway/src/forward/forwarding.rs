@@ -36,7 +36,7 @@ pub(super) struct Forwarding {
     /// contains the body.
     pub(super) body: Option<Box<RequestBody>>,
     /// Times of the steps. `None` if neither an access log nor a trace needs them.
-    pub(super) timeline: Option<Box<Timeline>>,
+    pub(super) timeline: Option<Timeline>,
     pub(super) timeouts: ForwardTimeouts,
     /// Time at which the request times out. This field is set when forwarding starts.
     pub(super) until: Option<Duration>,

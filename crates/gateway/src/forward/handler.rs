@@ -147,7 +147,7 @@ impl Handler for Forward {
         let upstream = self.upstream.clone();
         let worker = request.worker().clone();
         let has_times = self.is_recorded || request.trace().is_some();
-        let timeline = has_times.then(|| Box::new(Timeline::new(request, &upstream, id, self.is_recorded)));
+        let timeline = has_times.then(|| Timeline::new(request, &upstream, id, self.is_recorded));
         let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
         let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
         let timed = self
