@@ -25,8 +25,9 @@ mod acme;
 // a third-party authorization server
 mod issuer;
 
-// a monitoring server
+// monitoring
 mod prometheus;
+mod traces;
 
 // test suites of other gateways
 mod outside;
@@ -69,6 +70,9 @@ pub(crate) struct Options {
     /// installed programs, or Debian's package in `target/`)
     #[arg(long, group = "kind")]
     prometheus: bool,
+    /// Check only traces, with programs in Python and, if Go is installed, with the OpenTelemetry Collector
+    #[arg(long, group = "kind")]
+    traces: bool,
     /// Check only gRPC: third-party clients and servers through the gateway, and our engine as a gRPC server.
     /// Needs Go and pip. `--gateway --full` includes these checks
     #[arg(long, group = "kind")]
@@ -114,6 +118,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         issuer::run(&checker)?;
     } else if options.prometheus {
         prometheus::run(&checker)?;
+    } else if options.traces {
+        traces::run(&checker)?;
     } else if options.federation {
         federation::run(&checker)?;
     } else if options.gateway {
