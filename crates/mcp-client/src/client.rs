@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use thruway_mcp::Revision;
 use thruway_mcp::json_rpc::ErrorCode;
+use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{MetaObject, ProgressNotificationParams};
 use thruway_message::FieldLinesBuf;
 
@@ -99,11 +100,34 @@ impl McpClient {
         self
     }
 
-    /// Returns this client with additional metadata in its requests, such as a trace context.
+    /// Returns this client with additional metadata in its requests. If `meta` contains `traceparent` and
+    /// `tracestate`, a server over HTTP also gets them as headers. See [`with_trace`](Self::with_trace).
     #[must_use]
     pub fn with_meta(mut self, meta: MetaObject) -> Self {
         self.options.meta = Some(Arc::new(meta));
         self
+    }
+
+    /// Returns this client with a trace context in its requests (W3C Trace Context). `parent` is the value of
+    /// `traceparent`: the trace and the span of the caller. `state` is the value of `tracestate`, or an empty
+    /// text. The server gets the context in `_meta`, and over HTTP also in headers.
+    ///
+    /// ```
+    /// # async fn call(client: &thruway_mcp_client::McpClient) -> Result<(), thruway_mcp_client::McpClientError> {
+    /// let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    /// let result = client.clone().with_trace(parent, "").call_tool("greet", serde_json::json!({})).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_trace(mut self, parent: &str, state: &str) -> Self {
+        let mut meta = self.options.meta.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+        meta.insert(meta_keys::TRACE_PARENT.to_owned(), parent.into());
+        if state.is_empty() {
+            meta.remove(meta_keys::TRACE_STATE);
+        } else {
+            meta.insert(meta_keys::TRACE_STATE.to_owned(), state.into());
+        }
+        self.with_meta(meta)
     }
 
     /// Returns the protocol revision that the client and the server use.

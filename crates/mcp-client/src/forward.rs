@@ -9,13 +9,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::{ErrorCode, Id, write_request_with};
 use thruway_mcp::members::{NotAnObject, append_line, append_member, append_members};
-use thruway_mcp::params::{Params, TraceContext, meta_keys};
+use thruway_mcp::params::{Params, meta_keys};
 use thruway_mcp::schema::methods;
+use thruway_mcp::traced_call::{CallSpan, TraceContext, TracedCall};
 use thruway_mcp::{Era, Revision};
 use thruway_message::FieldLinesBuf;
 use thruway_net::{Admitted, LogLimit};
 use tokio::time::timeout;
 
+use super::call_trace::{append_trace, append_trace_fields, note_outcome};
 use super::client::{McpClient, is_header_mismatch, may_be_again};
 use super::conversation::Waiter;
 use super::deadline::{OnProgress, Progress};
@@ -54,7 +56,7 @@ pub struct ForwardedCall {
     /// Progress token for a request whose progress reports continue after its answer. If `None`, the client
     /// uses the request id as the token.
     pub progress_token: Option<Box<str>>,
-    /// Trace context that replaces the trace context of the sender. `None` to keep the sender's context.
+    /// Trace context for the request. `None` to keep the trace context in the sender's `_meta`.
     pub trace: Option<Box<TraceContext>>,
     /// `true` if the request refers to state of the current server process. The client does not repeat such
     /// a request after a restart of the server.
@@ -241,14 +243,53 @@ impl McpClient {
         negotiated: &NegotiatedProtocol,
     ) -> Result<Answer, McpClientError> {
         let id = self.conversation.next_id();
+        let mut span = self.begin_span(forwarded_call, id, negotiated.revision());
+        let trace = forwarded_call.trace.as_deref().cloned().map(|trace| match &span {
+            Some(span) => TraceContext { parent: span.trace_parent().into(), ..trace },
+            None => trace,
+        });
+        let outcome = self.send(forwarded_call, mirrored, negotiated, id, trace.as_ref()).await;
+        if let Some(span) = &mut span {
+            note_outcome(&mut **span, &forwarded_call.method, &outcome);
+        }
+        outcome
+    }
+
+    /// Begins the span of a request. `None` if tracing is off.
+    fn begin_span(
+        &self,
+        forwarded_call: &ForwardedCall,
+        id: i64,
+        revision: Revision,
+    ) -> Option<Box<dyn CallSpan>> {
+        let tracer = forwarded_call.trace.as_ref()?.tracer.as_ref()?;
+        Some(tracer.begin(&TracedCall {
+            method: &forwarded_call.method,
+            name: forwarded_call.name.as_deref(),
+            id,
+            revision: revision.as_str(),
+            server: self.conversation.options.log_name(),
+            is_on_pipe: self.is_on_stream(),
+        }))
+    }
+
+    /// Sends the request with the id `id`, and waits for its answer.
+    async fn send(
+        &self,
+        forwarded_call: &ForwardedCall,
+        mirrored: &FieldLinesBuf,
+        negotiated: &NegotiatedProtocol,
+        id: i64,
+        trace: Option<&TraceContext>,
+    ) -> Result<Answer, McpClientError> {
         let mut bytes = Vec::with_capacity(forwarded_call.params.get().len() + ENVELOPE_BYTES);
         write_request_with(&mut bytes, &Id::Integer(id), &forwarded_call.method, |output| {
-            forwarded_call.write_params(output, id, negotiated.revision())
+            forwarded_call.write_params(output, id, negotiated.revision(), trace)
         })
         .map_err(|NotAnObject| McpClientError::ArgumentsInvalid)?;
         let mut outgoing =
             negotiated.outgoing(bytes, &forwarded_call.method, forwarded_call.name.as_deref(), mirrored)?;
-        if let Some(trace) = &forwarded_call.trace {
+        if let Some(trace) = trace {
             append_trace_fields(&mut outgoing.field_lines, trace);
         }
         let waiter = Waiter {
@@ -276,9 +317,15 @@ impl McpClient {
 impl ForwardedCall {
     /// Writes the parameters of the request for a server that uses `revision`. `id` is the new id of the
     /// request.
-    fn write_params(&self, output: &mut Vec<u8>, id: i64, revision: Revision) -> Result<(), NotAnObject> {
+    fn write_params(
+        &self,
+        output: &mut Vec<u8>,
+        id: i64,
+        revision: Revision,
+        trace: Option<&TraceContext>,
+    ) -> Result<(), NotAnObject> {
         let needs_meta = revision.era() == Era::Modern && self.sender.is_some();
-        if !self.has_meta && !needs_meta && self.trace.is_none() && self.round.is_empty() {
+        if !self.has_meta && !needs_meta && trace.is_none() && self.round.is_empty() {
             append_line(output, self.params.get());
             return Ok(());
         }
@@ -294,7 +341,7 @@ impl ForwardedCall {
             "inputResponses" | "requestState" => self.round.is_empty() && self.sender.is_none(),
             _ => true,
         })?;
-        self.append_meta(output, meta, id, revision)?;
+        self.append_meta(output, meta, id, revision, trace)?;
         if !self.round.is_empty() {
             if output.last() != Some(&b'{') {
                 output.push(b',');
@@ -311,9 +358,10 @@ impl ForwardedCall {
         meta: Option<&RawValue>,
         id: i64,
         revision: Revision,
+        trace: Option<&TraceContext>,
     ) -> Result<(), NotAnObject> {
         let mut members = vec![b'{'];
-        let mut has_token = false;
+        let (mut has_token, mut has_trace) = (false, false);
         if let Some(meta) = meta {
             let is_modern = revision.era() == Era::Modern;
             append_members(&mut members, meta, |name, _| match name {
@@ -325,14 +373,18 @@ impl ForwardedCall {
                 | meta_keys::CLIENT_CAPABILITIES
                 | meta_keys::CLIENT_INFO
                 | meta_keys::LOG_LEVEL => is_modern && self.sender.is_none(),
-                meta_keys::TRACE_PARENT | meta_keys::TRACE_STATE => self.trace.is_none(),
+                meta_keys::TRACE_PARENT | meta_keys::TRACE_STATE => {
+                    let is_kept = trace.is_none_or(|trace| trace.keeps_meta);
+                    has_trace |= is_kept;
+                    is_kept
+                }
                 _ => true,
             })?;
         }
         if let Some(sender) = self.sender.as_ref().filter(|_| revision.era() == Era::Modern) {
             sender.append(&mut members, revision);
         }
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = trace.filter(|_| !has_trace) {
             append_trace(&mut members, trace);
         }
         if let Some(token) = self.progress_token.as_ref().filter(|_| has_token) {
@@ -346,24 +398,6 @@ impl ForwardedCall {
             append_member(output, "_meta", &String::from_utf8(members).unwrap_or_default());
         }
         Ok(())
-    }
-}
-
-/// Appends the members of a trace context. Only the state can contain characters that JSON escapes.
-fn append_trace(members: &mut Vec<u8>, trace: &TraceContext) {
-    append_member(members, meta_keys::TRACE_PARENT, &format!("\"{}\"", trace.parent));
-    if !trace.state.is_empty() {
-        let state = Value::from(&*trace.state).to_string();
-        append_member(members, meta_keys::TRACE_STATE, &state);
-    }
-}
-
-/// Appends the headers of a trace context, which only a server over HTTP gets.
-fn append_trace_fields(field_lines: &mut FieldLinesBuf, trace: &TraceContext) {
-    // The values are valid: they come from other headers, or were checked by the rules of W3C Trace Context.
-    let _ = field_lines.append(meta_keys::TRACE_PARENT, &*trace.parent);
-    if !trace.state.is_empty() {
-        let _ = field_lines.append(meta_keys::TRACE_STATE, &*trace.state);
     }
 }
 

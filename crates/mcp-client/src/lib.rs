@@ -23,6 +23,7 @@ mod queue;
 mod conversation;
 mod requester;
 mod forward;
+mod call_trace;
 mod deadline;
 mod incoming;
 mod invalid_lines;

@@ -29,6 +29,7 @@ pub mod json_rpc;
 pub mod schema;
 pub mod params;
 pub mod members;
+pub mod traced_call;
 mod finite;
 mod revision;
 

@@ -12,6 +12,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::json_rpc::{Error, Id};
+use crate::traced_call::TraceContext;
 
 /// The parameters that several methods have in common. To read parameters that only one method has, parse
 /// the JSON again with the function [`parse`].
@@ -98,18 +99,9 @@ pub struct RequestMeta<'a> {
     pub progress_token: Option<Id<'a>>,
     /// The names and values of the other members, such as the trace context.
     pub others: Vec<(Cow<'a, str>, &'a RawValue)>,
-    /// Trace context that replaces the trace context of the client in forwarded requests. A server sets it if
-    /// tracing is on.
+    /// Trace context for forwarded requests. A server sets it if tracing is on, or if the HTTP headers of the
+    /// request contain a trace context.
     pub forwarded_trace: Option<Box<TraceContext>>,
-}
-
-/// A trace context: the values of `traceparent` and `tracestate` (W3C Trace Context).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TraceContext {
-    /// The trace, the span of the sender, and the flags.
-    pub parent: Box<str>,
-    /// The state. Empty if there is none.
-    pub state: Box<str>,
 }
 
 impl<'a> RequestMeta<'a> {

@@ -19,6 +19,9 @@ pub struct Record<'a> {
     /// The client. If a [trusted proxy](crate::TrustedProxies) has reported the client, this is the reported
     /// address. Otherwise, it is the other end of the connection.
     pub client: ClientAddr,
+    /// The scheme that the client uses. This is the scheme that a trusted proxy reports, or else the scheme of the
+    /// connection.
+    pub scheme: &'static str,
     /// Head of the request. `None` for bytes that are not a valid request.
     pub head: Option<RequestHead<'a>>,
     /// Time of day at the end of the response.

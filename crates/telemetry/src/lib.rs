@@ -25,6 +25,7 @@ mod trace_state;
 // one request
 mod sampling;
 mod request_trace;
+mod mcp_step;
 mod span;
 
 // export
@@ -33,12 +34,15 @@ mod attributes;
 mod otlp;
 mod queue;
 mod retry;
+mod retry_info;
 
 pub use attributes::SpanAttributes;
+pub use mcp_step::{McpAnswered, McpCall, McpDetail, McpFailure, McpProgress};
 pub use otlp::{Resource, encode_request, grpc_frame, rejected_spans};
 pub use queue::{ExportCounts, SpanBatch, SpanBuffer, SpanQueue, SpanWriter};
-pub use request_trace::{AttemptDetail, McpDetail, RequestTrace, Step, StepDetail};
+pub use request_trace::{AttemptDetail, RequestTrace, Step, StepDetail};
 pub use retry::{ExportOutcome, RetrySchedule};
+pub use retry_info::retry_delay;
 pub use sampling::{Sampling, Tracer};
 pub use span::{Attribute, Event, Span, SpanKind, SpanStatus, Value};
 pub use trace_parent::{SpanId, TraceId, TraceParent};

@@ -4,6 +4,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::mcp_step::McpDetail;
 use crate::trace_parent::{SpanId, TraceParent};
 
 /// The trace of a request. The server and the handlers of the request share it. Times are times of the
@@ -27,6 +28,7 @@ pub struct RequestTrace {
     upstream_path: RefCell<Option<Box<str>>>,
     /// Reason for the failure of the request.
     failure: Cell<Option<&'static str>>,
+    is_broken_off: Cell<bool>,
     steps: RefCell<Vec<Step>>,
 }
 
@@ -81,23 +83,6 @@ pub struct AttemptDetail {
     pub error: Option<&'static str>,
 }
 
-/// Attributes of an operation of the Model Context Protocol.
-#[derive(Clone, Default, Debug)]
-pub struct McpDetail {
-    /// The method, such as `tools/call`.
-    pub method: Box<str>,
-    /// The name of the tool or prompt, or the URI of the resource.
-    pub target: Option<Box<str>>,
-    /// The protocol revision.
-    pub protocol_version: Option<Box<str>>,
-    /// The name of the MCP server.
-    pub server: Option<Arc<str>>,
-    /// `true` for a request from this process to an MCP server.
-    pub is_client: bool,
-    /// Reason for the failure.
-    pub error: Option<&'static str>,
-}
-
 impl RequestTrace {
     pub(crate) fn new(own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) -> Self {
         Self {
@@ -112,6 +97,7 @@ impl RequestTrace {
             upstream: RefCell::default(),
             upstream_path: RefCell::default(),
             failure: Cell::new(None),
+            is_broken_off: Cell::new(false),
             steps: RefCell::default(),
         }
     }
@@ -133,6 +119,7 @@ impl RequestTrace {
         self.current.set(None);
         self.routed_at.set(None);
         self.failure.set(None);
+        self.is_broken_off.set(false);
         *self.route.get_mut() = None;
         *self.upstream.get_mut() = None;
         *self.upstream_path.get_mut() = None;
@@ -171,6 +158,11 @@ impl RequestTrace {
     /// Makes the span `step` the parent of the steps that begin later without a parent.
     pub fn enter(&self, step: SpanId) {
         self.current.set(Some(step));
+    }
+
+    /// Makes the span of the request the parent of the steps that begin later without a parent.
+    pub fn leave(&self) {
+        self.current.set(None);
     }
 
     /// Returns the value of `traceparent` for requests that the current step sends.
@@ -227,6 +219,17 @@ impl RequestTrace {
     /// Returns the reason for the failure of the request.
     pub const fn failure(&self) -> Option<&'static str> {
         self.failure.get()
+    }
+
+    /// Records that the response has ended too early. `reason` has few different values.
+    pub fn break_off(&self, reason: &'static str) {
+        self.fail(reason);
+        self.is_broken_off.set(true);
+    }
+
+    /// Returns `true` if the response has ended too early.
+    pub const fn is_broken_off(&self) -> bool {
+        self.is_broken_off.get()
     }
 
     /// Sets the path of the requests to the upstream servers, without the query.
@@ -334,6 +337,8 @@ mod tests {
         let parents: Vec<_> = trace.steps().iter().map(|step| step.parent).collect();
         assert_eq!(parents, [None, Some(outer)]);
         assert_eq!(trace.current(), trace.trace_parent().with_span(outer));
+        trace.leave();
+        assert_eq!(trace.current(), trace.trace_parent());
     }
 
     #[test]
@@ -359,7 +364,7 @@ mod tests {
         used.set_upstream(&Arc::from("a"));
         used.set_upstream_path("/a");
         used.set_routed(Duration::ZERO);
-        used.fail("timeout");
+        used.break_off("timeout");
         used.clear();
         used.restart(new.trace_parent(), None, "", Duration::ZERO);
         assert_eq!(format!("{used:?}"), format!("{new:?}"));

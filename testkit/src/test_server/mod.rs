@@ -53,10 +53,15 @@ impl TestServer {
     /// Creates a server with `handler` and the default config, which passes the spans of its requests to
     /// `tracer`.
     pub fn traced<M>(handler: impl IntoHandler<M>, tracer: &Arc<Tracer>) -> Self {
+        Self::traced_with(handler, Config::default(), tracer)
+    }
+
+    /// Creates a server with `handler` and `config`, which passes the spans of its requests to `tracer`.
+    pub fn traced_with<M>(handler: impl IntoHandler<M>, config: Config, tracer: &Arc<Tracer>) -> Self {
         let time = ManualTime::default();
         let worker = Worker::for_test(Clock::manual(time.clone()));
-        let config = Arc::new(Config::default());
-        let driver = ConnectionDriver::traced(handler.into_handler(), config, worker.clone(), tracer);
+        let driver =
+            ConnectionDriver::traced(handler.into_handler(), Arc::new(config), worker.clone(), tracer);
         Self { time, worker, driver }
     }
 

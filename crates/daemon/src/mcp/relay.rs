@@ -1,16 +1,18 @@
 //! Relays tool calls to the upstreams of MCP servers, without the MCP client of the endpoint.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use thruway_gateway::Forward;
 use thruway_mcp_sdk::backend::json_message;
-use thruway_mcp_sdk::{McpEndpoint, RelayedCall};
+use thruway_mcp_sdk::{AuditOutcome, McpEndpoint, RelayedCall};
 use thruway_message::{
     FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
     RequestTarget, StatusCode, Version,
 };
+use thruway_net::Clock;
 use thruway_server::{Answer, FieldLinesBuf, Request, Response};
-use thruway_telemetry::{McpDetail, StepDetail};
+use thruway_telemetry::{McpAnswered, McpDetail, McpFailure, McpProgress, StepDetail};
 
 use super::members::{RunningUpstreams, host_of_requests};
 use super::relayed_body::{first_bytes, has_media_type, observed};
@@ -59,6 +61,7 @@ impl Relay {
     pub(super) fn relay(&self, request: &mut Request<'_>, call: RelayedCall, server: &McpEndpoint) -> Answer {
         let again = call.authorization().and_then(|_| request.copy_whole());
         let again = again.map(|request| (request, server.clone()));
+        let call = traced(request, call);
         let answer = self.send(request, &call);
         Answer::later(async move {
             let response = response_of(answer).await;
@@ -77,7 +80,6 @@ impl Relay {
     }
 
     fn send(&self, request: &mut Request<'_>, call: &RelayedCall) -> Answer {
-        begin_span(request, call);
         let fields = self.fields(request.field_lines(), call);
         let head = RequestHead {
             method: Method::Post,
@@ -120,20 +122,35 @@ async fn response_of(answer: Answer) -> Response {
     }
 }
 
-/// Begins the span of a tool call, which ends together with the request. The name of the tool is the name that
-/// the client uses.
-fn begin_span(request: &Request<'_>, call: &RelayedCall) {
-    let Some(trace) = request.trace() else { return };
+/// Begins the span of a tool call, which ends with the outcome of the call. The name of the tool is the name that the
+/// client uses.
+fn traced(request: &Request<'_>, call: RelayedCall) -> RelayedCall {
+    let Some(trace) = request.trace() else { return call };
     let text = |name: &str| request.field(name).and_then(|value| Some(value.as_str()?.into()));
+    let progress = Arc::<McpProgress>::default();
     let detail = McpDetail {
         method: "tools/call".into(),
         target: text("Mcp-Name"),
+        request_id: None,
         protocol_version: text("MCP-Protocol-Version"),
         server: Some(call.member().into()),
-        ..McpDetail::default()
+        progress: progress.clone(),
     };
     let start = request.worker().clock().now_exact();
     trace.enter(trace.begin(StepDetail::Mcp(Box::new(detail)), None, start));
+    call.on_outcome(move |outcome| {
+        let at = Clock::system().now_exact();
+        progress.answer(McpAnswered { at, failure: failure_of(outcome) });
+    })
+}
+
+/// Returns the failure of a call with this outcome. A canceled call has no failure, because its client has left.
+const fn failure_of(outcome: AuditOutcome) -> Option<McpFailure> {
+    match outcome {
+        AuditOutcome::ToolError => Some(McpFailure::Tool),
+        AuditOutcome::Error(code) => Some(McpFailure::Code(code.0)),
+        _ => None,
+    }
 }
 
 /// Returns `true` if the server gets this header of the client.

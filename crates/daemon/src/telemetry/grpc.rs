@@ -5,6 +5,9 @@ use std::io::Write as _;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use thruway_client::http2::{Connection, Exchange, Http2Config};
 use thruway_client::{
@@ -14,7 +17,7 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLines, Method};
 use thruway_net::tls::{TlsFailure, TlsServerName};
 use thruway_net::{Clock, spawn};
-use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans};
+use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans, retry_delay};
 
 use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus};
 use super::http::USER_AGENT;
@@ -146,7 +149,9 @@ impl GrpcResponse {
         let number = |name: &str| fields.field(name)?.as_str()?.trim().parse::<u64>().ok();
         self.status = number("grpc-status").and_then(|status| status.try_into().ok()).or(self.status);
         let pushback = number("grpc-retry-pushback-ms").map(Duration::from_millis);
-        self.retry_after = pushback.or(self.retry_after);
+        let details = fields.field("grpc-status-details-bin").and_then(|details| details.as_str());
+        let retry_info = details.and_then(|details| retry_delay(&BINARY.decode(details).ok()?));
+        self.retry_after = retry_info.or(pushback).or(self.retry_after);
     }
 
     fn status(&self) -> CollectorStatus {
@@ -175,6 +180,12 @@ fn now() -> Duration {
 
 /// The method that receives traces.
 const EXPORT_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// Base64 of binary fields. Senders may omit the padding.
+const BINARY: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Maximum time to connect, and maximum time of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

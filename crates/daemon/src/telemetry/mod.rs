@@ -5,6 +5,9 @@ mod exporter;
 mod grpc;
 mod http;
 
+#[cfg(test)]
+mod faults;
+
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

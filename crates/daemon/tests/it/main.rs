@@ -9,5 +9,6 @@ mod files_with_mistakes;
 mod mcp_access;
 mod mcp_relay;
 mod reload;
+mod secured_collectors;
 mod service;
 mod tracing;

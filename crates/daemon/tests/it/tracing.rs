@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ fn count(daemon: &Daemon, name: &str) -> u64 {
 }
 
 /// Waits until the counter `name` has at least the value `wanted`.
-fn wait_for_count(daemon: &Daemon, name: &str, wanted: u64) {
+pub(crate) fn wait_for_count(daemon: &Daemon, name: &str, wanted: u64) {
     while count(daemon, name) < wanted {
         thread::yield_now();
     }
@@ -138,6 +139,88 @@ fn each_attempt_has_its_own_span_in_the_header() {
     assert!(attempts[0].is_error && !attempts[1].is_error);
     assert_eq!(attempts[0].attributes["error.type"], "connection_terminated");
     assert_eq!(attempts[1].attributes["http.request.resend_count"], "1");
+    end(daemon);
+}
+
+#[test]
+fn broken_body_of_the_server_is_an_error_of_the_request_and_its_attempt() {
+    let (end_server, wait) = channel();
+    let server = broken_server(wait);
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let unsampled = format!("{}\nsample_ratio = 0", telemetry(collector));
+    let daemon = daemon(&format!("\"{server}\""), &unsampled);
+    let mut stream = connect(&address_of(&daemon));
+    stream.write_all(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut response = [0; 15];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200 OK");
+    drop(end_server);
+    let (_, spans) = receive_spans(&exports, 4);
+    for (name, kind) in [("GET /api and below", 2), ("GET", 3)] {
+        let span = spans.iter().find(|span| span.name == name && span.kind == kind).unwrap();
+        assert!(span.is_error, "{spans:?}");
+        assert_eq!(span.attributes["error.type"], "http_response_incomplete");
+        assert_eq!(span.attributes["http.response.status_code"], "200");
+    }
+    end(daemon);
+}
+
+/// A server that sends a part of a body, and closes the connection when the sender of `wait` is dropped.
+fn broken_server(wait: Receiver<()>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 1024]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart").unwrap();
+        let _ = wait.recv();
+    });
+    address
+}
+
+#[test]
+fn upgraded_connection_has_an_attempt_until_its_end() {
+    let (server, _requests) =
+        serve(&["HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"]);
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let daemon = daemon(&format!("\"{server}\""), &telemetry(collector));
+    let mut stream = connect(&address_of(&daemon));
+    stream
+        .write_all(b"GET /api HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+        .unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 101");
+    drop(stream);
+    let (_, spans) = receive_spans(&exports, 4);
+    let of_kind = |kind| spans.iter().find(|span| span.kind == kind).unwrap();
+    let (request, attempt) = (of_kind(2), of_kind(3));
+    assert_eq!(attempt.attributes["http.response.status_code"], "101");
+    assert_eq!((&attempt.parent, attempt.nanos.1), (&request.span_id, request.nanos.1));
+    end(daemon);
+}
+
+#[test]
+fn tunnel_of_connect_has_an_attempt() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let route = "[[routes]]\npath = \"/\"\n\
+                 connect = { hosts = [\"127.0.0.1\"], ports = [1], private = [\"127.0.0.0/8\"] }";
+    let daemon = daemon("\"127.0.0.1:1\"", &format!("{}\n{route}", telemetry(collector)));
+    let mut stream = connect(&address_of(&daemon));
+    stream.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 502");
+    let (_, spans) = receive_spans(&exports, 4);
+    let of_kind = |kind| spans.iter().find(|span| span.kind == kind).unwrap();
+    let (request, attempt) = (of_kind(2), of_kind(3));
+    assert_eq!((&*attempt.name, &attempt.parent), ("CONNECT", &request.span_id));
+    assert_eq!(attempt.attributes["server.address"], "127.0.0.1");
+    assert_eq!(attempt.attributes["server.port"], "1");
+    assert_eq!(attempt.attributes["error.type"], "connection_refused");
+    assert!(attempt.is_error && request.is_error);
+    let connecting = spans.iter().find(|span| span.name == "connect").unwrap();
+    assert_eq!(connecting.parent, attempt.span_id);
     end(daemon);
 }
 

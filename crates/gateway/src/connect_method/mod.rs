@@ -24,7 +24,7 @@ use crate::Failure;
 
 pub use config::ConnectConfig;
 use config::Destination;
-use open::open;
+use open::{Opening, open};
 
 /// The handler of CONNECT requests.
 #[derive(Clone, Debug)]
@@ -62,9 +62,12 @@ impl Handler for Connect {
         let worker = request.worker().clone();
         match Destination::of(authority, &self.config) {
             Some(destination) => Answer::later(open(
-                self.config.clone(),
-                self.resolver.clone(),
-                self.is_recorded,
+                Opening {
+                    config: self.config.clone(),
+                    resolver: self.resolver.clone(),
+                    is_recorded: self.is_recorded,
+                    trace: request.trace().cloned(),
+                },
                 destination,
                 worker,
             )),

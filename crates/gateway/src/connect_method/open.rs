@@ -8,22 +8,31 @@ use std::time::Duration;
 use thruway_client::{ConnectError, Resolve, UpstreamAddr, connect_any};
 use thruway_net::{Clock, PooledBuffer, Stream, Worker};
 use thruway_server::{Forwarded, Response};
+use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail};
 use tokio::time::timeout;
 
 use super::config::{ConnectConfig, Destination};
 use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 
+/// The settings of a tunnel, and the trace of its request.
+pub(super) struct Opening {
+    pub(super) config: Arc<ConnectConfig>,
+    pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) is_recorded: bool,
+    /// `None` if tracing is off.
+    pub(super) trace: Option<Rc<RequestTrace>>,
+}
+
 /// Opens a tunnel to `destination`, and returns the response to the client.
-pub(super) async fn open(
-    config: Arc<ConnectConfig>,
-    resolver: Arc<dyn Resolve>,
-    is_recorded: bool,
-    destination: Destination,
-    worker: Rc<Worker>,
-) -> Response {
+pub(super) async fn open(opening: Opening, destination: Destination, worker: Rc<Worker>) -> Response {
+    let Opening { config, resolver, is_recorded, trace } = opening;
     let since = worker.clock().now_exact();
+    let attempt = trace.as_ref().map(|trace| begin_attempt(trace, &destination, since));
     let outcome = reach(&config, &*resolver, &destination, worker.clock()).await;
+    if let Some((trace, attempt)) = trace.as_ref().zip(attempt) {
+        end_connect(trace, attempt, since, worker.clock().now_exact(), outcome.as_ref().err().copied());
+    }
     let forwarded = is_recorded.then(|| {
         let (server, failure) = match &outcome {
             Ok((_, address)) => (address.to_string(), None),
@@ -57,6 +66,41 @@ pub(super) async fn open(
         response.set_forwarded(forwarded);
     }
     response
+}
+
+/// Begins the span of a tunnel. It ends together with the request, unless the connection fails.
+fn begin_attempt(trace: &RequestTrace, destination: &Destination, since: Duration) -> SpanId {
+    trace.set_routed(since);
+    trace.set_upstream(&CONNECT.into());
+    let detail = AttemptDetail {
+        upstream: CONNECT.into(),
+        server: format!("{}:{}", destination.host, destination.port).into(),
+        scheme: "http",
+        retries: 0,
+        first_byte: None,
+        status: None,
+        error: None,
+    };
+    trace.begin(StepDetail::Attempt(detail), None, since)
+}
+
+/// Adds the time in which the tunnel opened its connection, and the failure, if any.
+fn end_connect(
+    trace: &RequestTrace,
+    attempt: SpanId,
+    since: Duration,
+    now: Duration,
+    failure: Option<Failure>,
+) {
+    trace.add_completed(StepDetail::Connect, Some(attempt), since, now);
+    let Some(failure) = failure else { return };
+    trace.fail(failure.proxy_error());
+    trace.change(attempt, |step| {
+        step.end = Some(now);
+        if let StepDetail::Attempt(detail) = &mut step.detail {
+            detail.error = Some(failure.proxy_error());
+        }
+    });
 }
 
 /// Resolves the host of `destination`, and connects to one of its addresses that tunnels may reach.

@@ -329,7 +329,8 @@ impl Attempt {
 
     /// Returns the response to the client, which contains the incomplete body or the tunnel.
     pub(super) fn into_response(self, begun: Begun, forwarding: &mut Forwarding) -> Response {
-        respond(begun, self.relay, forwarding.take_body())
+        let trace = forwarding.timeline.as_deref().and_then(Timeline::body_trace);
+        respond(begun, self.relay, forwarding.take_body(), trace)
     }
 
     /// Records the failure of the exchange.

@@ -12,6 +12,8 @@ use thruway_server::{BoxError, Content, ContentStream, Piece, Response, StatusCo
 use super::relay::Relay;
 use super::request_body::RequestBody;
 use super::response::{Begun, Rest};
+use super::timeline::BodyTrace;
+use crate::Failure;
 use crate::tunnel::{TunnelConfig, tunnel};
 use crate::upstream::{Exchange, ServerSlot, Upgraded};
 
@@ -22,6 +24,8 @@ struct Streamed {
     /// Response body bytes that arrived with the response head.
     first: PooledBuffer,
     length: Option<u64>,
+    /// The trace of the request. `None` if tracing is off.
+    trace: Option<Box<BodyTrace>>,
 }
 
 impl Streamed {
@@ -30,10 +34,20 @@ impl Streamed {
     fn poll_send(&mut self, cx: &mut Context<'_>, now: Duration) -> Result<(), BoxError> {
         // The timeout is checked here, because no timer runs while bytes arrive.
         if self.relay.until.is_some_and(|until| until <= now) {
-            return Err(self.relay.failed(Error::TimedOut.into()));
+            return Err(self.failed(Error::TimedOut.into()));
         }
         let Some(body) = &mut self.request_body else { return Ok(()) };
-        self.relay.poll_send(cx, now, body).map(drop).map_err(|failure| self.relay.failed(failure))
+        self.relay.poll_send(cx, now, body).map(drop).map_err(|failure| self.failed(failure))
+    }
+
+    /// Records that the response body ended too early, also in the trace. Returns the error for the client's
+    /// connection.
+    #[cold]
+    fn failed(&self, failure: Failure) -> BoxError {
+        if let Some(trace) = &self.trace {
+            trace.failed(failure, self.relay.slot.clock().now_exact());
+        }
+        self.relay.failed(failure)
     }
 }
 
@@ -48,7 +62,7 @@ impl ContentStream for Streamed {
             return Some(Poll::Ready(Err(error)));
         }
         let piped = this.relay.poll_pipe(cx, now)?;
-        Some(piped.map_err(|error| this.relay.failed(error.into())))
+        Some(piped.map_err(|error| this.failed(error.into())))
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
@@ -62,7 +76,10 @@ impl ContentStream for Streamed {
             return Poll::Ready(Some(Err(error)));
         }
         let piece = ready!(this.relay.poll_piece(cx, now));
-        Poll::Ready(piece.map_err(|error| this.relay.failed(error.into())).transpose())
+        if let (Ok(None), Some(trace)) = (&piece, &this.trace) {
+            trace.completed(this.relay.slot.clock().now_exact());
+        }
+        Poll::Ready(piece.map_err(|error| this.failed(error.into())).transpose())
     }
 
     /// Sends the remaining request body while the client does not read the response. Keeps at most one piece
@@ -78,7 +95,12 @@ impl ContentStream for Streamed {
 }
 
 /// Returns the response to the client. While the response body is read, the remaining request body is sent.
-pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<RequestBody>>) -> Response {
+pub(super) fn respond(
+    begun: Begun,
+    relay: Relay,
+    request_body: Option<Box<RequestBody>>,
+    trace: Option<BodyTrace>,
+) -> Response {
     let Begun { response, rest } = begun;
     match rest {
         Rest::Complete => response,
@@ -87,7 +109,7 @@ pub(super) fn respond(begun: Begun, relay: Relay, request_body: Option<Box<Reque
             // sends the response head. The response head can then tell the client whether the connection
             // stays open.
             let request_body = request_body.filter(|_| relay.wants_content());
-            let streamed = Streamed { relay, request_body, first, length };
+            let streamed = Streamed { relay, request_body, first, length, trace: trace.map(Box::new) };
             response.with_content(Content::from_content_stream(streamed))
         }
         Rest::Tunnel => open_tunnel(response, relay),

@@ -33,6 +33,31 @@ struct TracedRequest {
     is_connected: bool,
 }
 
+/// The trace of a request whose response body is still arriving.
+pub(super) struct BodyTrace {
+    trace: Rc<RequestTrace>,
+    attempt: SpanId,
+}
+
+impl BodyTrace {
+    /// Records that the body of the response has ended too early, at the time `now`.
+    #[cold]
+    pub(super) fn failed(&self, failure: Failure, now: Duration) {
+        self.trace.break_off(failure.proxy_error());
+        self.trace.change(self.attempt, |step| {
+            step.end = Some(now);
+            if let StepDetail::Attempt(detail) = &mut step.detail {
+                detail.error = Some(failure.proxy_error());
+            }
+        });
+    }
+
+    /// Records that the body of the response is complete, at the time `now`.
+    pub(super) fn completed(&self, now: Duration) {
+        self.trace.change(self.attempt, |step| step.end = Some(now));
+    }
+}
+
 impl Timeline {
     /// Begins a timeline. If the request has a trace, the time since its arrival becomes the step for routing
     /// and policies. `is_logged` is `true` if the response must have the durations.
@@ -85,6 +110,12 @@ impl Timeline {
                 traced.add_connection(slot, since, self.since);
             }
         }
+    }
+
+    /// Returns the trace of a response whose body or tunnel continues. `None` if tracing is off.
+    pub(super) fn body_trace(&self) -> Option<BodyTrace> {
+        let traced = self.traced.as_ref()?;
+        Some(BodyTrace { trace: traced.trace.clone(), attempt: traced.attempt? })
     }
 
     /// Returns the span of the current attempt. `None` if tracing is off.

@@ -15,6 +15,7 @@ use thruway_mcp::schema::{
 use thruway_mcp::{Era, Revision};
 
 use super::super::binding::{Outgoing, Purpose};
+use super::super::call_trace::append_meta_fields;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::RequestTimeouts;
 use super::super::error::McpClientError;
@@ -119,7 +120,8 @@ impl Legacy {
             let params = WithMeta { meta, params: &call.params };
             write_request(&mut bytes, &Id::Integer(id), call.method, &params);
         }
-        let outgoing = self.outgoing(bytes, call.method);
+        let mut outgoing = self.outgoing(bytes, call.method);
+        append_meta_fields(&mut outgoing.field_lines, call.meta);
         let waiter = Waiter {
             request_timeouts: call.request_timeouts,
             progress: call.progress.clone(),

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 
 use super::super::binding::{Outgoing, Purpose};
 use super::super::cache;
+use super::super::call_trace::append_meta_fields;
 use super::super::conversation::{Conversation, Waiter};
 use super::super::deadline::RequestTimeouts;
 use super::super::error::McpClientError;
@@ -90,7 +91,8 @@ impl Modern {
         self.writer
             .write(&mut bytes, &Id::Integer(id), call.method, &call.params, options, round)
             .map_err(|_| McpClientError::ArgumentsInvalid)?;
-        let outgoing = self.outgoing(bytes, call.method, call.name, &call.mirrored)?;
+        let mut outgoing = self.outgoing(bytes, call.method, call.name, &call.mirrored)?;
+        append_meta_fields(&mut outgoing.field_lines, call.meta);
         let waiter = Waiter {
             request_timeouts: call.request_timeouts,
             progress: call.progress.clone(),

@@ -84,7 +84,11 @@ pub(super) struct AuditedCall {
     event: Option<BegunEvent>,
     progress: Arc<CallProgress>,
     is_recorded: bool,
+    observe: Option<Observe>,
 }
+
+/// A function that gets the outcome of a request.
+type Observe = Box<dyn FnOnce(AuditOutcome) + Send>;
 
 /// The parts of an audit event that are known at the start of the request.
 struct BegunEvent {
@@ -141,7 +145,7 @@ impl AuditedCall {
         progress.begin();
         progress.select(member.0, member.1);
         progress.select_tool(tool);
-        Self { began: Instant::now(), event, progress, is_recorded: false }
+        Self { began: Instant::now(), event, progress, is_recorded: false, observe: None }
     }
 
     /// Begins the audit of a request. Returns `None` for requests without audit events. `sink` receives the
@@ -161,7 +165,8 @@ impl AuditedCall {
             revision: request.revision,
             request_bytes: request.request_bytes,
         });
-        Some(Self { began: Instant::now(), event, progress: Arc::default(), is_recorded: false })
+        let progress = Arc::default();
+        Some(Self { began: Instant::now(), event, progress, is_recorded: false, observe: None })
     }
 
     pub(super) const fn progress(&self) -> &Arc<CallProgress> {
@@ -181,6 +186,11 @@ impl AuditedCall {
         }
     }
 
+    /// Sets a function that gets the outcome.
+    pub(super) fn on_outcome(&mut self, observe: impl FnOnce(AuditOutcome) + Send + 'static) {
+        self.observe = Some(Box::new(observe));
+    }
+
     /// Ends the audit without an event and without a count, because other code handles the same request.
     pub(super) fn withdraw(mut self) {
         self.is_recorded = true;
@@ -188,6 +198,9 @@ impl AuditedCall {
 
     fn record(&mut self, outcome: AuditOutcome, response_bytes: usize) {
         self.is_recorded = true;
+        if let Some(observe) = self.observe.take() {
+            observe(outcome);
+        }
         let duration = self.began.elapsed();
         let member = self.progress.member.get();
         if let Some((_, counters)) = member {

@@ -15,7 +15,7 @@ use thruway_mcp_server::backend::{Caller, Status};
 use thruway_message::{FieldLines, FieldValue, StatusCode};
 
 use super::McpGateway;
-use super::audit::AuditedCall;
+use super::audit::{AuditOutcome, AuditedCall};
 use super::member::MemberConnection;
 use super::member_answers::MemberAnswers;
 use super::relayed_response::{HeldLimits, RelayedResponse};
@@ -153,6 +153,13 @@ impl RelayedCall {
     /// header replaces it.
     pub fn authorization(&self) -> Option<&str> {
         self.token.as_ref().map(AccessToken::header)
+    }
+
+    /// Sets a function that gets the outcome of the call. A call with a refused token has no outcome.
+    #[must_use]
+    pub fn on_outcome(mut self, observe: impl FnOnce(AuditOutcome) + Send + 'static) -> Self {
+        self.audited.on_outcome(observe);
+        self
     }
 
     /// Ends the call, because the member has refused its token (status 401) and has not run the tool. The MCP server

@@ -11,15 +11,14 @@ use super::limits::CallPermits;
 use super::member_answers::MemberAnswers;
 
 /// Reads the response of a relayed call while a program sends it to the client. Signs the `requestState` in the
-/// response for the caller. When this value is dropped, the gateway counts the call and records the audit event. If
-/// the body is incomplete and contains no response message, the call counts as canceled.
+/// response for the caller. At the end of the body, or when this value is dropped, the gateway counts the call
+/// and records the audit event. If the body is incomplete and contains no response message, the call counts as canceled.
 pub struct RelayedResponse {
     scan: OutcomeScan,
     answers: MemberAnswers,
     /// The body of the request for the member. The signature covers its parameters.
     request: Vec<u8>,
     state: ArrivingState,
-    has_ended: bool,
     audited: Option<AuditedCall>,
     _held: HeldLimits,
 }
@@ -56,7 +55,7 @@ impl RelayedResponse {
     ) -> Self {
         let scan = if is_event_stream { OutcomeScan::of_events() } else { OutcomeScan::of_json() };
         let state = ArrivingState::Kept(Vec::new());
-        Self { scan, answers, request, state, has_ended: false, audited: Some(audited), _held: held }
+        Self { scan, answers, request, state, audited: Some(audited), _held: held }
     }
 
     /// Reads the next bytes of the response body. Returns the bytes for the client. The result is empty while a
@@ -109,17 +108,19 @@ impl RelayedResponse {
         Some(format!("{}\"", self.answers.signed(state, &self.request)?))
     }
 
-    /// Notes that the response body is complete. Without a response message in the body, the call has failed.
+    /// Notes that the response body is complete, and records the outcome of the call. Without a response message
+    /// in the body, the call has failed.
     pub fn end(&mut self) {
-        self.has_ended = true;
+        if let Some(audited) = self.audited.take() {
+            audited.finish_relayed(Some(self.scan.outcome().unwrap_or((CallOutcome::Error(None), 0))));
+        }
     }
 }
 
 impl Drop for RelayedResponse {
     fn drop(&mut self) {
         if let Some(audited) = self.audited.take() {
-            let invalid = self.has_ended.then_some((CallOutcome::Error(None), 0));
-            audited.finish_relayed(self.scan.outcome().or(invalid));
+            audited.finish_relayed(self.scan.outcome());
         }
     }
 }

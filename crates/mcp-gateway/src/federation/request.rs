@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use thruway_mcp::federated::ListKind;
 use thruway_mcp::json_rpc::{Error, Id, Request, write_error, write_result};
 use thruway_mcp::modern::ResultType;
-use thruway_mcp::params::{Params, TraceContext};
+use thruway_mcp::params::Params;
 use thruway_mcp::schema::{RequestId, methods};
+use thruway_mcp::traced_call::TraceContext;
 use thruway_mcp::{Era, Revision, dual_era};
 use thruway_mcp_client::forwarding::ReceivedParamHeaders;
 use thruway_mcp_server::backend::{

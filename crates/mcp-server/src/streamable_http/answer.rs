@@ -5,13 +5,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error};
+use thruway_mcp::json_rpc::{Error, ErrorCode, Id, Request, write_error};
+use thruway_mcp::params::Params;
 use thruway_message::{FieldLines, FieldLinesBuf, Method};
 use thruway_net::PooledBuffer;
 use thruway_server::{ContentError, IntoResponse, Rejection, Response, StatusCode};
 
 use super::events::Events;
-use super::traced::Traced;
+use super::traced::{McpSpan, Traced, context_in_headers};
 use crate::authorization::Caller;
 use crate::dispatch::Status;
 use crate::http_response::{BodyBytes, WholeResponse, event};
@@ -45,6 +46,20 @@ impl Answer {
         match self {
             Self::Now(answered) => Self::Now(answered.into_event_stream()),
             Self::Later(later) => Self::later(async move { later.await.into_event_stream() }),
+        }
+    }
+}
+
+impl Answer {
+    /// Returns the message of a complete response. `None` if the answer is not known yet.
+    pub(super) fn whole_message(&self) -> Option<&[u8]> {
+        match self {
+            Self::Now(Answered::Whole(WholeResponse { content, .. })) => match content {
+                BodyBytes::None => None,
+                BodyBytes::Pooled(message) => Some(message),
+                BodyBytes::Owned(message) => Some(message),
+            },
+            _ => None,
         }
     }
 }
@@ -201,6 +216,18 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
+    /// Begins the span of a request, if tracing is on. Sets the trace context of forwarded requests in `params`.
+    pub(super) fn trace(&self, request: &Request<'_>, params: &mut Params<'_>) -> Option<McpSpan> {
+        if let Some(traced) = self.traced {
+            return Some(traced.begin(self.fields, request, params));
+        }
+        // Only a backend that forwards requests needs their text.
+        if self.server.backend.needs_params_text() {
+            params.meta.forwarded_trace = context_in_headers(self.fields).map(Box::new);
+        }
+        None
+    }
+
     /// Returns the rejection of a caller that lacks at least one of `scopes`. `error` is the body, which
     /// contains the reason.
     pub(super) fn forbid(&self, error: PooledBuffer, scopes: &[String]) -> WholeResponse {

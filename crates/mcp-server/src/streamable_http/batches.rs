@@ -13,6 +13,7 @@ use super::answer::{Answer, Incoming, accepted, json, json_of};
 use super::events::Events;
 use super::resumable::{EndsStream, answers_of, begin, spawn};
 use super::sessions::{deliver, is_modern, session_of};
+use super::traced::observed;
 use crate::connection::as_array;
 use crate::dispatch::{Exchange, Reply, Status, legacy};
 use crate::http_response::WholeResponse;
@@ -128,15 +129,12 @@ fn answer_request(
         Ok(_) if request.method == methods::INITIALIZE => {
             Err(Error::invalid_params("`initialize` cannot be part of a batch"))
         }
-        Ok(params) => Ok(legacy::handle_request(
-            incoming.server,
-            session,
-            revision,
-            request,
-            &params,
-            &incoming.caller,
-            output,
-        )),
+        Ok(mut params) => {
+            let span = incoming.trace(request, &mut params);
+            let (server, caller) = (incoming.server, &incoming.caller);
+            let reply = legacy::handle_request(server, session, revision, request, &params, caller, output);
+            Ok(observed(reply, output, span.as_ref()))
+        }
         Err(error) => Err(error),
     };
     let error = match (reply, session) {

@@ -11,6 +11,7 @@ use thruway_server::StatusCode;
 
 use super::answer::{Answer, Incoming, json, json_error, json_of, too_large};
 use super::events::Events;
+use super::traced::observed;
 use super::{batches, sessions};
 use crate::dispatch::{CloseMessage, Exchange, Outgoing, Reply, Status, modern};
 use crate::http_response::WholeResponse;
@@ -82,24 +83,32 @@ fn dispatch(
     params: &mut Params<'_>,
     mut output: PooledBuffer,
 ) -> Answer {
-    if let Some(traced) = incoming.traced {
-        traced.begin(incoming.fields, request, params);
-    }
+    let span = incoming.trace(request, params);
     let version = incoming.fields.field("mcp-protocol-version").and_then(|value| value.as_str());
     match dual_era::era_of(&request.method, params, version) {
-        Era::Modern => match modern::handle_request(
-            incoming.server,
-            request,
-            params,
-            Some(incoming.fields),
-            &incoming.caller,
-            &mut output,
-        ) {
-            Reply::Now(status) => Answer::now(json(status, output)),
-            Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
-            Reply::Later(exchange) => later(exchange, close_message(incoming, request)),
-        },
-        Era::Legacy => sessions::handle_request(incoming, version, request, params, output),
+        Era::Modern => {
+            let reply = modern::handle_request(
+                incoming.server,
+                request,
+                params,
+                Some(incoming.fields),
+                &incoming.caller,
+                &mut output,
+            );
+            match observed(reply, &output, span.as_ref()) {
+                Reply::Now(status) => Answer::now(json(status, output)),
+                Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
+                Reply::Later(exchange) => later(exchange, close_message(incoming, request)),
+            }
+        }
+        Era::Legacy => {
+            let answer =
+                sessions::handle_request(incoming, (request, params), version, span.as_ref(), output);
+            if let (Some(span), Some(message)) = (span, answer.whole_message()) {
+                span.answer(message);
+            }
+            answer
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use thruway_server::StatusCode;
 use super::answer::{Answer, Incoming, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
 use super::events::Events;
 use super::resumable::{later, no_such_event, take_up};
+use super::traced::{McpSpan, observed};
 use crate::dispatch::{Reply, Status, legacy};
 use crate::http_response::WholeResponse;
 use crate::server::LegacySessions;
@@ -20,9 +21,9 @@ use crate::session::{EventId, InUse, Session};
 /// Answers a request of the legacy era that arrived by POST.
 pub(super) fn handle_request(
     incoming: &Incoming<'_>,
+    (request, params): (&Request<'_>, &Params<'_>),
     version: Option<&str>,
-    request: &Request<'_>,
-    params: &Params<'_>,
+    span: Option<&McpSpan>,
     mut output: PooledBuffer,
 ) -> Answer {
     if let Err(error) = legacy::check_headers(incoming.server, incoming.fields, request, params) {
@@ -36,7 +37,7 @@ pub(super) fn handle_request(
         Ok(found) => found,
         Err(refusal) => return Answer::now(refusal),
     };
-    match legacy::handle_request(
+    let reply = legacy::handle_request(
         incoming.server,
         session.as_ref(),
         revision,
@@ -44,7 +45,8 @@ pub(super) fn handle_request(
         params,
         &incoming.caller,
         &mut output,
-    ) {
+    );
+    match observed(reply, &output, span) {
         Reply::Now(status) => Answer::now(json(status, output)),
         Reply::Forbidden(scopes) => Answer::now(incoming.forbid(output, &scopes)),
         Reply::Later(exchange) => later(exchange, session, request),

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use memchr::memmem;
+
 /// Finds the outcome of a call. The value needs the same small memory for responses of any size, because it stores
 /// only short names and values.
 ///
@@ -80,6 +82,27 @@ enum Member {
     ResultType,
     RequestState,
     Code,
+}
+
+impl CallOutcome {
+    /// Returns the outcome in a complete response message if it is a failure: [`Self::ToolError`] or
+    /// [`Self::Error`]. Returns `None` for other messages.
+    ///
+    /// ```
+    /// use thruway_mcp::federated::CallOutcome;
+    ///
+    /// let failed = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool"}}"#;
+    /// assert_eq!(CallOutcome::failure_in(failed), Some(CallOutcome::Error(Some(-32602))));
+    /// assert_eq!(CallOutcome::failure_in(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#), None);
+    /// ```
+    pub fn failure_in(message: &[u8]) -> Option<Self> {
+        // A search in the text is faster than a scan, and most messages contain neither `error` nor `isError`.
+        memmem::find(message, b"rror\"")?;
+        let mut scan = OutcomeScan::of_json();
+        scan.read(message);
+        let (outcome, _) = scan.outcome()?;
+        matches!(outcome, Self::ToolError | Self::Error(_)).then_some(outcome)
+    }
 }
 
 impl OutcomeScan {

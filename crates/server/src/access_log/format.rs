@@ -175,6 +175,7 @@ mod tests {
         let record = Record {
             connection: &connection,
             client: connection.client,
+            scheme: "http",
             head: has_head.then_some(head),
             time: SystemTime::UNIX_EPOCH + Duration::from_millis(951_786_061_500),
             status: StatusCode::NOT_FOUND,

@@ -44,6 +44,7 @@ fn line(format: AccessLogFormat, method: Method<'_>) -> String {
     let record = Record {
         connection: &connection,
         client: connection.client,
+        scheme: "http",
         head: Some(head),
         time: SystemTime::UNIX_EPOCH + Duration::from_micros(951_786_061_000_042),
         status: StatusCode::new(503).unwrap(),
@@ -169,6 +170,7 @@ fn trace_of_the_client_is_logged_if_tracing_is_off() {
     let record = Record {
         connection: &connection,
         client: connection.client,
+        scheme: "http",
         head: Some(head),
         time: SystemTime::UNIX_EPOCH,
         status: StatusCode::OK,

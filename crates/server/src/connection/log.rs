@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 use thruway_telemetry::RequestTrace;
@@ -111,6 +111,33 @@ impl Outcome {
         let (status, metadata) = (response.status(), response.take_metadata());
         Self { status, content_bytes, received_bytes: None, is_complete: true, metadata }
     }
+}
+
+/// The relation between the worker's clock and the time of day.
+pub(super) struct SpanTimes {
+    end: Duration,
+    pub(super) end_nanos: u64,
+}
+
+impl SpanTimes {
+    /// Creates the relation at the end of a request: `end` on the worker's clock is the time of day `time`.
+    pub(super) fn new(end: Duration, time: SystemTime) -> Self {
+        Self { end, end_nanos: nanos(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()) }
+    }
+
+    /// Returns the end of the request on the worker's clock.
+    pub(super) const fn end(&self) -> Duration {
+        self.end
+    }
+
+    /// Returns the time `at` of the worker's clock in nanoseconds since the Unix epoch.
+    pub(super) fn nanos(&self, at: Duration) -> u64 {
+        self.end_nanos.saturating_sub(nanos(self.end.saturating_sub(at)))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Status in access logs if the client left before the response. As in nginx, this status is only logged and

@@ -16,6 +16,7 @@ mod origin_fields;
 mod service;
 mod log;
 mod trace_spans;
+mod mcp_spans;
 
 // requests
 mod incoming;

@@ -169,12 +169,13 @@ impl Service {
             Logged::Kept(log) => log.head.as_ref().map(OwnedRequestHead::as_head),
         };
         let proxies = self.config.trusted_proxies.at(connection.client).zip(head);
-        let client = proxies.map_or(connection.client, |(proxies, head)| {
-            proxies.origin(connection.client, head.field_lines).client
-        });
+        let origin = proxies.map(|(proxies, head)| proxies.origin(connection.client, head.field_lines));
+        let client = origin.as_ref().map_or(connection.client, |origin| origin.client);
+        let scheme = origin.and_then(|origin| origin.scheme).unwrap_or_else(|| connection.scheme());
         let record = Record {
             connection,
             client,
+            scheme,
             head,
             time: clock.time_of_day(),
             status,

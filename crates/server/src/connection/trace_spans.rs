@@ -4,16 +4,17 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use thruway_message::{Method, RequestHead, StatusCode, Version};
 use thruway_net::{ClientAddr, Clock, IpText};
 use thruway_telemetry::{
-    AttemptDetail, Event, McpDetail, RequestTrace, Span, SpanAttributes, SpanBuffer, SpanKind, SpanStatus,
-    SpanWriter, Step, StepDetail, TraceParent, Tracer, combine_trace_state,
+    AttemptDetail, Event, RequestTrace, Span, SpanAttributes, SpanBuffer, SpanKind, SpanStatus, SpanWriter,
+    Step, StepDetail, TraceParent, Tracer, combine_trace_state,
 };
 
-use super::log::CLIENT_CLOSED_REQUEST;
+use super::log::{CLIENT_CLOSED_REQUEST, SpanTimes};
+use super::mcp_spans::write_mcp;
 use crate::record::Record;
 
 /// The tracing of the requests of one worker.
@@ -64,13 +65,13 @@ impl WorkerTracing {
     /// Returns `true` if the sampling settings select a completed request.
     #[inline]
     pub(super) fn exports(&self, trace: &RequestTrace, duration: Duration, status: StatusCode) -> bool {
-        self.tracer.exports(trace, duration, status.as_u16() >= 500)
+        self.tracer.exports(trace, duration, status.as_u16() >= 500 || trace.is_broken_off())
     }
 
     /// Passes the spans of a completed request to the exporter. `end` is the end of the request on the worker's
     /// clock.
     pub(super) fn export(&self, record: &Record<'_>, trace: &RequestTrace, end: Duration, clock: &Clock) {
-        let times = &Times { end, end_nanos: unix_nanos(clock.time_of_day_exact()) };
+        let times = &SpanTimes::new(end, clock.time_of_day_exact());
         let method = record.head.map_or("_OTHER", |head| method_attribute(head.method));
         let mut writer = self.buffer.writer();
         write_server_span(&mut writer, record, trace, times, method);
@@ -87,7 +88,7 @@ fn write_server_span(
     writer: &mut SpanWriter<'_>,
     record: &Record<'_>,
     trace: &RequestTrace,
-    times: &Times,
+    times: &SpanTimes,
     method: &str,
 ) {
     let route = trace.route();
@@ -99,14 +100,14 @@ fn write_server_span(
         name: method_in_name(method),
         target: route.as_deref(),
         kind: SpanKind::Server,
-        start_nanos: times.nanos(times.end.saturating_sub(record.duration)),
+        start_nanos: times.nanos(times.end().saturating_sub(record.duration)),
         end_nanos: times.end_nanos,
         event: None,
-        status: status_of(record.status.as_u16() >= 500),
+        status: status_of(record.status.as_u16() >= 500 || trace.is_broken_off()),
     };
     writer.write(&span, |attributes| {
         attributes.add("http.request.method", method);
-        attributes.add("url.scheme", record.connection.scheme());
+        attributes.add("url.scheme", record.scheme);
         if let Some(head) = &record.head {
             add_head(attributes, head);
         }
@@ -116,7 +117,13 @@ fn write_server_span(
     });
 }
 
-fn write_step(writer: &mut SpanWriter<'_>, step: &Step, trace: &RequestTrace, times: &Times, method: &str) {
+fn write_step(
+    writer: &mut SpanWriter<'_>,
+    step: &Step,
+    trace: &RequestTrace,
+    times: &SpanTimes,
+    method: &str,
+) {
     let own = trace.trace_parent();
     let mut span = Span {
         own: own.with_span(step.id),
@@ -143,14 +150,7 @@ fn write_step(writer: &mut SpanWriter<'_>, step: &Step, trace: &RequestTrace, ti
             span.status = status_of(is_failed);
             writer.write(&span, |attributes| add_attempt(attributes, attempt, is_failed, trace, method));
         }
-        StepDetail::Mcp(operation) => {
-            let has_name = matches!(&*operation.method, "tools/call" | "prompts/get");
-            span.name = &operation.method;
-            span.target = operation.target.as_deref().filter(|_| has_name);
-            span.kind = if operation.is_client { SpanKind::Client } else { SpanKind::Server };
-            span.status = status_of(operation.error.is_some());
-            writer.write(&span, |attributes| add_operation(attributes, operation));
-        }
+        StepDetail::Mcp(operation) => write_mcp(writer, &span, operation, times),
     }
 }
 
@@ -162,8 +162,8 @@ fn add_outcome(attributes: &mut SpanAttributes<'_>, record: &Record<'_>, trace: 
     }
     if record.status == CLIENT_CLOSED_REQUEST {
         attributes.add("error.type", "client_disconnected");
-    } else if status >= 500 {
-        // The reason for which the gateway got no response, or the status.
+    } else if status >= 500 || trace.is_broken_off() {
+        // The reason for which the gateway got no response or an incomplete body, or the status.
         let failure = trace.failure().or_else(|| record.forwarded.and_then(|forwarded| forwarded.failure));
         attributes.add("error.type", failure.unwrap_or(itoa::Buffer::new().format(status)));
     }
@@ -203,38 +203,8 @@ fn add_attempt(
     attributes.add("thruway.upstream", &*attempt.upstream);
 }
 
-fn add_operation(attributes: &mut SpanAttributes<'_>, operation: &McpDetail) {
-    let target = operation.target.as_deref();
-    attributes.add("mcp.method.name", &*operation.method);
-    match &*operation.method {
-        "tools/call" => {
-            attributes.add("gen_ai.operation.name", "execute_tool");
-            attributes.add_some("gen_ai.tool.name", target);
-        }
-        "prompts/get" => attributes.add_some("gen_ai.prompt.name", target),
-        // The URI of a resource may contain secrets.
-        _ => {}
-    }
-    attributes.add_some("mcp.protocol.version", operation.protocol_version.as_deref());
-    attributes.add_some("thruway.mcp.server", operation.server.as_deref());
-    attributes.add_some("error.type", operation.error);
-}
-
 /// Maximum number of unused traces of a worker.
 const UNUSED_MAX: usize = 64;
-
-/// The relation between the worker's clock and the time of day.
-struct Times {
-    end: Duration,
-    end_nanos: u64,
-}
-
-impl Times {
-    /// Returns the time `at` of the worker's clock in nanoseconds since the Unix epoch.
-    fn nanos(&self, at: Duration) -> u64 {
-        self.end_nanos.saturating_sub(nanos(self.end.saturating_sub(at)))
-    }
-}
 
 /// Returns the valid `traceparent` of the client. `None` if there are several, because W3C Trace Context
 /// §3.2 permits one header.
@@ -332,14 +302,6 @@ fn host_and_port(server: &str) -> (&str, Option<u16>) {
         }
     }
     (server, None)
-}
-
-fn unix_nanos(time: SystemTime) -> u64 {
-    nanos(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_server::{Request, Response, StatusCode};
+use thruway_server::{Config, Network, ProxyFields, Request, Response, StatusCode, TrustedProxies};
 use thruway_telemetry::{Sampling, SpanQueue, Tracer};
 use thruway_testkit::otlp::{DecodedSpan, decode_spans};
 use thruway_testkit::test_server::TestServer;
@@ -58,6 +58,24 @@ fn request_span_has_the_attributes_of_the_http_conventions() {
         "user_agent.original=b",
     ];
     assert_eq!(attributes, expected);
+}
+
+#[test]
+fn scheme_and_client_in_the_span_come_from_a_trusted_proxy() {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\n\
+                   X-Forwarded-Proto: https\r\n\r\n";
+    for (network, client, scheme) in
+        [("192.0.2.0/24", "198.51.100.7", "https"), ("10.0.0.0/8", "192.0.2.1", "http")]
+    {
+        let networks = [network.parse::<Network>().unwrap()].into_iter().collect();
+        let trusted_proxies = TrustedProxies::new(networks, ProxyFields::XForwarded);
+        let config = Config { trusted_proxies, ..Config::default() };
+        let tracer = tracer(1.0);
+        TestServer::traced_with(|_: &Request| "hello", config, &tracer).connect().send(request);
+        let span = only(&tracer);
+        let seen = (&*span.attributes["client.address"], &*span.attributes["url.scheme"]);
+        assert_eq!(seen, (client, scheme));
+    }
 }
 
 #[test]
