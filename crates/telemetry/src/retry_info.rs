@@ -62,7 +62,12 @@ const NANOS: u64 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protobuf::{write_bytes, write_integer, write_message};
+    use crate::protobuf::{write_bytes, write_message, write_varint};
+
+    fn write_integer(output: &mut Vec<u8>, field: u64, value: u64) {
+        write_varint(output, field << 3);
+        write_varint(output, value);
+    }
 
     /// Returns a status with a detail of the type `name`.
     fn status(name: &str, seconds: u64, nanos: u64) -> Vec<u8> {

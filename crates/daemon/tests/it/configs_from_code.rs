@@ -64,7 +64,7 @@ fn upstream_that_leads_back_to_its_listener_is_an_error() {
         .unwrap()
         .upstream(UpstreamConfig::new("itself", [server]))
         .route(Route::forward(everything(), "itself"));
-    assert!(message_of(config).contains("leads back"));
+    assert!(message_of(config).contains("sends requests back"));
 }
 
 #[test]

@@ -329,7 +329,7 @@ impl Attempt {
 
     /// Returns the response to the client, which contains the incomplete body or the tunnel.
     pub(super) fn into_response(self, begun: Begun, forwarding: &mut Forwarding) -> Response {
-        let trace = forwarding.timeline.as_deref().and_then(Timeline::body_trace);
+        let trace = forwarding.timeline.as_ref().and_then(Timeline::body_trace);
         respond(begun, self.relay, forwarding.take_body(), trace)
     }
 
