@@ -1,8 +1,7 @@
 //! `cargo xtask dashboard`: checks the dashboard of the admin listener in Chromium.
 //!
-//! The task starts a gateway with a healthy server, a failing server, a slow route with a full queue, an MCP endpoint,
-//! TLS and bounded load. The script `check.mjs` opens all views. Screenshots let reviewers see faults that the checks
-//! miss. The task can also write the screenshots of the guide.
+//! The task starts a gateway under load, with a failing server, a full queue, an MCP endpoint and TLS. The script
+//! `check.mjs` opens all views, and writes screenshots for reviewers and for the guide.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,12 +40,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     certificate(&directory, &stop)?;
     let config = include_str!("gateway.toml")
         .replace("HEALTHY", healthy.address())
-        .replace("FAILING", failing.address());
-    let config =
-        config.replace("PROGRAM", &program.display().to_string()).replace("ADMIN", &admin.to_string());
+        .replace("FAILING", failing.address())
+        .replace("PROGRAM", &program.display().to_string())
+        .replace("ADMIN", &admin.to_string());
     let gateway = Server::serve(&program, &config, &directory.join("gateway.toml"), &stop)?;
     let url = gateway.url();
-    // More requests than the slow route can serve: its queue is always full.
     let slow = format!("{url}/download?bytes=1000&delay=300");
     let loads = [
         start_load(&program, "http --rate 200 -c 4", &url, &directory.join("load.log"))?,
@@ -61,8 +59,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         .arg(packages::npm("dashboard", &stop)?);
     check.arg(format!("http://{admin}")).arg(healthy.address()).arg(&directory);
     if let Some(screenshots) = &options.screenshots {
-        fs::create_dir_all(screenshots)
-            .with_context(|| format!("cannot make `{}`", screenshots.display()))?;
+        fs::create_dir_all(screenshots)?;
         check.arg(screenshots);
     }
     let checked = child::output_of("check.mjs", check, CHECK_LIMIT, &stop);
@@ -94,19 +91,9 @@ fn call_tools(program: &Path, url: &str, stop: &Stop) -> anyhow::Result<()> {
 /// Creates a self-signed certificate for `localhost` that expires soon.
 fn certificate(directory: &Path, stop: &Stop) -> anyhow::Result<()> {
     let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "10",
-    ]);
-    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout"]);
-    openssl.arg(directory.join("key.pem")).arg("-out").arg(directory.join("cert.pem"));
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 10 -subj /CN=localhost \
+                 -addext subjectAltName=DNS:localhost -keyout";
+    openssl.args(words.split(' ')).arg(directory.join("key.pem")).arg("-out").arg(directory.join("cert.pem"));
     child::output_of("openssl", openssl, CHECK_LIMIT, stop).map(drop)
 }
 

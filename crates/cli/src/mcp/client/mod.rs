@@ -6,7 +6,6 @@ pub(super) mod login;
 mod tokens;
 mod arguments;
 mod elicitation;
-mod trace;
 mod print;
 
 use std::io::{self, IsTerminal};

@@ -1,10 +1,12 @@
-//! Prints the results of MCP requests to the standard output, and saves binary content to files.
+//! Prints the results of MCP requests to the standard output, and saves binary content to files. With `--trace`,
+//! prints each message to the standard error.
 
 use std::cell::{Cell, RefCell};
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{fs, io};
 
 use base64::Engine as _;
@@ -15,7 +17,8 @@ use thruway_mcp_sdk::schema::{
     CallToolResult, Completion, ContentBlock, DetailedTask, DiscoverResult, GetPromptResult, Prompt,
     ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Task, TaskStatus, Tool, WorkingTask,
 };
-use thruway_mcp_sdk::{Revision, ServerNotification};
+use thruway_mcp_sdk::{Direction, Revision, ServerNotification};
+use thruway_net::Clock;
 
 use crate::args::McpOutput;
 
@@ -223,6 +226,34 @@ pub(super) fn to_stderr(line: &str) {
     let _ = writeln!(stderr(), "{}", shown(line));
 }
 
+/// Returns a callback that prints each MCP message to the standard error.
+pub(super) fn tracer() -> impl Fn(Direction, &[u8]) + Send + Sync + 'static {
+    let began = trace_time();
+    move |direction, bytes| {
+        to_stderr(&trace_line(trace_time().saturating_sub(began), direction, bytes));
+    }
+}
+
+/// Returns the time for messages of `--trace`.
+fn trace_time() -> Duration {
+    Clock::system().now_exact()
+}
+
+fn trace_line(elapsed: Duration, direction: Direction, bytes: &[u8]) -> String {
+    let arrow = match direction {
+        Direction::Sent => "-->",
+        Direction::Received => "<--",
+    };
+    let text = escaped(String::from_utf8_lossy(bytes).trim_end());
+    format!("{:>10.3} ms {arrow} {text}", elapsed.as_secs_f64() * 1000.0)
+}
+
+/// Escapes control characters, so that a message cannot control the terminal.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
 fn lines(texts: impl Iterator<Item = String>) -> String {
     texts.fold(String::new(), |all, text| all + text.trim_end_matches('\n') + "\n")
 }
@@ -386,5 +417,20 @@ mod save_tests {
         ] {
             assert_eq!(extension(mime_type), expected, "{mime_type}");
         }
+    }
+
+    /// Timestamps once had the resolution of the clock tick and were up to four milliseconds old.
+    #[test]
+    fn trace_timestamps_are_finer_than_a_clock_tick() {
+        let mut times: Vec<_> = (0..1000).map(|_| trace_time()).collect();
+        times.dedup();
+        assert!(times.len() > 10, "{times:?}");
+    }
+
+    #[test]
+    fn traced_message_is_one_line_without_control_characters() {
+        let bytes = "{\"a\":\"\u{1b}[2Jü\"}\n".as_bytes();
+        let line = trace_line(Duration::from_micros(1500), Direction::Sent, bytes);
+        assert_eq!(line, "     1.500 ms --> {\"a\":\"\\u{1b}[2Jü\"}");
     }
 }

@@ -6,7 +6,7 @@ use thruway_mcp_sdk::schema::{ClientCapabilities, Implementation};
 use thruway_mcp_sdk::{McpClient, McpClientOptions};
 
 use super::login::Login;
-use super::{elicitation, trace};
+use super::{elicitation, print};
 use crate::args::McpClientArgs;
 use crate::config::Failure;
 
@@ -26,7 +26,7 @@ impl Target {
         };
         let mut builder = McpClient::builder().options(options);
         if args.trace {
-            builder = builder.on_message(trace::tracer());
+            builder = builder.on_message(print::tracer());
         }
         // If the server runs a tool call as a task, the client waits for the result of the task, unless
         // `--no-wait` is set.
