@@ -11,6 +11,7 @@ mod jwt_issuer;
 mod lock;
 pub mod ocsp;
 pub mod otlp;
+pub mod otlp_metrics;
 mod pipe;
 mod random;
 pub mod corpus;

@@ -75,7 +75,7 @@ fn decode_span(message: &[u8]) -> DecodedSpan {
     span
 }
 
-fn attributes_in(message: &[u8], number: u64) -> BTreeMap<String, String> {
+pub(crate) fn attributes_in(message: &[u8], number: u64) -> BTreeMap<String, String> {
     let attribute = |(_, attribute)| {
         let (mut name, mut value) = (String::new(), String::new());
         for (number, field) in fields(attribute) {
@@ -85,6 +85,7 @@ fn attributes_in(message: &[u8], number: u64) -> BTreeMap<String, String> {
                     for (number, field) in fields(any) {
                         match (number, field) {
                             (1, Field::Bytes(bytes)) => value = text(bytes),
+                            (2, Field::Integer(integer)) => value = (integer != 0).to_string(),
                             (3, Field::Integer(integer)) => value = integer.to_string(),
                             _ => panic!("unexpected kind of value in {name}"),
                         }
@@ -98,20 +99,20 @@ fn attributes_in(message: &[u8], number: u64) -> BTreeMap<String, String> {
     messages(message, number).map(attribute).collect()
 }
 
-enum Field<'a> {
+pub(crate) enum Field<'a> {
     Integer(u64),
     Bytes(&'a [u8]),
 }
 
 /// Returns the messages in the fields with this number.
-fn messages(message: &[u8], wanted: u64) -> impl Iterator<Item = (u64, &[u8])> {
+pub(crate) fn messages(message: &[u8], wanted: u64) -> impl Iterator<Item = (u64, &[u8])> {
     fields(message).filter_map(move |(number, field)| match field {
         Field::Bytes(bytes) if number == wanted => Some((number, bytes)),
         _ => None,
     })
 }
 
-fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
+pub(crate) fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -146,7 +147,7 @@ fn fixed(rest: &mut &[u8], length: usize) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a string cannot fail.
         let _ = write!(digits, "{byte:02x}");
@@ -154,6 +155,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("texts are UTF-8")
 }

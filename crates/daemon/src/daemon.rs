@@ -158,6 +158,8 @@ impl Daemon {
             live_log,
             live_audit_logs,
         ));
+        let service = Arc::downgrade(&state);
+        telemetry.set_metrics_source(Box::new(move || Some(admin::collected_metrics(&*service.upgrade()?))));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
             Ok(admin_server) => admin_server,
             // The server already accepts connections. It must stop, because the caller gets an error

@@ -6,7 +6,8 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RefusalCount, RouteMatch, RouteMeter, Routes, Split, TracedRoute, Unreachable, Upstream, UpstreamConfig,
+    RefusalCount, RouteMatch, RouteMeter, Routes, Split, TracedMeasured, TracedRoute, Unreachable, Upstream,
+    UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -46,7 +47,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
-        let meter = config.admin.is_some().then(|| parts.meter(config, route, before));
+        let meter = config.is_measured().then(|| parts.meter(config, route, before));
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
             Ok(handler) => routes.push((route.matching.clone(), traced(handler, config, route))),
@@ -212,7 +213,7 @@ impl Parts {
         if !route.policies.is_empty() {
             let handler = self.answering_handler(config, route, None, is_recorded, before)?;
             let handler = compressed(handler, config, route);
-            return Ok(measured(self.guarded(config, route, handler, before), meter));
+            return Ok(measured(self.guarded(config, route, handler, before), config, meter));
         }
         Ok(compressed(self.answering_handler(config, route, meter, is_recorded, before)?, config, route))
     }
@@ -258,7 +259,7 @@ impl Parts {
             let mirror = mirror.map(|mirror| self.keep_mirror(route, mirror, before));
             let forward = |name: &String| {
                 let forward = self.forward(config, name, action).recorded(is_recorded);
-                let forward = forward.timed(config.admin.is_some());
+                let forward = forward.timed(config.is_measured());
                 let forward = meter.iter().cloned().fold(forward, Forward::measured_by);
                 mirror.iter().cloned().fold(forward, Forward::mirrored_by).into_handler()
             };
@@ -270,7 +271,7 @@ impl Parts {
                 }
             });
         }
-        Ok(measured(self.own_handler(config, route, is_recorded, before)?, meter))
+        Ok(measured(self.own_handler(config, route, is_recorded, before)?, config, meter))
     }
 
     /// Builds the handler that sends requests to the upstream with this name. The config was checked, so
@@ -391,8 +392,9 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
 }
 
 /// Wraps `handler` so that `meter` counts its requests. Without a meter, returns `handler`.
-fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
+fn measured(handler: Arc<dyn Handler>, config: &Config, meter: Option<Arc<RouteMeter>>) -> Arc<dyn Handler> {
     match meter {
+        Some(meter) if config.is_traced() => TracedMeasured::new(handler, meter).into_handler(),
         Some(meter) => Measured::new(handler, meter).into_handler(),
         None => handler,
     }
@@ -400,9 +402,10 @@ fn measured(handler: Arc<dyn Handler>, meter: Option<Arc<RouteMeter>>) -> Arc<dy
 
 /// Wraps `handler` so that traces contain the route. Without tracing, returns `handler`.
 fn traced(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
-    match config.telemetry {
-        Some(_) => TracedRoute::new(&route.matching.to_string(), handler).into_handler(),
-        None => handler,
+    if config.is_traced() {
+        TracedRoute::new(&route.matching.to_string(), handler).into_handler()
+    } else {
+        handler
     }
 }
 

@@ -58,6 +58,7 @@ mod tunnel;
 // failures and counters
 mod failure;
 mod meter;
+mod measured;
 
 pub use connect_method::{Connect, ConnectConfig};
 pub use failure::Failure;
@@ -65,7 +66,8 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
-pub use meter::{ActiveCount, ClientAttributes, Measured, RequestDurations, RouteMeter, ServerAttributes};
+pub use measured::{Measured, TracedMeasured};
+pub use meter::{ActiveCount, ClientAttributes, RequestDurations, RouteMeter, ServerAttributes};
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use routes::{

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thruway_net::Worker;
-use thruway_server::{Answer, Handler, Method, Request, StatusCode, Version};
+use thruway_server::{Method, Request, StatusCode, Version};
+use thruway_telemetry::{Exemplar, Exemplars, RequestTrace};
 
 /// Counts the requests of one route and their durations, for the OpenTelemetry metrics
 /// `http.server.request.duration` and `http.server.active_requests`.
@@ -20,8 +21,8 @@ pub struct RouteMeter {
     active: Box<[ActiveRequests]>,
 }
 
-/// Requests of one worker by [`ActiveKind`]. The alignment keeps the counters of two workers in different cache
-/// lines.
+/// Requests of one worker by [`ActiveKind`]. The alignment keeps the counters of two workers in different
+/// cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct ActiveRequests {
@@ -70,6 +71,8 @@ pub struct RequestDurations<K> {
     pub buckets: [u64; BUCKETS],
     /// Sum of all durations.
     pub sum: Duration,
+    /// At most one exemplar for each bucket: the newest request with an exported trace, as far as known.
+    pub exemplars: Vec<Exemplar>,
 }
 
 impl<K> RequestDurations<K> {
@@ -116,6 +119,12 @@ impl RouteMeter {
     /// first worker has the index 0.
     pub fn record(&self, worker: usize, attributes: ServerAttributes, duration: Duration) {
         self.durations.record(worker, attributes, duration);
+    }
+
+    /// Adds an exemplar for a recorded request with the same worker and the same attributes. The meter keeps
+    /// one exemplar for each worker, each set of attributes and each bucket.
+    pub fn add_exemplar(&self, worker: usize, attributes: ServerAttributes, exemplar: Exemplar) {
+        self.durations.add_exemplar(worker, attributes, exemplar);
     }
 
     /// Returns the durations of all requests so far, ordered by attributes.
@@ -233,13 +242,31 @@ impl PendingRequest {
         self.count(status);
     }
 
+    /// Counts the request with the status of its response. Adds an exemplar if `trace` is exported.
+    pub(crate) fn respond_traced(mut self, status: StatusCode, trace: &RequestTrace) {
+        let Some(meter) = self.meter.take() else { return };
+        let elapsed = self.count_in(&meter, status);
+        let now = self.worker.clock().time_of_day();
+        if let Some(exemplar) = trace.exemplar(None, elapsed, status.as_u16() >= 500, now) {
+            let attributes = ServerAttributes { status, ..self.attributes };
+            meter.add_exemplar(self.worker.index(), attributes, exemplar);
+        }
+    }
+
     fn count(&mut self, status: StatusCode) {
         if let Some(meter) = self.meter.take() {
-            let active = meter.active_of(self.worker.index());
-            active.responded[self.kind.0].fetch_add(1, Ordering::Relaxed);
-            let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
-            meter.record(self.worker.index(), ServerAttributes { status, ..self.attributes }, elapsed);
+            self.count_in(&meter, status);
         }
+    }
+
+    /// Counts the request in `meter`, and returns its duration.
+    #[inline]
+    fn count_in(&self, meter: &RouteMeter, status: StatusCode) -> Duration {
+        let active = meter.active_of(self.worker.index());
+        active.responded[self.kind.0].fetch_add(1, Ordering::Relaxed);
+        let elapsed = self.worker.clock().now_exact().saturating_sub(self.began);
+        meter.record(self.worker.index(), ServerAttributes { status, ..self.attributes }, elapsed);
+        elapsed
     }
 }
 
@@ -258,35 +285,6 @@ impl Drop for PendingRequest {
     }
 }
 
-/// Wraps a handler, and counts its requests in a [`RouteMeter`]. [`Forward`](crate::Forward) does not need
-/// this wrapper, because it counts its own requests at a lower cost.
-pub struct Measured {
-    handler: Arc<dyn Handler>,
-    meter: Arc<RouteMeter>,
-}
-
-impl Measured {
-    /// Returns a handler that passes requests to `handler` and counts them with `meter`.
-    pub fn new(handler: Arc<dyn Handler>, meter: Arc<RouteMeter>) -> Self {
-        Self { handler, meter }
-    }
-}
-
-impl Handler for Measured {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let pending = PendingRequest::new(self.meter.clone(), request);
-        let answer = self.handler.handle(request);
-        if let Answer::Now(response) = &answer {
-            pending.respond(response.status());
-            return answer;
-        }
-        answer.map(move |response| {
-            pending.respond(response.status());
-            response
-        })
-    }
-}
-
 /// Durations of requests by attributes, with one shard for each worker.
 #[derive(Debug)]
 pub(crate) struct DurationMeter<K> {
@@ -301,13 +299,20 @@ struct Shard<K> {
     /// Durations for each set of attributes. Unused entries are at the end. Workers that share a shard may
     /// add entries at the same time.
     series: [OnceLock<Box<Series<K>>>; RouteMeter::ATTRIBUTES_MAX],
-    overflow: Histogram<BUCKETS>,
+    overflow: Durations,
 }
 
 #[derive(Debug)]
 struct Series<K> {
     attributes: K,
-    durations: Histogram<BUCKETS>,
+    durations: Durations,
+}
+
+/// Durations of requests with the same attributes.
+#[derive(Default, Debug)]
+struct Durations {
+    histogram: Histogram<BUCKETS>,
+    exemplars: Exemplars<BUCKETS>,
 }
 
 impl<K: Copy + Ord> DurationMeter<K> {
@@ -316,19 +321,37 @@ impl<K: Copy + Ord> DurationMeter<K> {
     }
 
     pub(crate) fn record(&self, worker: usize, attributes: K, duration: Duration) {
+        self.durations_of(worker, attributes).histogram.record(&RouteMeter::BOUNDS, duration);
+    }
+
+    #[inline]
+    fn durations_of(&self, worker: usize, attributes: K) -> &Durations {
         let shard = &self.shards[worker % self.shards.len()];
-        let new = || Box::new(Series { attributes, durations: Histogram::default() });
+        let new = || Box::new(Series { attributes, durations: Durations::default() });
         let series = shard.series.iter().map(|series| series.get_or_init(new));
         let durations = series.into_iter().find(|series| series.attributes == attributes);
-        let durations = durations.map_or(&shard.overflow, |series| &series.durations);
-        durations.record(&RouteMeter::BOUNDS, duration);
+        durations.map_or(&shard.overflow, |series| &series.durations)
+    }
+
+    /// Adds an exemplar for a recorded request.
+    pub(crate) fn add_exemplar(&self, worker: usize, attributes: K, exemplar: Exemplar) {
+        let bucket = exemplar.bucket(&RouteMeter::BOUNDS);
+        self.durations_of(worker, attributes).exemplars.record(bucket, exemplar);
     }
 
     pub(crate) fn durations(&self) -> Vec<RequestDurations<K>> {
         let mut sums = BTreeMap::new();
-        let mut add = |attributes: Option<K>, durations: &Histogram<BUCKETS>| {
-            let (buckets, sum) = sums.entry(attributes).or_insert(([0; BUCKETS], Duration::ZERO));
-            *sum += durations.add_to(buckets);
+        let mut add = |attributes: Option<K>, durations: &Durations| {
+            let new = || RequestDurations {
+                attributes,
+                buckets: [0; BUCKETS],
+                sum: Duration::ZERO,
+                exemplars: Vec::new(),
+            };
+            let total = sums.entry(attributes).or_insert_with(new);
+            // Reads the exemplars first, so that the request of each exemplar is counted.
+            durations.exemplars.add_to(&mut total.exemplars, &RouteMeter::BOUNDS);
+            total.sum += durations.histogram.add_to(&mut total.buckets);
         };
         for shard in &self.shards {
             for series in shard.series.iter().map_while(OnceLock::get) {
@@ -336,18 +359,13 @@ impl<K: Copy + Ord> DurationMeter<K> {
             }
             add(None, &shard.overflow);
         }
-        let durations = sums.into_iter().map(|(attributes, (buckets, sum))| RequestDurations {
-            attributes,
-            buckets,
-            sum,
-        });
-        durations.filter(|durations| durations.count() > 0).collect()
+        sums.into_values().filter(|durations| durations.count() > 0).collect()
     }
 }
 
 impl<K> Default for Shard<K> {
     fn default() -> Self {
-        Self { series: std::array::from_fn(|_| OnceLock::new()), overflow: Histogram::default() }
+        Self { series: std::array::from_fn(|_| OnceLock::new()), overflow: Durations::default() }
     }
 }
 
@@ -397,6 +415,7 @@ pub(crate) const BUCKETS: usize = 16;
 #[cfg(test)]
 mod tests {
     use thruway_net::Clock;
+    use thruway_telemetry::{Sampling, Tracer};
 
     use super::*;
 
@@ -440,6 +459,31 @@ mod tests {
         let durations = meter.durations();
         assert_eq!((durations.len(), durations[0].attributes, durations[0].count()), (33, None, 2));
         assert_eq!((durations[1].attributes, durations[1].count()), (Some(attributes("GET", 200)), 2));
+    }
+
+    #[test]
+    fn traced_request_leaves_an_exemplar_in_its_series() {
+        let (meter, worker) = (Arc::new(RouteMeter::new(1)), Worker::for_test(Clock::system()));
+        let tracer = Tracer::new(Sampling { ratio: 0.0, slow: Duration::MAX });
+        let trace = tracer.begin(None, "", Duration::ZERO);
+        for status in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
+            let pending = PendingRequest {
+                meter: Some(meter.clone()),
+                attributes: attributes("GET", 499),
+                kind: ActiveKind(2),
+                began: worker.clock().now_exact(),
+                worker: worker.clone(),
+            };
+            pending.respond_traced(status, &trace);
+        }
+        let [unsampled, failed] = &meter.durations()[..] else { panic!("two statuses") };
+        assert_eq!((unsampled.count(), &*unsampled.exemplars), (1, &[][..]));
+        let [exemplar] = &failed.exemplars[..] else { panic!("the trace of a failure is exported") };
+        assert_eq!(exemplar.trace_id, trace.trace_parent().trace_id);
+        assert_eq!(
+            (failed.buckets[exemplar.bucket(&RouteMeter::BOUNDS)], failed.sum <= exemplar.value),
+            (1, true)
+        );
     }
 
     #[test]

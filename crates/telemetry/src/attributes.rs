@@ -46,7 +46,14 @@ pub(crate) fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attr
     match attribute.value {
         Value::Text(text) => write_text(output, field, attribute.name, [text]),
         Value::Integer(number) => write_number(output, field, attribute.name, number.cast_unsigned()),
+        Value::Boolean(is_true) => write_boolean(output, field, attribute.name, is_true),
     }
+}
+
+/// Appends an attribute with a truth value. The name has at most 100 bytes.
+fn write_boolean(output: &mut Vec<u8>, field: u32, name: &'static str, is_true: bool) {
+    write_start(output, field, name, KEY_AND_VALUE_BYTES + name.len() + 2, 2);
+    output.extend_from_slice(&[BOOLEAN, is_true.into()]);
 }
 
 /// Appends an attribute whose text consists of `parts`.
@@ -135,6 +142,9 @@ const VALUE: u8 = 0x12;
 
 /// Tag of `AnyValue.string_value`.
 const TEXT: u8 = 0x0a;
+
+/// Tag of `AnyValue.bool_value`.
+const BOOLEAN: u8 = 0x10;
 
 /// Tag of `AnyValue.int_value`.
 const INTEGER: u8 = 0x18;

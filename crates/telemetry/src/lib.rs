@@ -1,4 +1,5 @@
-//! Distributed tracing: W3C Trace Context, sampling, spans, and the messages of OTLP (OpenTelemetry protocol).
+//! Distributed tracing and metrics: W3C Trace Context, sampling, spans, exemplars, and the messages of OTLP
+//! (OpenTelemetry protocol).
 //!
 //! This crate does no I/O and reads no clock. A server creates a [`RequestTrace`] for each request, and
 //! handlers add their steps to it. At the end of the request, the server asks the [`Tracer`] if it exports
@@ -28,6 +29,10 @@ mod request_trace;
 mod mcp_step;
 mod span;
 
+// metrics
+mod exemplar;
+mod metric;
+
 // export
 mod protobuf;
 mod attributes;
@@ -37,8 +42,12 @@ mod retry;
 mod retry_info;
 
 pub use attributes::SpanAttributes;
+pub use exemplar::{Exemplar, Exemplars};
 pub use mcp_step::{McpAnswered, McpCall, McpDetail, McpFailure, McpProgress};
-pub use otlp::{Resource, encode_request, grpc_frame, rejected_spans};
+pub use metric::{
+    HistogramPoint, Metric, MetricBatch, MetricKind, MetricsCollection, MetricsEncoder, Number,
+};
+pub use otlp::{Resource, encode_request, grpc_frame, rejected_items};
 pub use queue::{ExportCounts, SpanBatch, SpanBuffer, SpanQueue, SpanWriter};
 pub use request_trace::{AttemptDetail, RequestTrace, Step, StepDetail};
 pub use retry::{ExportOutcome, RetrySchedule};

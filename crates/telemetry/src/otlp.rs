@@ -1,12 +1,14 @@
-//! The messages of OTLP, the OpenTelemetry protocol, version 1: `opentelemetry/proto/trace/v1/trace.proto` and
+//! The messages of OTLP, the OpenTelemetry protocol, version 1: `opentelemetry/proto/trace/v1/trace.proto`
+//! and
 //! `opentelemetry/proto/collector/trace/v1/trace_service.proto`. The numbers in the functions are the field
-//! numbers of these files.
+//! numbers of these files. The request and the response for metrics have the same field numbers as for
+//! traces.
 
 use crate::attributes::{SpanAttributes, write_parts, write_text};
 use crate::protobuf::{Field, low_byte, read_field, write_bytes, write_fixed64, write_message};
 use crate::span::{Event, Span, SpanStatus};
 
-/// Attributes of the process that creates the spans.
+/// Attributes of the process that creates the spans and metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
     /// The attribute `service.name`.
@@ -75,9 +77,10 @@ fn write_text_attribute(output: &mut Vec<u8>, name: &'static str, text: &str) {
     write_text(output, 1, name, [text]);
 }
 
-/// Returns an `ExportTraceServiceRequest` with the encoded spans of a [batch](crate::SpanBatch::bytes).
-pub fn encode_request(resource: &Resource, spans: &[u8]) -> Vec<u8> {
-    let mut output = Vec::with_capacity(spans.len() + 512);
+/// Returns an `ExportTraceServiceRequest` with the encoded spans of a [batch](crate::SpanBatch::bytes), or an
+/// `ExportMetricsServiceRequest` with the encoded metrics of a [batch](crate::MetricBatch::bytes).
+pub fn encode_request(resource: &Resource, entries: &[u8]) -> Vec<u8> {
+    let mut output = Vec::with_capacity(entries.len() + 512);
     write_message(&mut output, 1, |output| {
         write_message(output, 1, |output| {
             write_text_attribute(output, "service.name", &resource.service_name);
@@ -89,7 +92,7 @@ pub fn encode_request(resource: &Resource, spans: &[u8]) -> Vec<u8> {
         });
         write_message(output, 2, |output| {
             write_message(output, 1, |output| write_bytes(output, 1, b"thruway"));
-            output.extend_from_slice(spans);
+            output.extend_from_slice(entries);
         });
     });
     output
@@ -104,9 +107,9 @@ pub fn grpc_frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the number of spans that the collector has rejected, according to its
-/// `ExportTraceServiceResponse`. Returns 0 for malformed responses.
-pub fn rejected_spans(response: &[u8]) -> u64 {
+/// Returns the number of spans or values of metrics that the collector has rejected, according to its
+/// `ExportTraceServiceResponse` or `ExportMetricsServiceResponse`. Returns 0 for malformed responses.
+pub fn rejected_items(response: &[u8]) -> u64 {
     let Some(partial_success) = fields(response).find_map(|field| match field {
         (1, Field::Bytes(partial_success)) => Some(partial_success),
         _ => None,
@@ -145,12 +148,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rejected_spans_of_a_partial_success_are_counted() {
-        assert_eq!(rejected_spans(b""), 0);
-        assert_eq!(rejected_spans(&[0x0a, 0]), 0);
-        assert_eq!(rejected_spans(&[0x0a, 5, 0x08, 7, 0x12, 1, b'x']), 7);
+    fn rejected_items_of_a_partial_success_are_counted() {
+        assert_eq!(rejected_items(b""), 0);
+        assert_eq!(rejected_items(&[0x0a, 0]), 0);
+        assert_eq!(rejected_items(&[0x0a, 5, 0x08, 7, 0x12, 1, b'x']), 7);
         for malformed in [&[0x0a][..], &[0xff; 20], &[0x0a, 200, 1], b"<html>"] {
-            assert_eq!(rejected_spans(malformed), 0);
+            assert_eq!(rejected_items(malformed), 0);
         }
     }
 

@@ -10,11 +10,33 @@ pub(crate) fn write_varint(output: &mut Vec<u8>, mut value: u64) {
     output.push(low_byte(value));
 }
 
+/// Appends a field with an integer.
+pub(crate) fn write_integer(output: &mut Vec<u8>, field: u32, value: u64) {
+    write_tag(output, field, VARINT);
+    write_varint(output, value);
+}
+
 /// Appends a field with a `fixed64`.
 #[inline]
 pub(crate) fn write_fixed64(output: &mut Vec<u8>, field: u32, value: u64) {
     write_tag(output, field, FIXED64);
     output.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a field with a `double`.
+pub(crate) fn write_double(output: &mut Vec<u8>, field: u32, value: f64) {
+    write_fixed64(output, field, value.to_bits());
+}
+
+/// Appends a repeated field of `fixed64` or `double` values, in the packed form.
+pub(crate) fn write_packed_fixed64(
+    output: &mut Vec<u8>,
+    field: u32,
+    values: impl ExactSizeIterator<Item = u64>,
+) {
+    write_tag(output, field, LENGTH_DELIMITED);
+    write_varint(output, values.len() as u64 * 8);
+    values.for_each(|value| output.extend_from_slice(&value.to_le_bytes()));
 }
 
 /// Appends a field with bytes or a text. Leaves out empty values, the default of such fields.

@@ -2,8 +2,9 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use crate::exemplar::Exemplar;
 use crate::mcp_step::McpDetail;
 use crate::trace_parent::{SpanId, TraceParent};
 
@@ -17,6 +18,8 @@ pub struct RequestTrace {
     start: Duration,
     /// The id of the span that was created last.
     last: Cell<SpanId>,
+    /// Duration from which the trace is always exported.
+    slow: Duration,
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
@@ -84,13 +87,20 @@ pub struct AttemptDetail {
 }
 
 impl RequestTrace {
-    pub(crate) fn new(own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) -> Self {
+    pub(crate) fn new(
+        own: TraceParent,
+        parent: Option<SpanId>,
+        state: &str,
+        start: Duration,
+        slow: Duration,
+    ) -> Self {
         Self {
             own: Cell::new(own),
             parent: Cell::new(parent),
             state: RefCell::new(state.into()),
             start,
             last: Cell::new(own.span_id.next()),
+            slow,
             current: Cell::new(None),
             route: RefCell::default(),
             routed_at: Cell::new(None),
@@ -103,11 +113,18 @@ impl RequestTrace {
     }
 
     /// Begins the trace of another request. All fields except these have the values of a new trace.
-    pub(crate) fn restart(&mut self, own: TraceParent, parent: Option<SpanId>, state: &str, start: Duration) {
+    pub(crate) fn restart(
+        &mut self,
+        own: TraceParent,
+        parent: Option<SpanId>,
+        state: &str,
+        start: Duration,
+        slow: Duration,
+    ) {
         self.own.set(own);
         self.last.set(own.span_id.next());
         self.parent.set(parent);
-        self.start = start;
+        (self.start, self.slow) = (start, slow);
         if !state.is_empty() {
             *self.state.get_mut() = state.into();
         }
@@ -144,9 +161,9 @@ impl RequestTrace {
         Ref::map(self.state.borrow(), |state| &**state)
     }
 
-    /// Moves the request to the trace of its caller, if the headers of the request did not contain a trace. The
-    /// body of the request contains `parent` and `state`. Call this function before the trace is sent to other
-    /// servers.
+    /// Moves the request to the trace of its caller, if the headers of the request did not contain a trace.
+    /// The body of the request contains `parent` and `state`. Call this function before the trace is sent to
+    /// other servers.
     pub fn adopt(&self, parent: TraceParent, state: &str) {
         if self.parent.get().is_none() {
             self.own.set(parent.with_span(self.own.get().span_id));
@@ -174,6 +191,30 @@ impl RequestTrace {
     /// Returns the time at which the request arrived.
     pub const fn start(&self) -> Duration {
         self.start
+    }
+
+    /// Returns `true` if the spans of this request are exported. `duration` is the duration of the request,
+    /// or of a part of it. `has_failed` is `true` if the request has failed.
+    pub fn is_exported(&self, duration: Duration, has_failed: bool) -> bool {
+        self.own.get().is_sampled() || has_failed || duration >= self.slow
+    }
+
+    /// Returns an exemplar for `value`, the duration of the step with the span `span` at the time `now`.
+    /// `None` as the span means the span of the request. Returns `None` if the trace may not be exported.
+    pub fn exemplar(
+        &self,
+        span: Option<SpanId>,
+        value: Duration,
+        has_failed: bool,
+        now: SystemTime,
+    ) -> Option<Exemplar> {
+        if !self.is_exported(value, has_failed) {
+            return None;
+        }
+        let TraceParent { trace_id, span_id, .. } = self.own.get();
+        let nanos = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let unix_nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Some(Exemplar { trace_id, span_id: span.unwrap_or(span_id), value, unix_nanos })
     }
 
     /// Sets the route of the request.
@@ -316,7 +357,7 @@ mod tests {
 
     fn trace() -> RequestTrace {
         let own = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: 0 };
-        RequestTrace::new(own, None, "", Duration::ZERO)
+        RequestTrace::new(own, None, "", Duration::ZERO, Duration::from_secs(1))
     }
 
     #[test]
@@ -366,8 +407,25 @@ mod tests {
         used.set_routed(Duration::ZERO);
         used.break_off("timeout");
         used.clear();
-        used.restart(new.trace_parent(), None, "", Duration::ZERO);
+        used.restart(new.trace_parent(), None, "", Duration::ZERO, Duration::from_secs(1));
         assert_eq!(format!("{used:?}"), format!("{new:?}"));
+    }
+
+    #[test]
+    fn only_traces_that_are_exported_have_exemplars() {
+        let trace = trace();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(7);
+        let (fast, slow) = (Duration::from_millis(999), Duration::from_secs(1));
+        assert_eq!(trace.exemplar(None, fast, false, now), None);
+        let TraceParent { trace_id, span_id, .. } = trace.trace_parent();
+        let expected = Exemplar { trace_id, span_id, value: slow, unix_nanos: 7_000_000_000 };
+        assert_eq!(trace.exemplar(None, slow, false, now), Some(expected));
+        assert!(trace.exemplar(None, fast, true, now).is_some(), "failed requests are exported");
+        let parent = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED };
+        trace.adopt(parent, "");
+        let step = trace.begin(StepDetail::Queue, None, Duration::ZERO);
+        let exemplar = trace.exemplar(Some(step), fast, false, now).unwrap();
+        assert_eq!((exemplar.trace_id, exemplar.span_id), (parent.trace_id, step));
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// The outcome of an attempt to export a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportOutcome {
-    /// The collector has accepted the batch, except this number of spans.
+    /// The collector has accepted the batch, except this number of spans or values.
     Accepted {
-        /// Number of spans that the collector has rejected.
+        /// Number of spans or values that the collector has rejected.
         rejected: u64,
     },
     /// The export can be repeated, because the collector is unavailable or overloaded.
@@ -23,6 +23,7 @@ pub enum ExportOutcome {
 #[derive(Clone, Copy, Debug)]
 pub struct RetrySchedule {
     began: Duration,
+    give_up_after: Duration,
     attempts: u32,
 }
 
@@ -51,9 +52,17 @@ impl ExportOutcome {
 }
 
 impl RetrySchedule {
+    /// Default time after which a batch is given up, so that newer spans get their turn: two minutes.
+    pub const GIVE_UP_AFTER: Duration = Duration::from_mins(2);
+
     /// Starts a schedule at the time `now`.
     pub const fn start(now: Duration) -> Self {
-        Self { began: now, attempts: 0 }
+        Self::start_within(now, Self::GIVE_UP_AFTER)
+    }
+
+    /// Starts a schedule at the time `now`, which gives up the batch after the time `give_up_after`.
+    pub const fn start_within(now: Duration, give_up_after: Duration) -> Self {
+        Self { began: now, give_up_after, attempts: 0 }
     }
 
     /// Returns the time to wait after a failed attempt. `retry_after` is the time that the collector has sent. The
@@ -72,7 +81,7 @@ impl RetrySchedule {
             None => backoff.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0),
         };
         let end = now.saturating_sub(self.began).saturating_add(delay);
-        (end <= GIVE_UP_AFTER).then_some(delay)
+        (end <= self.give_up_after).then_some(delay)
     }
 }
 
@@ -81,9 +90,6 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum delay without `Retry-After`.
 const DELAY_MAX: Duration = Duration::from_secs(30);
-
-/// Time after which the exporter gives up a batch, and sends newer spans.
-const GIVE_UP_AFTER: Duration = Duration::from_mins(2);
 
 #[cfg(test)]
 mod tests {
@@ -126,6 +132,14 @@ mod tests {
         );
         assert_eq!(schedule.next_delay(began + Duration::from_mins(2), None, 1.0), None);
         assert_eq!(schedule.next_delay(began, Some(Duration::MAX), 0.0), None);
+    }
+
+    #[test]
+    fn batch_is_given_up_after_the_time_of_the_caller() {
+        let mut schedule = RetrySchedule::start_within(Duration::ZERO, Duration::from_secs(10));
+        let second = Some(Duration::from_secs(1));
+        assert!(schedule.next_delay(Duration::from_secs(9), second, 0.0).is_some());
+        assert_eq!(schedule.next_delay(Duration::from_millis(9_001), second, 0.0), None);
     }
 
     #[test]

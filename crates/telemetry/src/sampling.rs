@@ -44,7 +44,7 @@ impl Tracer {
         tracer
     }
 
-    /// Replaces the sampling settings. Later requests use the new settings.
+    /// Replaces the sampling settings. Requests that begin later use the new settings.
     pub fn set_sampling(&self, sampling: Sampling) {
         self.threshold.store(threshold(sampling.ratio), Ordering::Relaxed);
         let nanos = u64::try_from(sampling.slow.as_nanos()).unwrap_or(u64::MAX);
@@ -64,7 +64,8 @@ impl Tracer {
     /// Begins the trace of a request that has arrived at the time `start`. `parent` is the valid `traceparent` of
     /// the caller, if any. `state` is the `tracestate` of the caller. Without a parent, begins a new trace.
     pub fn begin(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> RequestTrace {
-        RequestTrace::new(self.identity(parent), parent.map(|parent| parent.span_id), state, start)
+        let parent_id = parent.map(|parent| parent.span_id);
+        RequestTrace::new(self.identity(parent), parent_id, state, start, self.slow())
     }
 
     /// Begins a trace like [`begin`](Self::begin), in the memory of the [cleared](RequestTrace::clear) trace
@@ -76,7 +77,12 @@ impl Tracer {
         state: &str,
         start: Duration,
     ) {
-        trace.restart(self.identity(parent), parent.map(|parent| parent.span_id), state, start);
+        let parent_id = parent.map(|parent| parent.span_id);
+        trace.restart(self.identity(parent), parent_id, state, start, self.slow());
+    }
+
+    fn slow(&self) -> Duration {
+        Duration::from_nanos(self.slow_nanos.load(Ordering::Relaxed))
     }
 
     /// Returns the ids and the flags of a new request.
@@ -88,13 +94,6 @@ impl Tracer {
         let trace_id = TraceId::random();
         let flags = if self.is_in_ratio(trace_id) { SAMPLED } else { 0 };
         TraceParent { trace_id, span_id, flags }
-    }
-
-    /// Returns `true` if the trace of a completed request is exported.
-    pub fn exports(&self, trace: &RequestTrace, duration: Duration, has_failed: bool) -> bool {
-        trace.trace_parent().is_sampled()
-            || has_failed
-            || duration.as_nanos() >= u128::from(self.slow_nanos.load(Ordering::Relaxed))
     }
 
     fn is_in_ratio(&self, trace_id: TraceId) -> bool {
@@ -157,12 +156,14 @@ mod tests {
     #[test]
     fn failed_and_slow_requests_are_always_exported() {
         let tracer = tracer(0.0);
-        let trace = tracer.begin(None, "", Duration::ZERO);
+        let begin = || tracer.begin(None, "", Duration::ZERO);
         let (fast, slow) = (Duration::from_millis(999), Duration::from_secs(1));
-        assert!(!tracer.exports(&trace, fast, false));
-        assert!(tracer.exports(&trace, fast, true));
-        assert!(tracer.exports(&trace, slow, false));
+        let trace = begin();
+        assert!(!trace.is_exported(fast, false));
+        assert!(trace.is_exported(fast, true));
+        assert!(trace.is_exported(slow, false));
         tracer.set_sampling(Sampling { ratio: 0.0, slow: Duration::from_secs(2) });
-        assert!(!tracer.exports(&trace, slow, false));
+        assert!(!begin().is_exported(slow, false));
+        assert!(trace.is_exported(slow, false), "requests in progress keep the setting");
     }
 }

@@ -58,7 +58,7 @@ pub struct Event {
     pub nanos: u64,
 }
 
-/// An attribute of a span.
+/// An attribute of a span or of a value of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attribute<'a> {
     /// The name, such as `http.route`.
@@ -74,6 +74,8 @@ pub enum Value<'a> {
     Text(&'a str),
     /// An integer.
     Integer(i64),
+    /// A truth value.
+    Boolean(bool),
 }
 
 impl Value<'_> {

@@ -68,7 +68,7 @@ MCP endpoint dev: servers search, files; plain names; access rules: 1; tool sear
 MCP server files: command `npx`
 MCP server search: upstream canary, path /mcp, client credentials of corp
 admin listener on 127.0.0.1:9900, 2 users
-traces: 10% of thruway, by OTLP over HTTP to https://collector.example:4318
+telemetry: 10% of the traces and metrics every 10s of thruway, by OTLP over HTTP to https://collector.example:4318
 access log: combined, to the standard output
 "
     );

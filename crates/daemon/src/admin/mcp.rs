@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thruway_mcp_sdk::{CallCounts, McpGateway, MemberCalls, MemberState, MemberStatus, Revision};
+use thruway_telemetry::{HistogramPoint, MetricKind as Kind};
 
 use super::durations::percentile;
-use super::exposition::{Exposition, Kind, write_histogram};
+use super::exposition::Exposition;
 use crate::running_state::RunningConfig;
 
 /// An MCP endpoint and its servers.
@@ -187,7 +188,13 @@ fn write_calls(exposition: &mut Exposition, servers: &[(&String, MemberStatus)])
     for (endpoint, member) in servers {
         let calls = &member.calls;
         let labels = [("endpoint", endpoint.as_str()), ("server", &member.name)];
-        write_histogram(&mut family, &labels, &MemberCalls::BOUNDS, &calls.all.buckets, calls.all.duration);
+        let point = HistogramPoint {
+            bounds: &MemberCalls::BOUNDS,
+            buckets: &calls.all.buckets,
+            sum: calls.all.duration,
+            exemplars: &calls.exemplars,
+        };
+        family.histogram(&labels, &point);
     }
     let help = "Calls of the MCP server that ended with an error.";
     let mut family = exposition.family("thruway_mcp_call_errors_total", Kind::Counter, help);

@@ -1,12 +1,15 @@
 //! Serves `/metrics`: counters, gauges and histograms.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
 use thruway_server::{DroppedLines, Request, Response, StatusCode, Version};
+use thruway_telemetry::{
+    Exemplar, ExportCounts, HistogramPoint, MetricKind as Kind, MetricsCollection, MetricsEncoder,
+};
 
-use super::exposition::{Exposition, Kind, MetricFamily, write_histogram};
+use super::exposition::{Exposition, MetricFamily};
 use super::mcp::write_mcp;
 use super::negotiation::MetricsFormat;
 use super::state::ServiceState;
@@ -24,24 +27,38 @@ pub(crate) fn metrics(admin: &ServiceState) -> String {
     metrics_in(MetricsFormat::Prometheus, admin)
 }
 
+/// Returns all metrics for an export.
+pub(crate) fn collected_metrics(admin: &ServiceState) -> MetricsCollection {
+    let now = Clock::system().time_of_day_exact();
+    let (start, now) = (unix_nanos(admin.started_at), unix_nanos(now));
+    let encoder = MetricsEncoder::new(start, now, MetricsEncoder::BYTES_MAX);
+    let mut exposition = Exposition::for_export(encoder);
+    write_all(&mut exposition, admin);
+    exposition.into_collection()
+}
+
 fn metrics_in(format: MetricsFormat, admin: &ServiceState) -> String {
-    let running = admin.running_state.load();
     let mut exposition = Exposition::new(format);
-    write_process(&mut exposition, admin);
-    write_logs(&mut exposition, admin);
-    write_routes(&mut exposition, &running);
-    write_active_requests(&mut exposition, &running);
-    write_unrouted(&mut exposition, &running);
-    write_policies(&mut exposition, &running);
-    write_mirrors(&mut exposition, &running);
-    write_streams(&mut exposition, admin, &running);
-    write_upstreams(&mut exposition, &running);
-    write_servers(&mut exposition, &running);
-    write_mcp(&mut exposition, &running);
-    write_certificates(&mut exposition, &admin.tls_manager);
-    write_staples(&mut exposition, &admin.tls_manager);
-    write_spans(&mut exposition, admin.running_state.telemetry());
+    write_all(&mut exposition, admin);
     exposition.into_text()
+}
+
+fn write_all(exposition: &mut Exposition, admin: &ServiceState) {
+    let running = admin.running_state.load();
+    write_process(exposition, admin);
+    write_logs(exposition, admin);
+    write_routes(exposition, &running);
+    write_active_requests(exposition, &running);
+    write_unrouted(exposition, &running);
+    write_policies(exposition, &running);
+    write_mirrors(exposition, &running);
+    write_streams(exposition, admin, &running);
+    write_upstreams(exposition, &running);
+    write_servers(exposition, &running);
+    write_mcp(exposition, &running);
+    write_certificates(exposition, &admin.tls_manager);
+    write_staples(exposition, &admin.tls_manager);
+    write_exports(exposition, admin.running_state.telemetry());
 }
 
 fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
@@ -51,7 +68,7 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     exposition
         // Prometheus 2.42 refuses the type `info` of OpenMetrics.
         .family("thruway_build_info", Kind::Gauge, "Version of Thruway, in the label. The value is always 1.")
-        .sample(&version, 1);
+        .sample(&version, 1_u64);
     exposition
         .family("process_uptime_seconds", Kind::Gauge, "Time since the process started.")
         .sample(&[], uptime.as_secs_f64());
@@ -72,21 +89,26 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
         .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());
 }
 
-/// Writes the numbers of spans, if tracing is or was on.
-fn write_spans(exposition: &mut Exposition, telemetry: &LiveTelemetry) {
-    let Some(counts) = telemetry.counts() else { return };
-    exposition
-        .family("thruway_spans_exported_total", Kind::Counter, "Spans that the collector has accepted.")
-        .sample(&[], counts.exported);
-    exposition
-        .family(
-            "thruway_spans_dropped_total",
-            Kind::Counter,
-            "Spans that were dropped because the queue was full.",
-        )
-        .sample(&[], counts.dropped);
-    let help = "Spans that the collector has rejected, or that no collector has accepted in time.";
-    exposition.family("thruway_spans_failed_total", Kind::Counter, help).sample(&[], counts.failed);
+/// Writes the numbers of exported spans if tracing is or was on, and the numbers of exported values of
+/// metrics if their export is or was on.
+fn write_exports(exposition: &mut Exposition, telemetry: &LiveTelemetry) {
+    let mut write = |name, help, count| exposition.family(name, Kind::Counter, help).sample(&[], count);
+    if let Some(ExportCounts { exported, dropped, failed }) = telemetry.span_counts() {
+        write("thruway_spans_exported_total", "Spans that the collector has accepted.", exported);
+        let help = "Spans that were dropped because the queue was full.";
+        write("thruway_spans_dropped_total", help, dropped);
+        let help = "Spans that the collector has rejected, or that no collector has accepted in time.";
+        write("thruway_spans_failed_total", help, failed);
+    }
+    if let Some(ExportCounts { exported, dropped, failed }) = telemetry.metric_counts() {
+        let help = "Values of metrics that the collector has accepted.";
+        write("thruway_metric_values_exported_total", help, exported);
+        let help = "Values of metrics that were dropped because an export was too large.";
+        write("thruway_metric_values_dropped_total", help, dropped);
+        let help =
+            "Values of metrics that the collector has rejected, or that no collector has accepted in time.";
+        write("thruway_metric_values_failed_total", help, failed);
+    }
 }
 
 /// Writes the numbers of lines that the access log and the audit logs did not write.
@@ -108,7 +130,7 @@ fn write_logs(exposition: &mut Exposition, admin: &ServiceState) {
 /// Writes `http.server.active_requests` of the OpenTelemetry semantic conventions.
 fn write_active_requests(exposition: &mut Exposition, running: &RunningConfig) {
     let help = "Requests from clients without a response header yet.";
-    let mut family = exposition.family("http_server_active_requests", Kind::Gauge, help);
+    let mut family = exposition.family("http_server_active_requests", Kind::UpDownCounter, help);
     for route in &running.routes {
         for count in route.meter.iter().flat_map(|meter| meter.active()) {
             let labels = [
@@ -138,7 +160,7 @@ fn write_routes(exposition: &mut Exposition, running: &RunningConfig) {
                 None => labels.push(OVERFLOW),
             }
             labels.extend(status.iter().flat_map(StatusLabels::pairs));
-            write_histogram(&mut family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
+            family.histogram(&labels, &http_point(durations.sum, &durations.buckets, &durations.exemplars));
         }
     }
 }
@@ -277,8 +299,9 @@ fn write_waiting_times(exposition: &mut Exposition, running: &RunningConfig) {
     );
     for upstream in &running.upstreams {
         let WaitingCounts { buckets, time } = upstream.waiting_counts();
-        let labels = [("upstream", upstream.name())];
-        write_histogram(&mut times, &labels, &WaitingCounts::BOUNDS, &buckets, time);
+        let (bounds, buckets) = (&WaitingCounts::BOUNDS, &buckets);
+        let point = HistogramPoint { bounds, buckets, sum: time, exemplars: &[] };
+        times.histogram(&[("upstream", upstream.name())], &point);
     }
 }
 
@@ -289,9 +312,14 @@ fn write_response_times(exposition: &mut Exposition, running: &RunningConfig) {
         "Time from the arrival of a request to the response header, including queue and retries.",
     );
     for upstream in &running.upstreams {
-        let ResponseCounts { buckets, time } = upstream.response_counts();
-        write_histogram(&mut times, &[("upstream", upstream.name())], &RouteMeter::BOUNDS, &buckets, time);
+        let ResponseCounts { buckets, time, exemplars } = upstream.response_counts();
+        times.histogram(&[("upstream", upstream.name())], &http_point(time, &buckets, &exemplars));
     }
+}
+
+/// Returns the state of a histogram of HTTP requests.
+const fn http_point<'p>(sum: Duration, buckets: &'p [u64], exemplars: &'p [Exemplar]) -> HistogramPoint<'p> {
+    HistogramPoint { bounds: &RouteMeter::BOUNDS, buckets, sum, exemplars }
 }
 
 fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
@@ -348,7 +376,7 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
     let help = "Failed requests, by error type (RFC 9209).";
     write("thruway_server_failures_total", Kind::Counter, help, &|server, family| {
         for (reason, count) in &server.status.failures {
-            family.sample(&[&server.labels()[..], &[("error_type", *reason)]].concat(), count);
+            family.sample(&[&server.labels()[..], &[("error_type", *reason)]].concat(), *count);
         }
     });
     write(
@@ -357,7 +385,7 @@ fn write_servers(exposition: &mut Exposition, running: &RunningConfig) {
         "1 for the current state of the server, 0 for the other states.",
         &|server, family| {
             for state in ServerState::ALL {
-                let is_it = u8::from(state == server.status.state);
+                let is_it = state == server.status.state;
                 family.sample(&[&server.labels()[..], &[("state", state.as_str())]].concat(), is_it);
             }
         },
@@ -378,7 +406,7 @@ fn write_server_durations(exposition: &mut Exposition, servers: &[Server<'_>]) {
                 None => OVERFLOW,
             });
             labels.extend(status.iter().flat_map(StatusLabels::pairs));
-            write_histogram(&mut family, &labels, &RouteMeter::BOUNDS, &durations.buckets, durations.sum);
+            family.histogram(&labels, &http_point(durations.sum, &durations.buckets, &durations.exemplars));
         }
     }
 }
@@ -422,6 +450,11 @@ fn write_staples(exposition: &mut Exposition, tls_manager: &TlsManager) {
 
 fn since_epoch(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn unix_nanos(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// An upstream server with the values of its labels.

@@ -14,6 +14,8 @@ mod status;
 mod metrics;
 mod mcp;
 mod exposition;
+mod text_format;
+mod otel_names;
 mod negotiation;
 
 // the dashboard
@@ -36,7 +38,7 @@ use crate::config::AdminConfig;
 use access::Authenticated;
 use dashboard::Dashboard;
 use guard::Guarded;
-pub(crate) use metrics::metrics;
+pub(crate) use metrics::{collected_metrics, metrics};
 pub(crate) use state::ServiceState;
 pub(crate) use status::status;
 

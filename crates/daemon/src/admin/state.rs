@@ -1,6 +1,6 @@
 //! The state that the admin listener reports and changes.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_net::Clock;
 use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
@@ -17,6 +17,8 @@ use crate::tls::TlsManager;
 pub(crate) struct ServiceState {
     /// Time at which the service started, on the system clock.
     pub(super) started: Duration,
+    /// Date and time at which the service started.
+    pub(super) started_at: SystemTime,
     pub(super) live: LiveServer,
     pub(super) server: DrainHandle,
     pub(super) running_state: RunningState,
@@ -39,6 +41,7 @@ impl ServiceState {
     ) -> Self {
         Self {
             started: Clock::system().now_exact(),
+            started_at: Clock::system().time_of_day_exact(),
             live: server.live(),
             server: server.drain_handle(),
             running_state,

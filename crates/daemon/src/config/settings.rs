@@ -200,6 +200,17 @@ impl Config {
         Self { listeners: vec![listener], routes: vec![demo], ..Self::default() }
     }
 
+    /// Returns `true` if requests get a trace.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.telemetry.as_ref().is_some_and(|telemetry| telemetry.sampling.is_some())
+    }
+
+    /// Returns `true` if metrics count the requests of each route.
+    pub(crate) fn is_measured(&self) -> bool {
+        let exports = |telemetry: &TelemetryConfig| telemetry.metrics_interval.is_some();
+        self.admin.is_some() || self.telemetry.as_ref().is_some_and(exports)
+    }
+
     /// Replaces the addresses of the listeners. If the config has a single listener, its settings, such as
     /// TLS, apply to each of `addresses`.
     ///

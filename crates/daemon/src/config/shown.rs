@@ -61,7 +61,7 @@ impl fmt::Display for Config {
             writeln!(f, "admin listener on {admin}")?;
         }
         if let Some(telemetry) = &self.telemetry {
-            writeln!(f, "traces: {telemetry}")?;
+            writeln!(f, "telemetry: {telemetry}")?;
         }
         if let Some(log) = &self.access_log {
             writeln!(f, "access log: {log}")?;
@@ -159,14 +159,15 @@ impl fmt::Display for Action {
 
 impl fmt::Display for TelemetryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sampling, service_name, collector } = self;
-        write!(
-            f,
-            "{}% of {service_name}, by {} to {}",
-            sampling.ratio * 100.0,
-            collector.protocol,
-            collector.url.origin()
-        )
+        let Self { sampling, metrics_interval, service_name, collector } = self;
+        if let Some(sampling) = sampling {
+            write!(f, "{}% of the traces", sampling.ratio * 100.0)?;
+        }
+        if let Some(interval) = metrics_interval {
+            let and = if sampling.is_some() { " and " } else { "" };
+            write!(f, "{and}metrics every {interval:?}")?;
+        }
+        write!(f, " of {service_name}, by {} to {}", collector.protocol, collector.url.origin())
     }
 }
 

@@ -1,6 +1,7 @@
-//! The section `telemetry`: distributed tracing.
+//! The section `telemetry`: export of traces and metrics.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +16,31 @@ use thruway_telemetry::Sampling;
 use crate::config::resolver::{Resolver, SOME_PERIOD, refuse_certificate, resolve_roots};
 use crate::config::values::{Period, Spanned};
 
-/// Distributed tracing. Thruway creates spans for each request, and sends them to an OpenTelemetry collector.
+/// Export of traces and metrics to an OpenTelemetry collector. Thruway creates spans for each request, and
+/// adds the trace ids of requests to the histograms of `/metrics` (exemplars).
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawTelemetry {
-    /// URL of the collector. `http://` and `https://` use OTLP over HTTP; Thruway appends `/v1/traces` to the
-    /// path. `grpc://` and `grpcs://` use OTLP over gRPC, without and with TLS. Their default port is 4317.
-    /// Risk: without TLS, other machines on the network path can read paths, client addresses and `headers`.
+    /// URL of the collector. `http://` and `https://` use OTLP over HTTP; Thruway appends `/v1/traces` and
+    /// `/v1/metrics` to the path. `grpc://` and `grpcs://` use OTLP over gRPC, without and with TLS. Their
+    /// default port is 4317. Risk: without TLS, other machines on the network path can read paths, client
+    /// addresses and `headers`.
     pub(in crate::config) otlp: Spanned<String>,
+    /// Export of traces. `false` disables tracing, so that Thruway exports only metrics. Default: true.
+    pub(in crate::config) traces: Option<Spanned<bool>>,
+    /// Export of the metrics that `/metrics` contains, with the names of the OpenTelemetry semantic
+    /// conventions.
+    /// `true` also counts requests by route without `[admin]`. Default: false.
+    pub(in crate::config) metrics: Option<bool>,
+    /// Time between two exports of metrics, at least 1s. A lower value costs more CPU time. Default: 10s.
+    pub(in crate::config) metrics_interval: Option<Spanned<Period>>,
     /// Share of new traces that are exported, from 0 to 1. If the client has sent a valid `traceparent`, its
     /// flag `sampled` decides instead. Thruway always exports failed requests (status 500 and above) and slow
     /// requests. Lower the value if the cost of tracing is too high. Default: 1.
     pub(in crate::config) sample_ratio: Option<Spanned<f64>>,
     /// Duration from which a request is slow, so that its trace is always exported. Default: 1s.
     pub(in crate::config) slow: Option<Spanned<Period>>,
-    /// Name of this service in traces (`service.name`). Default: `thruway`.
+    /// Name of this service in traces and metrics (`service.name`). Default: `thruway`.
     pub(in crate::config) service_name: Option<Spanned<String>>,
     /// Headers of the requests to the collector, such as an API key. Thruway hides the values in error
     /// messages. Default: none.
@@ -41,19 +52,25 @@ pub(in crate::config) struct RawTelemetry {
     pub(in crate::config) roots: Option<Spanned<Vec<PathBuf>>>,
 }
 
-/// The settings of distributed tracing.
+/// The settings of the export of traces and metrics.
 #[derive(Clone)]
 pub(crate) struct TelemetryConfig {
-    pub(crate) sampling: Sampling,
+    /// `None` if tracing is off.
+    pub(crate) sampling: Option<Sampling>,
+    /// Time between two exports of metrics. `None` if metrics are not exported.
+    pub(crate) metrics_interval: Option<Duration>,
     pub(crate) service_name: String,
     pub(crate) collector: CollectorConfig,
 }
 
-/// The collector that receives the spans.
+/// The collector that receives the spans and metrics.
 #[derive(Clone)]
 pub(crate) struct CollectorConfig {
     pub(crate) protocol: OtlpProtocol,
+    /// The URL for traces.
     pub(crate) url: Url,
+    /// The URL for metrics.
+    pub(crate) metrics_url: Url,
     pub(crate) headers: FieldLinesBuf,
     /// The TLS settings. `None` for a URL without TLS.
     pub(crate) connector: Option<Arc<TlsConnector>>,
@@ -74,6 +91,15 @@ pub(in crate::config) fn resolve_telemetry(
         ratio: resolver.or(raw.sample_ratio, 1.0, 0.0..=1.0),
         slow: resolver.or(raw.slow, Period(DEFAULT_SLOW), SOME_PERIOD).0,
     };
+    let has_traces = raw.traces.as_ref().is_none_or(|traces| *traces.get_ref());
+    let has_metrics = raw.metrics.unwrap_or(false);
+    if let Some(traces) = raw.traces.filter(|_| !has_traces && !has_metrics) {
+        resolver.refuse_with(&traces, "this section exports nothing", NOTHING_HINT);
+    }
+    if let Some(interval) = raw.metrics_interval.as_ref().filter(|_| !has_metrics) {
+        resolver.refuse_with(interval, "`metrics_interval` has no effect", METRICS_HINT);
+    }
+    let metrics_interval = resolver.or(raw.metrics_interval, Period(DEFAULT_METRICS_INTERVAL), INTERVALS).0;
     let service_name = raw.service_name.map_or_else(
         || "thruway".to_owned(),
         |name| {
@@ -92,6 +118,7 @@ pub(in crate::config) fn resolve_telemetry(
             return None;
         }
     };
+    let metrics_url = metrics_url(protocol, &url);
     let connector = if url.is_https() {
         let span = raw.roots.as_ref().map_or_else(|| raw.otlp.span(), |roots| roots.span());
         let roots = resolve_roots(resolver, raw.roots);
@@ -104,8 +131,13 @@ pub(in crate::config) fn resolve_telemetry(
         }
         None
     };
-    let collector = CollectorConfig { protocol, url, headers, connector };
-    Some(TelemetryConfig { sampling, service_name, collector })
+    let collector = CollectorConfig { protocol, url, metrics_url, headers, connector };
+    Some(TelemetryConfig {
+        sampling: has_traces.then_some(sampling),
+        metrics_interval: has_metrics.then_some(metrics_interval),
+        service_name,
+        collector,
+    })
 }
 
 /// Returns the protocol and the URL for requests to the collector at `text`.
@@ -160,6 +192,13 @@ fn with_endpoint(protocol: OtlpProtocol, url: Url) -> Result<Url, &'static str> 
     }
 }
 
+/// Returns the URL for metrics. `url` is the URL for traces. gRPC has no paths in URLs.
+fn metrics_url(protocol: OtlpProtocol, url: &Url) -> Url {
+    let base = url.path().strip_suffix(TRACES_PATH).filter(|_| protocol == OtlpProtocol::Http);
+    let metrics = base.and_then(|base| url.with_target(&format!("{base}{METRICS_PATH}")).ok());
+    metrics.unwrap_or_else(|| url.clone())
+}
+
 /// Returns `true` if the authority of `url` contains a port.
 fn has_port(url: &Url) -> bool {
     url.authority().len() > url.host().len()
@@ -196,8 +235,16 @@ const OWN_FIELDS: [&str; 13] = [
 
 const DEFAULT_SLOW: Duration = Duration::from_secs(1);
 
+const DEFAULT_METRICS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Values of `metrics_interval`.
+const INTERVALS: RangeInclusive<Period> = Period(Duration::from_secs(1))..=Period(Duration::from_hours(1));
+
 /// The path that OTLP defines for traces.
 const TRACES_PATH: &str = "/v1/traces";
+
+/// The path that OTLP defines for metrics.
+const METRICS_PATH: &str = "/v1/metrics";
 
 /// The port that OTLP defines for gRPC.
 const GRPC_PORT: u16 = 4317;
@@ -213,6 +260,10 @@ const FRAGMENT_HINT: &str = "remove the fragment (the part from `#`)";
 const GRPC_PATH_HINT: &str = "remove the path: write `grpc://HOST:4317`";
 
 const PORT_HINT: &str = "the port is 0: write the port of the collector";
+
+const NOTHING_HINT: &str = "remove `traces = false`, or write `metrics = true`";
+
+const METRICS_HINT: &str = "write `metrics = true`, or remove `metrics_interval`";
 
 const TLS_HINT: &str = "remove `roots`, or write `https://` or `grpcs://` in `otlp`";
 
@@ -252,6 +303,19 @@ mod tests {
             "http://a b",
         ] {
             assert_eq!(shown(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn metrics_have_their_own_path() {
+        for (text, expected) in [
+            ("http://a:4318", "http://a:4318/v1/metrics"),
+            ("https://a/b/", "https://a/b/v1/metrics"),
+            ("https://a/b/v1/traces", "https://a/b/v1/metrics"),
+            ("grpc://a:1", "http://a:1/"),
+        ] {
+            let (protocol, url) = collector_url(text).unwrap();
+            assert_eq!(metrics_url(protocol, &url).as_str(), expected, "{text}");
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Relay {
 /// exist.
 pub(super) fn relays(config: &Config, endpoint: &str, upstreams: &RunningUpstreams) -> Relays {
     let servers = config.mcp.endpoints[endpoint].servers.iter();
-    let is_timed = config.admin.is_some();
+    let is_timed = config.is_measured();
     let relay = |name: &String| {
         let McpTarget::Upstream { upstream, path, headers, .. } = &config.mcp.servers.get(name)?.target
         else {
@@ -124,7 +124,7 @@ async fn response_of(answer: Answer) -> Response {
 
 /// Begins the span of a tool call, which ends with the outcome of the call. The name of the tool is the name that the
 /// client uses.
-fn traced(request: &Request<'_>, call: RelayedCall) -> RelayedCall {
+fn traced(request: &Request<'_>, mut call: RelayedCall) -> RelayedCall {
     let Some(trace) = request.trace() else { return call };
     let text = |name: &str| request.field(name).and_then(|value| Some(value.as_str()?.into()));
     let progress = Arc::<McpProgress>::default();
@@ -138,6 +138,7 @@ fn traced(request: &Request<'_>, call: RelayedCall) -> RelayedCall {
     };
     let start = request.worker().clock().now_exact();
     trace.enter(trace.begin(StepDetail::Mcp(Box::new(detail)), None, start));
+    call.set_trace(trace.current());
     call.on_outcome(move |outcome| {
         let at = Clock::system().now_exact();
         progress.answer(McpAnswered { at, failure: failure_of(outcome) });

@@ -17,15 +17,16 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLines, Method};
 use thruway_net::tls::{TlsFailure, TlsServerName};
 use thruway_net::{Clock, spawn};
-use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_spans, retry_delay};
+use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_items, retry_delay};
 
 use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus};
-use super::http::USER_AGENT;
+use super::http::{Signal, USER_AGENT};
 use crate::config::CollectorConfig;
 
 /// A collector that accepts OTLP over gRPC.
 pub(super) struct GrpcCollector {
     config: CollectorConfig,
+    signal: Signal,
     connection: Option<Connection>,
 }
 
@@ -39,8 +40,8 @@ struct GrpcResponse {
 }
 
 impl GrpcCollector {
-    pub(super) fn new(config: &CollectorConfig) -> Self {
-        Self { config: config.clone(), connection: None }
+    pub(super) fn new(config: &CollectorConfig, signal: Signal) -> Self {
+        Self { config: config.clone(), signal, connection: None }
     }
 
     pub(super) fn disconnect(&mut self) {
@@ -65,8 +66,9 @@ impl GrpcCollector {
             none => none.insert(open(&self.config).await?),
         };
         let request = RequestToSend::new(Method::Post, BodyLength::Bytes(frame.len() as u64));
-        let config = &self.config;
-        let exchange = connection.start(request, now(), |head| write_head(head, config, frame.len()))?;
+        let (config, path) = (&self.config, self.signal.grpc_path());
+        let exchange =
+            connection.start(request, now(), |head| write_head(head, config, path, frame.len()))?;
         finish_call(exchange, frame).await
     }
 }
@@ -92,11 +94,11 @@ async fn open(config: &CollectorConfig) -> Result<Connection, CollectorError> {
 }
 
 /// Writes the request head in HTTP/1.1 format, which the connection converts.
-fn write_head(head: &mut Vec<u8>, config: &CollectorConfig, length: usize) {
+fn write_head(head: &mut Vec<u8>, config: &CollectorConfig, path: &str, length: usize) {
     // Writing to a vector cannot fail.
     let _ = write!(
         head,
-        "POST {EXPORT_PATH} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/grpc\r\n\
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/grpc\r\n\
          User-Agent: {USER_AGENT}\r\nContent-Length: {length}\r\n",
         config.url.authority()
     );
@@ -167,7 +169,7 @@ impl GrpcResponse {
             },
             Some(0) => {
                 let message = self.body.get(GRPC_PREFIX_BYTES..).unwrap_or_default();
-                ExportOutcome::Accepted { rejected: rejected_spans(message) }
+                ExportOutcome::Accepted { rejected: rejected_items(message) }
             }
             Some(status) => ExportOutcome::of_grpc(status, self.retry_after),
         }
@@ -177,9 +179,6 @@ impl GrpcResponse {
 fn now() -> Duration {
     Clock::system().now()
 }
-
-/// The method that receives traces.
-const EXPORT_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// Base64 of binary fields. Senders may omit the padding.
 const BINARY: GeneralPurpose = GeneralPurpose::new(

@@ -1,33 +1,68 @@
-//! OTLP over HTTP with Protocol Buffers.
+//! OTLP over HTTP with Protocol Buffers, and the kinds of telemetry.
 
-use thruway_client::{Client, ClientConfig};
+use thruway_client::{Client, ClientConfig, Url};
 use thruway_net::Clock;
-use thruway_telemetry::{ExportOutcome, rejected_spans};
+use thruway_telemetry::{ExportOutcome, rejected_items};
 
 use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus, retry_after};
 use crate::config::CollectorConfig;
+
+/// A kind of telemetry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signal {
+    Traces,
+    Metrics,
+}
+
+impl Signal {
+    /// Returns the name of the exported items in log lines.
+    pub(super) const fn items(self) -> &'static str {
+        match self {
+            Self::Traces => "spans",
+            Self::Metrics => "values of metrics",
+        }
+    }
+
+    /// Returns the URL for OTLP over HTTP.
+    pub(super) const fn url(self, config: &CollectorConfig) -> &Url {
+        match self {
+            Self::Traces => &config.url,
+            Self::Metrics => &config.metrics_url,
+        }
+    }
+
+    /// Returns the path of the gRPC method.
+    pub(super) const fn grpc_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        }
+    }
+}
 
 /// A collector that accepts OTLP over HTTP.
 pub(super) struct HttpCollector {
     client: Client,
     config: CollectorConfig,
+    signal: Signal,
 }
 
 impl HttpCollector {
-    pub(super) fn new(config: &CollectorConfig) -> Self {
+    pub(super) fn new(config: &CollectorConfig, signal: Signal) -> Self {
         let settings = ClientConfig { tls: config.connector.clone(), ..ClientConfig::default() };
-        Self { client: Client::with_config(settings), config: config.clone() }
+        Self { client: Client::with_config(settings), config: config.clone(), signal }
     }
 
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
         let request = self
             .client
-            .post(self.config.url.as_str())
+            .post(self.signal.url(&self.config).as_str())
             .field("Content-Type", "application/x-protobuf")
             .field("User-Agent", USER_AGENT)
             .field_lines(&self.config.headers)
             .content(message)
-            // A second copy of a span has the same id, so the collector can ignore it.
+            // A second copy of a span has the same id, and a second copy of a value has the same time. The
+            // collector can ignore both.
             .idempotent(true);
         let response = request.send().await?;
         let status = response.status().as_u16();
@@ -37,7 +72,7 @@ impl HttpCollector {
         let body = response.collect(BODY_BYTES_MAX).await;
         let outcome = match ExportOutcome::of_http(status, after) {
             ExportOutcome::Accepted { .. } => {
-                ExportOutcome::Accepted { rejected: body.map_or(0, |body| rejected_spans(&body)) }
+                ExportOutcome::Accepted { rejected: body.map_or(0, |body| rejected_items(&body)) }
             }
             outcome => outcome,
         };

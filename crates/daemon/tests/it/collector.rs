@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use thruway_testkit::otlp::{DecodedSpan, decode_request};
+use thruway_testkit::otlp_metrics::{DecodedMetric, decode_metrics};
 
 use crate::client::TIMEOUT;
 
@@ -72,4 +73,30 @@ pub(crate) fn receive_spans(
         spans.extend(more.1);
     }
     (resource, spans)
+}
+
+/// Waits for an export of metrics for which `accepts` returns `true`. Ignores exports of spans.
+pub(crate) fn receive_metrics(
+    exports: &Receiver<(String, Vec<u8>)>,
+    accepts: impl Fn(&[DecodedMetric]) -> bool,
+) -> (BTreeMap<String, String>, Vec<DecodedMetric>) {
+    loop {
+        let (head, body) = exports.recv_timeout(TIMEOUT).unwrap();
+        if head.starts_with("POST /v1/metrics HTTP/1.1\r\n") {
+            let (resource, metrics) = decode_metrics(&body);
+            if accepts(&metrics) {
+                return (resource, metrics);
+            }
+        }
+    }
+}
+
+/// Returns the metric with this name.
+pub(crate) fn metric<'m>(metrics: &'m [DecodedMetric], name: &str) -> Option<&'m DecodedMetric> {
+    metrics.iter().find(|metric| metric.name == name)
+}
+
+/// Returns the number of values in all histograms of a metric.
+pub(crate) fn total_count(metrics: &[DecodedMetric], name: &str) -> u64 {
+    metric(metrics, name).map_or(0, |metric| metric.points.iter().map(|point| point.count).sum())
 }

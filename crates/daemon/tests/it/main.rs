@@ -8,6 +8,7 @@ mod examples;
 mod files_with_mistakes;
 mod mcp_access;
 mod mcp_relay;
+mod metrics_export;
 mod reload;
 mod secured_collectors;
 mod service;

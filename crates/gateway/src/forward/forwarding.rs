@@ -85,10 +85,21 @@ impl Forwarding {
     #[inline]
     pub(super) fn complete(&mut self, response: &mut Response) {
         if let Some(timeline) = self.timeline.take() {
-            timeline.finish(response, || self.request.path());
-        }
-        if let Some(pending) = self.pending.take() {
+            self.complete_recorded(timeline, response);
+        } else if let Some(pending) = self.pending.take() {
             pending.respond(response.status());
+        }
+    }
+
+    /// Completes a response to a request whose steps are recorded. If the request has a trace, its metrics
+    /// get an exemplar.
+    fn complete_recorded(&mut self, timeline: Timeline, response: &mut Response) {
+        let trace = timeline.trace().cloned();
+        timeline.finish(response, || self.request.path());
+        match (self.pending.take(), trace) {
+            (Some(pending), Some(trace)) => pending.respond_traced(response.status(), &trace),
+            (Some(pending), None) => pending.respond(response.status()),
+            (None, _) => {}
         }
     }
 
@@ -145,13 +156,43 @@ impl Forwarding {
     /// Records the response time of the upstream and of the server. `asked` is the time just before the
     /// attempt opened or reused its connection.
     #[inline]
-    pub(super) fn record_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
-        let Some((TimedRequest { arrived, method }, asked)) = self.timed.zip(asked) else { return };
+    pub(super) fn record_time(
+        &self,
+        slot: &ServerSlot,
+        asked: Option<Duration>,
+        status: StatusCode,
+    ) -> Option<RecordedTimes> {
+        let (TimedRequest { arrived, method }, asked) = self.timed.zip(asked)?;
         let (worker, now) = (self.worker.index(), self.worker.clock().now_exact());
         let attributes = ClientAttributes { method, status };
-        slot.server.statistics().record(worker, attributes, now.saturating_sub(asked.max(slot.sent())));
-        self.upstream.statistics.responses.record(worker, now.saturating_sub(arrived));
+        let of_server = now.saturating_sub(asked.max(slot.sent()));
+        let of_upstream = now.saturating_sub(arrived);
+        slot.server.statistics().record(worker, attributes, of_server);
+        self.upstream.statistics.responses.record(worker, of_upstream);
+        Some(RecordedTimes { attributes, of_server, of_upstream })
     }
+
+    /// Records the response time like [`record_time`](Self::record_time). If the trace of the request is
+    /// exported, adds exemplars with the span of the attempt and with the span of the request.
+    fn record_traced_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
+        let Some(times) = self.record_time(slot, asked, status) else { return };
+        let Some(timeline) = &self.timeline else { return };
+        let Some(trace) = timeline.trace() else { return };
+        let (worker, now) = (self.worker.index(), self.worker.clock().time_of_day());
+        if let Some(exemplar) = trace.exemplar(timeline.attempt(), times.of_server, false, now) {
+            slot.server.statistics().add_exemplar(worker, times.attributes, exemplar);
+        }
+        if let Some(exemplar) = trace.exemplar(None, times.of_upstream, false, now) {
+            self.upstream.statistics.responses.add_exemplar(worker, exemplar);
+        }
+    }
+}
+
+/// Recorded response times.
+pub(super) struct RecordedTimes {
+    attributes: ClientAttributes,
+    of_server: Duration,
+    of_upstream: Duration,
 }
 
 /// The connection that an attempt has acquired.
@@ -296,21 +337,24 @@ impl Attempt {
             if accept.is_some_and(|accept| !begun.proves(accept)) {
                 return Poll::Ready(Err(Failure::UpgradeUnproven));
             }
+            let status = begun.response.status();
             if let Some(timeline) = &mut forwarding.timeline {
                 let is_complete = matches!(begun.rest, Rest::Complete);
                 timeline.responded(&begun.response, is_complete, forwarding.worker.clock());
+                forwarding.record_traced_time(&self.relay.slot, self.asked, status);
+            } else {
+                forwarding.record_time(&self.relay.slot, self.asked, status);
             }
             self.report(forwarding, begun);
         }
         polled
     }
 
-    /// The step `Report`: records the response in the health and the statistics of the server, completes the
-    /// response headers, and ends the exchange of a complete response.
+    /// The step `Report`: records the response in the health of the server, completes the response headers,
+    /// and ends the exchange of a complete response.
     #[inline]
     fn report(&mut self, forwarding: &Forwarding, begun: &mut Begun) {
-        let Self { relay, asked, .. } = self;
-        forwarding.record_time(&relay.slot, *asked, begun.response.status());
+        let relay = &mut self.relay;
         let is_complete = begun.is_complete();
         if !is_complete && is_event_stream(&begun.response) {
             relay.expect_events(forwarding.timeouts.of_event_stream(&relay.slot.upstream.config));
@@ -390,8 +434,8 @@ async fn acquire_connection(
 }
 
 /// The step `SendHead`: begins the exchange. The first poll sends the request head, and the part of the body
-/// that arrived with the head. Usually, it sends them directly from `forwarding`, without a copy in the buffer
-/// of the exchange. Returns the exchange, and `true` if the exchange started without the request head.
+/// that arrived with the head. Usually, it sends them directly from `forwarding`, without a copy in the
+/// buffer of the exchange. Returns the exchange, and `true` if the exchange started without the request head.
 #[inline]
 fn start(
     forwarding: &mut Forwarding,

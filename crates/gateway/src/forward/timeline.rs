@@ -118,6 +118,11 @@ impl Timeline {
         Some(BodyTrace { trace: traced.trace.clone(), attempt: traced.attempt? })
     }
 
+    /// Returns the trace of the request. `None` if tracing is off.
+    pub(super) fn trace(&self) -> Option<&Rc<RequestTrace>> {
+        self.traced.as_ref().map(|traced| &traced.trace)
+    }
+
     /// Returns the span of the current attempt. `None` if tracing is off.
     pub(super) fn attempt(&self) -> Option<SpanId> {
         self.traced.as_ref()?.attempt

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use thruway_telemetry::{Exemplar, Exemplars};
+
 use crate::Failure;
 use crate::meter::{BUCKETS, DurationMeter, Histogram};
 use crate::{ClientAttributes, RequestDurations, RouteMeter};
@@ -69,6 +71,13 @@ impl ServerStatistics {
         self.durations.get_or_init(new).record(worker, attributes, duration);
     }
 
+    /// Adds an exemplar for a recorded response.
+    pub(crate) fn add_exemplar(&self, worker: usize, attributes: ClientAttributes, exemplar: Exemplar) {
+        if let Some(durations) = self.durations.get() {
+            durations.add_exemplar(worker, attributes, exemplar);
+        }
+    }
+
     /// Returns the durations of all requests, ordered by attributes.
     pub(crate) fn durations(&self) -> Vec<RequestDurations<ClientAttributes>> {
         self.durations.get().map(DurationMeter::durations).unwrap_or_default()
@@ -115,10 +124,13 @@ pub(crate) struct ResponseTimes(OnceLock<Box<[Shard]>>);
 /// Counters of one worker. The alignment keeps the counters of two workers in different cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(Histogram<BUCKETS>);
+struct Shard {
+    histogram: Histogram<BUCKETS>,
+    exemplars: Exemplars<BUCKETS>,
+}
 
 /// Number of responses, grouped by the time until the response head arrived.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ResponseCounts {
     /// Number of responses in each bucket of response times. [`RouteMeter::BOUNDS`] contains the upper bound
     /// of each bucket except the last. A response counts in the first bucket whose bound is at least its
@@ -126,6 +138,8 @@ pub struct ResponseCounts {
     pub buckets: [u64; BUCKETS],
     /// Sum of all response times.
     pub time: Duration,
+    /// At most one exemplar for each bucket: the newest request with an exported trace, as far as known.
+    pub exemplars: Vec<Exemplar>,
 }
 
 impl ResponseTimes {
@@ -136,13 +150,22 @@ impl ResponseTimes {
             let shards = available_parallelism().map_or(1, usize::from);
             (0..shards).map(|_| Shard::default()).collect()
         });
-        shards[worker % shards.len()].0.record(&RouteMeter::BOUNDS, time);
+        shards[worker % shards.len()].histogram.record(&RouteMeter::BOUNDS, time);
+    }
+
+    /// Adds an exemplar for a recorded response.
+    pub(crate) fn add_exemplar(&self, worker: usize, exemplar: Exemplar) {
+        if let Some(shards) = self.0.get() {
+            let bucket = exemplar.bucket(&RouteMeter::BOUNDS);
+            shards[worker % shards.len()].exemplars.record(bucket, exemplar);
+        }
     }
 
     pub(crate) fn counts(&self) -> ResponseCounts {
         let mut counts = ResponseCounts::default();
-        for Shard(times) in self.0.get().into_iter().flatten() {
-            counts.time += times.add_to(&mut counts.buckets);
+        for Shard { histogram, exemplars } in self.0.get().into_iter().flatten() {
+            exemplars.add_to(&mut counts.exemplars, &RouteMeter::BOUNDS);
+            counts.time += histogram.add_to(&mut counts.buckets);
         }
         counts
     }
@@ -158,7 +181,7 @@ mod tests {
         assert_eq!(times.counts(), ResponseCounts::default());
         [0, 10_000, 10_001].into_iter().map(Duration::from_millis).for_each(|time| times.record(0, time));
         std::thread::scope(|scope| scope.spawn(|| times.record(1, Duration::from_millis(1))).join().unwrap());
-        let ResponseCounts { buckets, time } = times.counts();
+        let ResponseCounts { buckets, time, .. } = times.counts();
         assert_eq!((buckets[0], buckets[2], buckets[14], buckets[15]), (1, 1, 1, 1));
         assert_eq!(time, Duration::from_millis(20_002));
     }

@@ -15,6 +15,7 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::methods;
 use thruway_mcp_server::backend::Caller;
 use thruway_net::Clock;
+use thruway_telemetry::{Exemplar, TraceParent};
 use tokio::time::Instant;
 
 use super::call_stats::{CallCounters, MemberCounters};
@@ -83,6 +84,8 @@ pub(super) struct AuditedCall {
     /// `None` if the gateway has no audit sink.
     event: Option<BegunEvent>,
     progress: Arc<CallProgress>,
+    /// The span of the request, if its trace is sampled.
+    trace: Option<TraceParent>,
     is_recorded: bool,
     observe: Option<Observe>,
 }
@@ -145,7 +148,12 @@ impl AuditedCall {
         progress.begin();
         progress.select(member.0, member.1);
         progress.select_tool(tool);
-        Self { began: Instant::now(), event, progress, is_recorded: false, observe: None }
+        Self { began: Instant::now(), event, progress, trace: None, is_recorded: false, observe: None }
+    }
+
+    /// Sets the span of the request.
+    pub(super) fn set_trace(&mut self, trace: TraceParent) {
+        self.trace = Some(trace).filter(|trace| trace.is_sampled());
     }
 
     /// Begins the audit of a request. Returns `None` for requests without audit events. `sink` receives the
@@ -165,8 +173,15 @@ impl AuditedCall {
             revision: request.revision,
             request_bytes: request.request_bytes,
         });
-        let progress = Arc::default();
-        Some(Self { began: Instant::now(), event, progress, is_recorded: false, observe: None })
+        let (began, progress) = (Instant::now(), Arc::default());
+        let mut audited = Self { began, event, progress, trace: None, is_recorded: false, observe: None };
+        // Without tracing, the context is the context of the client.
+        if let Some(context) = request.params.meta.forwarded_trace.as_ref().filter(|own| own.tracer.is_some())
+            && let Some(trace) = TraceParent::parse(context.parent.as_bytes())
+        {
+            audited.set_trace(trace);
+        }
+        Some(audited)
     }
 
     pub(super) const fn progress(&self) -> &Arc<CallProgress> {
@@ -206,6 +221,11 @@ impl AuditedCall {
         if let Some((_, counters)) = member {
             let is_error = matches!(outcome, AuditOutcome::ToolError | AuditOutcome::Error(_));
             counters.record(self.progress.tool.get().map(Arc::as_ref), is_error, duration);
+            if let Some(TraceParent { trace_id, span_id, .. }) = self.trace {
+                let now = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+                let unix_nanos = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+                counters.add_exemplar(Exemplar { trace_id, span_id, value: duration, unix_nanos });
+            }
         }
         let Some(event) = &self.event else { return };
         event.sink.record(&AuditEvent {

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use thruway_telemetry::{Exemplar, Exemplars};
+
 /// Number and duration of the calls of a member or tool, since the start of the gateway. A request that the
 /// client repeats with answers to questions counts as another call.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -27,6 +29,9 @@ pub struct CallCounts {
 pub struct MemberCalls {
     /// All calls of the member.
     pub all: CallCounts,
+    /// At most one exemplar for each range of durations: the newest call with a sampled trace, as far as
+    /// known.
+    pub exemplars: Vec<Exemplar>,
     /// The calls of each called tool by public name, sorted by name.
     pub tools: Vec<(String, CallCounts)>,
     /// The calls of tools that `tools` does not contain: tools that were not in the last list of the member,
@@ -50,6 +55,7 @@ impl MemberCalls {
 #[derive(Default, Debug)]
 pub(super) struct MemberCounters {
     all: CallCounters,
+    exemplars: Exemplars<BUCKETS>,
     /// The counters of each called tool, by public name.
     tools: RwLock<HashMap<Box<str>, Arc<CallCounters>>>,
     other_tools: Arc<CallCounters>,
@@ -67,7 +73,8 @@ pub(super) struct CallCounters {
 
 impl MemberCounters {
     /// Returns the counters of the tool with the public name `public`. Calls `is_listed` if the tool has no
-    /// counters yet. Tools without a list entry share their counters, so that a client cannot create counters.
+    /// counters yet. Tools without a list entry share their counters, so that a client cannot create
+    /// counters.
     pub(super) fn of_tool(&self, public: &str, is_listed: impl FnOnce() -> bool) -> Arc<CallCounters> {
         let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tools.get(public) {
@@ -90,13 +97,20 @@ impl MemberCounters {
         }
     }
 
+    /// Adds an exemplar for a counted call.
+    pub(super) fn add_exemplar(&self, exemplar: Exemplar) {
+        self.exemplars.record(exemplar.bucket(&MemberCalls::BOUNDS), exemplar);
+    }
+
     /// Returns the current values.
     pub(super) fn counts(&self) -> MemberCalls {
         let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
         let mut tools: Vec<_> =
             tools.iter().map(|(name, counters)| (String::from(&**name), counters.counts())).collect();
         tools.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        MemberCalls { all: self.all.counts(), tools, other_tools: self.other_tools.counts() }
+        let mut exemplars = Vec::new();
+        self.exemplars.add_to(&mut exemplars, &MemberCalls::BOUNDS);
+        MemberCalls { all: self.all.counts(), exemplars, tools, other_tools: self.other_tools.counts() }
     }
 }
 

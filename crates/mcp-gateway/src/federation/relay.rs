@@ -13,6 +13,7 @@ use thruway_mcp::schema::methods;
 use thruway_mcp_client::oauth::AccessToken;
 use thruway_mcp_server::backend::{Caller, Status};
 use thruway_message::{FieldLines, FieldValue, StatusCode};
+use thruway_telemetry::TraceParent;
 
 use super::McpGateway;
 use super::audit::{AuditOutcome, AuditedCall};
@@ -134,6 +135,11 @@ impl McpGateway {
 }
 
 impl RelayedCall {
+    /// Sets the span of the call. If its trace is sampled, the statistics of the member get an exemplar.
+    pub fn set_trace(&mut self, trace: TraceParent) {
+        self.audited.set_trace(trace);
+    }
+
     /// Returns the name of the member.
     pub fn member(&self) -> &str {
         self.member.name.as_str()

@@ -160,7 +160,9 @@ impl Service {
         let end = clock.now_exact();
         let duration = end.saturating_sub(start.at);
         let traced = recording.tracing.as_ref().zip(start.trace.as_deref());
-        let exported = traced.filter(|(tracing, trace)| tracing.exports(trace, duration, status));
+        let exported = traced.filter(|(_, trace)| {
+            trace.is_exported(duration, status.as_u16() >= 500 || trace.is_broken_off())
+        });
         if recording.take.is_none() && exported.is_none() {
             return;
         }

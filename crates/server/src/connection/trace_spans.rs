@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_message::{Method, RequestHead, StatusCode, Version};
+use thruway_message::{Method, RequestHead, Version};
 use thruway_net::{ClientAddr, Clock, IpText};
 use thruway_telemetry::{
     AttemptDetail, Event, RequestTrace, Span, SpanAttributes, SpanBuffer, SpanKind, SpanStatus, SpanWriter,
@@ -60,12 +60,6 @@ impl WorkerTracing {
         if unused.len() < UNUSED_MAX {
             unused.push(trace);
         }
-    }
-
-    /// Returns `true` if the sampling settings select a completed request.
-    #[inline]
-    pub(super) fn exports(&self, trace: &RequestTrace, duration: Duration, status: StatusCode) -> bool {
-        self.tracer.exports(trace, duration, status.as_u16() >= 500 || trace.is_broken_off())
     }
 
     /// Passes the spans of a completed request to the exporter. `end` is the end of the request on the worker's

@@ -10,7 +10,7 @@ use thruway_testkit::otlp::DecodedSpan;
 
 use super::member::Recorder;
 use super::scene::{Post, Scene, fast, slow};
-use crate::collector::{ACCEPTED, receive_spans, serve};
+use crate::collector::{ACCEPTED, metric, receive_metrics, receive_spans, serve, total_count};
 use crate::tracing::{PARENT, telemetry};
 
 /// Returns a server with a tool that returns the trace context of its calls.
@@ -101,6 +101,27 @@ fn relayed_call_has_an_attempt_below_its_mcp_span() {
     let [head] = &scene.relayed()[..] else { panic!("the call was not relayed") };
     let sent = format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\n", attempt.span_id);
     assert!(head.contains(&sent), "{head}");
+    scene.end();
+}
+
+#[test]
+fn sampled_calls_leave_exemplars_with_their_mcp_spans() {
+    let (collector, exports) = serve(&[ACCEPTED]);
+    let export = "sample_ratio = 0\nmetrics = true\nmetrics_interval = \"1s\"";
+    let scene = Scene::start_with_server(&server(), &format!("{}\n{export}", telemetry(collector)));
+    let calls = "thruway.mcp_call_duration";
+    let mut spans = Vec::new();
+    for (params, count) in [(fast("web__trace"), 2), (slow("web__trace"), 3)] {
+        let lines = format!("traceparent: {PARENT}\r\n");
+        scene.post(&Post { name: "web__trace", lines: &lines, ..Post::new(params) });
+        let (_, metrics) = receive_metrics(&exports, |metrics| total_count(metrics, calls) == count);
+        let [point] = &metric(&metrics, calls).unwrap().points[..] else { panic!("one server") };
+        assert_eq!(point.attributes["thruway.mcp.server"], "web");
+        let newest = point.exemplars.iter().max_by_key(|exemplar| exemplar.nanos).unwrap();
+        assert_eq!(newest.trace_id, "0af7651916cd43dd8448eb211c80319c");
+        spans.push(newest.span_id.clone());
+    }
+    assert_ne!(spans[0], spans[1]);
     scene.end();
 }
 
