@@ -39,6 +39,7 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     let site = Site::start(checker, &programs, &backend)?;
     checker.row("promtool", "check metrics", || site.check_metrics(&programs))?;
     checker.row("prometheus", "scrapes", || site.scrapes())?;
+    checker.row("prometheus", "exemplars", || site.exemplars())?;
     checker.row("prometheus", "alert rules", || site.rules())?;
     checker.row("prometheus", "dashboard", || site.dashboard())?;
     let Site { gateway, .. } = site;
@@ -99,6 +100,7 @@ impl<'s> Site<'s> {
         command.arg(format!("--config.file={}", settings.display()));
         command.arg(format!("--storage.tsdb.path={}", checker.directory.join("tsdb").display()));
         command.arg(format!("--web.listen-address={prometheus}"));
+        command.arg("--enable-feature=exemplar-storage");
         let running = Running::start(command, &checker.directory.join("prometheus.log"))?;
         let (admin, prometheus) = (admin.to_string(), prometheus.to_string());
         Ok(Self { checker, gateway, admin, prometheus, _prometheus: running })
@@ -138,6 +140,28 @@ impl<'s> Site<'s> {
         Ok(format!("{count} scrapes during {requests} requests"))
     }
 
+    /// Checks that Prometheus has stored exemplars with trace ids and span ids for each histogram of
+    /// requests.
+    fn exemplars(&self) -> anyhow::Result<String> {
+        let mut total = 0;
+        for histogram in WITH_EXEMPLARS {
+            let query = format!("/api/v1/query_exemplars?query={histogram}_bucket&start=0&end={END_OF_TIME}");
+            let document = api::json(&self.prometheus, &query)?;
+            let series = document["data"].as_array().cloned().unwrap_or_default();
+            let exemplars: Vec<_> =
+                series.iter().filter_map(|series| series["exemplars"].as_array()).flatten().collect();
+            ensure!(!exemplars.is_empty(), "{histogram} has no exemplars: {document}");
+            let has_id = |exemplar: &Value, name: &str, digits| {
+                exemplar["labels"][name].as_str().is_some_and(|id| id.len() == digits)
+            };
+            let is_valid =
+                |exemplar: &&Value| has_id(exemplar, "trace_id", 32) && has_id(exemplar, "span_id", 16);
+            ensure!(exemplars.iter().all(is_valid), "an exemplar of {histogram} lacks its trace: {document}");
+            total += exemplars.len();
+        }
+        Ok(format!("{total} exemplars in {} histograms", WITH_EXEMPLARS.len()))
+    }
+
     /// Checks that Prometheus evaluates all rules, and that the failures of this gateway raise their alerts.
     fn rules(&self) -> anyhow::Result<String> {
         let mut names = Vec::new();
@@ -162,7 +186,8 @@ impl<'s> Site<'s> {
         Ok(format!("{count} rules are valid: {}", names.join(", ")))
     }
 
-    /// Checks that every expression of the dashboard has a result. An expression with a wrong metric has none.
+    /// Checks that every expression of the dashboard has a result. An expression with a wrong metric has
+    /// none.
     fn dashboard(&self) -> anyhow::Result<String> {
         let dashboard = fs::read_to_string(repository().join("deploy/grafana/thruway.json"))?;
         let dashboard: Value = serde_json::from_str(&dashboard)?;
@@ -193,9 +218,19 @@ impl<'s> Site<'s> {
     }
 }
 
-/// Metrics that may have no samples: no client calls a tool of the MCP endpoint, and the failures of an upstream
-/// can all be failures of its server.
+/// Metrics that may have no samples: no client calls a tool of the MCP endpoint, and the failures of an
+/// upstream can all be failures of its server.
 const WITHOUT_SAMPLES: [&str; 2] = ["thruway_mcp_tool_calls_total", "thruway_upstream_failures_total"];
+
+/// Histograms of requests.
+const WITH_EXEMPLARS: [&str; 3] = [
+    "http_server_request_duration_seconds",
+    "http_client_request_duration_seconds",
+    "thruway_upstream_request_duration_seconds",
+];
+
+/// A time after each exemplar, in seconds since the Unix epoch.
+const END_OF_TIME: u64 = 4_000_000_000;
 
 const SCRAPES_MIN: u32 = 5;
 const SCRAPE_LIMIT: Duration = Duration::from_mins(1);
