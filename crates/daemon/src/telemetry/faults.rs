@@ -45,7 +45,7 @@ impl Fault {
                 for stream in listener.incoming() {
                     thread::spawn(move || {
                         let mut stream = stream.unwrap();
-                        while stream.read(&mut [0; 1 << 16]).is_ok_and(|read| read > 0) {
+                        while stream.read(&mut [0; 1 << 12]).is_ok_and(|read| read > 0) {
                             let _ = stream.write_all(FULL);
                         }
                     });
