@@ -192,6 +192,34 @@ fn json_format_shows_upstream_server_retries_and_timings() {
     assert!(own.get("upstream").is_none(), "{own}");
 }
 
+/// The time in the queue was once missing if the request got no server.
+#[test]
+fn json_format_shows_the_queue_time_of_a_request_without_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Thruway::demo(&[]);
+    let address = server.authority();
+    let config = format!(
+        "workers = 1\naccess_log = {{ path = \"access.log\", format = \"json\" }}\nlisteners = [{{ address = \"127.0.0.1:0\" }}]\n\
+         [[routes]]\npath = \"/\"\nupstream = \"narrow\"\n\
+         [upstreams.narrow]\nservers = [\"{address}\"]\nrequests_max = 1\nqueue = {{ timeout = \"50ms\" }}\n"
+    );
+    let mut thruway = Thruway::serve(directory.path(), &config);
+    let address = thruway.address();
+    let mut occupying = Client::connect(&address);
+    occupying.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
+    occupying.head();
+    assert!(Client::connect(&address).get("/plaintext").head.starts_with("http/1.1 503 "));
+    let log = directory.path().join("access.log");
+    let text = loop {
+        let text = fs::read_to_string(&log).unwrap();
+        if text.ends_with('\n') {
+            break text;
+        }
+    };
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(line["http.response.status_code"] == 503 && line["queue_us"].as_u64() >= Some(50_000), "{line}");
+}
+
 #[test]
 fn json_format_shows_rejecting_policy_and_forwarded_request_id() {
     let directory = tempfile::tempdir().unwrap();

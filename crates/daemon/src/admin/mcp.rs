@@ -118,7 +118,8 @@ impl From<MemberStatus> for McpServerJson {
 impl From<CallCounts> for CallsJson {
     fn from(counts: CallCounts) -> Self {
         let calls = u32::try_from(counts.calls).unwrap_or(u32::MAX);
-        let milliseconds = |duration: Duration| duration.as_secs_f64() * 1000.0;
+        // Whole microseconds keep the numbers short.
+        let milliseconds = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
         let percentile_ms =
             |per_mille| percentile(&counts.buckets, &MemberCalls::BOUNDS, per_mille).map(milliseconds);
         Self {

@@ -123,7 +123,7 @@ fn write_servers(text: &mut String, upstreams: &[UpstreamStatus]) {
         let _ = writeln!(text, "\nupstream {name}, {queued_requests} queued");
         for server in servers {
             let slow_start = server.slow_start_percent.map(|percent| format!("slow start, {percent} %"));
-            let state = slow_start.unwrap_or_else(|| server.state.replace('_', " "));
+            let state = slow_start.unwrap_or_else(|| state_label(&server.state));
             let reason = server.reason.as_deref().filter(|_| state != "up").unwrap_or_default();
             let _ = writeln!(
                 text,
@@ -143,6 +143,11 @@ fn write_members(text: &mut String, endpoints: &[EndpointStatus]) {
             let _ = writeln!(text, "  {name:<24}  {state:<15} {total:>9} calls {errors:>7} errors  {error}");
         }
     }
+}
+
+/// Returns the label of a server state, as the dashboard shows it.
+fn state_label(state: &str) -> String {
+    if state == "check_failing" { "failing checks".to_owned() } else { state.replace('_', " ") }
 }
 
 fn uptime(seconds: u64) -> String {
@@ -195,7 +200,7 @@ mod tests {
             "requests/s          100   ▁▅█  max 100",
             "p99              2.5 ms    ▅█  max 2.5 ms",
             "upstream backend, 2 queued",
-            "  127.0.0.1:9  check failing       1 in flight        20 requests       3 errors  connection refused",
+            "  127.0.0.1:9  failing checks      1 in flight        20 requests       3 errors  connection refused",
             "  b            slow start, 40 %     0 in flight         1 requests       0 errors  recovered",
             "MCP endpoint dev",
             "  files                     failed                  4 calls       1 errors  exited",

@@ -157,10 +157,20 @@ impl Timeline {
         self.note(clock, |forwarded, _| forwarded.retries += 1);
     }
 
-    /// Records the failure of a request that got no response.
+    /// Records the failure of a request that got no response. If no server was selected, the request has waited
+    /// in the queue.
     pub(super) fn failed(&mut self, failure: Failure, clock: &Clock) {
-        self.note(clock, |forwarded, _| forwarded.failure = Some(failure.proxy_error()));
+        let since = self.since;
+        self.note(clock, |forwarded, elapsed| {
+            forwarded.failure = Some(failure.proxy_error());
+            if forwarded.server.is_none() {
+                forwarded.queue += elapsed;
+            }
+        });
         if let Some(traced) = &self.traced {
+            if traced.attempt.is_none() {
+                traced.add_wait(since, self.since);
+            }
             traced.trace.fail(failure.proxy_error());
         }
     }
