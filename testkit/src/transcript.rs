@@ -170,7 +170,10 @@ impl Connection {
     fn next_event(&mut self, input: &[u8], index: &mut HeadIndex) -> Result<(Option<Event>, usize), Error> {
         match self {
             Self::Server { connection, declines_tunnels } => {
-                let (event, used) = connection.handle_input(input, index)?;
+                let (event, used) = match connection.repeat_request(input, index) {
+                    Some(used) => (Some(ServerEvent::Request), used),
+                    None => connection.handle_input(input, index)?,
+                };
                 let wants_tunnel = event == Some(ServerEvent::Request) && index.request_facts().wants_tunnel;
                 let event = event.map(|event| Event::from_server(event, &input[..used], index));
                 if wants_tunnel && *declines_tunnels {

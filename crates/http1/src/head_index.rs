@@ -21,8 +21,7 @@ pub struct HeadIndex {
     previous: PreviousHead,
 }
 
-/// A copy of the previous request head, while the index contains the positions of its parts. A client that sends
-/// many requests at once often repeats the whole head. Comparing two heads is cheaper than parsing one.
+/// A copy of the previous request head, while the index contains the positions of its parts.
 #[derive(Default)]
 struct PreviousHead {
     /// Empty if there is no copy.

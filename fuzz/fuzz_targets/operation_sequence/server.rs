@@ -133,7 +133,11 @@ impl Run {
         loop {
             let was_finished = self.connection.is_finished();
             let input = &self.buffer[used..];
-            match self.connection.handle_input(input, &mut self.index) {
+            let outcome = match self.connection.repeat_request(input, &self.index) {
+                Some(used) => Ok((Some(ServerEvent::Request), used)),
+                None => self.connection.handle_input(input, &mut self.index),
+            };
+            match outcome {
                 Ok((event, more)) => {
                     used += more;
                     let bytes = &input[..more];

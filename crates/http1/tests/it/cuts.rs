@@ -56,7 +56,7 @@ fn result_for_spliced_input_does_not_depend_on_how_it_is_split() {
     }
 }
 
-/// The parser compares a head with the previous one only if both arrive in one input.
+/// A request is repeated without parsing only if it arrives together with the previous request.
 #[test]
 fn equal_pipelined_requests_give_the_same_events_as_separate_requests() {
     let lines =

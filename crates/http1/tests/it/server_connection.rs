@@ -152,30 +152,40 @@ fn consecutive_heads_can_arrive_in_parts() {
     assert_eq!(connection.request_count(), 4);
 }
 
-/// A caller can use one index for several connections without
-/// [`forget_head`](HeadIndex::forget_section).
+/// A caller can use one index for several connections without [`forget_head`](HeadIndex::forget_head).
 #[test]
 fn head_of_another_connection_changes_no_result() {
     let mut index = HeadIndex::default();
-    let one_request = Limits { requests_per_connection: 1, ..Limits::default() };
-    let one_line = Limits { field_lines: 1, ..Limits::default() };
-    let input = b"GET / HTTP/1.1\r\nHost: a\r\nAccept: b\r\n\r\n+".as_slice();
-    for (limits, expected) in
-        [(one_request, Ok(false)), (Limits::default(), Ok(true)), (one_line, Err(Error::FieldLinesTooMany))]
-    {
-        let found = ServerConnection::new(limits).handle_input(input, &mut index);
-        assert_eq!(found.map(|_| index.request_facts().is_persistent), expected);
-    }
-    let two_requests = Limits { requests_per_connection: 2, ..Limits::default() };
-    let mut is_persistent = Vec::new();
-    for _ in 0..2 {
-        let mut connection = ServerConnection::new(two_requests);
-        for _ in 0..2 {
-            connection.handle_input(input, &mut index).unwrap();
-            is_persistent.push(index.request_facts().is_persistent);
+    let mut read = |connection: &mut ServerConnection| {
+        let input = b"GET / HTTP/1.1\r\nHost: a\r\nAccept: b\r\n\r\n+".as_slice();
+        if connection.repeat_request(input, &index).is_none() {
+            connection.handle_input(input, &mut index)?;
         }
+        Ok(index.request_facts().is_persistent)
+    };
+    let one_line = Limits { field_lines: 1, ..Limits::default() };
+    for (limits, expected) in [(Limits::default(), Ok(true)), (one_line, Err(Error::FieldLinesTooMany))] {
+        assert_eq!(read(&mut ServerConnection::new(limits)), expected);
     }
-    assert_eq!(is_persistent, [true, false, true, false]);
+    for _ in 0..2 {
+        let two_requests = Limits { requests_per_connection: 2, ..Limits::default() };
+        let mut connection = ServerConnection::new(two_requests);
+        assert_eq!([(); 2].map(|()| read(&mut connection)), [Ok(true), Ok(false)]);
+    }
+}
+
+#[test]
+fn only_an_equal_request_is_repeated() {
+    let (mut connection, mut index) = (ServerConnection::new(Limits::default()), HeadIndex::default());
+    let twice = [GET, GET].concat();
+    assert_eq!(connection.repeat_request(&twice, &index), None, "there is no previous request");
+    connection.handle_input(&twice, &mut index).unwrap();
+    assert_eq!(connection.repeat_request(GET, &index), Some(GET.len()));
+    assert_eq!(connection.repeat_request(&GET[..GET.len() - 1], &index), None);
+    assert_eq!(connection.repeat_request(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n", &index), None);
+    index.forget_head();
+    assert_eq!(connection.repeat_request(GET, &index), None);
+    assert_eq!(connection.request_count(), 2);
 }
 
 /// A request asked for a tunnel and sent `close`. When the tunnel was declined, another request was once

@@ -155,7 +155,7 @@ impl<T: Transport> Connection<T> {
         self.service.handler.renew();
         let mut outcome = Parsed::NeedsMore;
         loop {
-            if !self.may_parse(cx, buffers, now) {
+            if !self.may_parse(cx, buffers.unparsed(), now) {
                 return if outcome == Parsed::Some { outcome } else { Parsed::MustWait };
             }
             // The parser can report the end of a body without further input bytes.
@@ -169,8 +169,12 @@ impl<T: Transport> Connection<T> {
 
     /// Returns `true` if there is capacity for the next event: window space for a part of a body, or a free
     /// place in the queue for a request.
-    #[inline]
-    fn may_parse(&mut self, cx: &mut Context<'_>, buffers: &Buffers, now: Duration) -> bool {
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call costs more than the checks, which run three times per request"
+    )]
+    fn may_parse(&mut self, cx: &mut Context<'_>, unparsed: &[u8], now: Duration) -> bool {
         let config = &self.service.config;
         if let Some(incoming) = &mut self.incoming {
             return incoming.poll_write_capacity(config.content_window_bytes, now, cx).is_ready();
@@ -186,7 +190,7 @@ impl<T: Transport> Connection<T> {
         !self.guard.is_draining()
             && self.exchanges.len() < config.pipelined_requests
             && self.exchanges.iter().all(|exchange| exchange.is_safe)
-            && is_safe_or_unknown(buffers.unparsed())
+            && is_safe_or_unknown(unparsed)
     }
 
     /// Parses and handles one event, such as a request head or a part of a body. Returns `false` if the event
@@ -194,7 +198,8 @@ impl<T: Transport> Connection<T> {
     #[inline]
     fn parse_one(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> bool {
         let Buffers { input, parsed, filled, index, .. } = buffers;
-        let input = &input[*parsed..*filled];
+        let all = &input[..*filled];
+        let input = &all[*parsed..];
         let (event, used) = match self.http1.handle_input(input, index) {
             Ok(found) => found,
             Err(error) => {
@@ -207,8 +212,19 @@ impl<T: Transport> Connection<T> {
         match event {
             Some(ServerEvent::Request) => {
                 self.timers.head_since = None;
-                *parsed +=
-                    self.handle_request(&index.request_head(bytes), index.request_facts(), rest, cx, now);
+                let (head, facts) = (index.request_head(bytes), index.request_facts());
+                let mut rest = rest;
+                // Further requests with the same head need no parsing.
+                loop {
+                    *parsed += self.handle_request(&head, facts, rest, cx, now);
+                    let unparsed = &all[*parsed..];
+                    if unparsed.is_empty() || self.incoming.is_some() || !self.may_parse(cx, unparsed, now) {
+                        break;
+                    }
+                    let Some(used) = self.http1.repeat_request(unparsed, index) else { break };
+                    *parsed += used;
+                    rest = &unparsed[used..];
+                }
             }
             Some(ServerEvent::Content(content)) => self.handle_content(content, now),
             Some(ServerEvent::EndOfContent) => {
