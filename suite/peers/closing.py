@@ -2,13 +2,20 @@
 
 The listen backlog is large. With more than 100 connections, the default of 100 overflows, and SYN retransmissions delay
 some clients by seconds.
+
+The C library keeps freed memory. By default, it returns the memory of a large body to the kernel in some runs of this
+program and keeps it in others. A body of 1 MB then takes 1,200 or 280 microseconds of CPU time.
 """
 
 import argparse
 import asyncio
+import ctypes
 import re
 
 BACKLOG = 4096
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+KEPT_BYTES = 256 << 20
 DOWNLOAD = re.compile(rb"/download\?bytes=(\d+)$")
 
 
@@ -35,6 +42,12 @@ async def answer(reader, writer):
         writer.close()
 
 
+def keep_freed_memory():
+    c_library = ctypes.CDLL(None)
+    c_library.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+    c_library.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
+
+
 async def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--listen", required=True)
@@ -43,4 +56,5 @@ async def main():
     await server.serve_forever()
 
 
+keep_freed_memory()
 asyncio.run(main())

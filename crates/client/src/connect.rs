@@ -3,12 +3,14 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use thruway_net::tls::{TlsConnector, TlsFailure, TlsServerName, connect_tls};
 use thruway_net::{Clock, Stream, Transport};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::address::Place;
@@ -24,6 +26,31 @@ use crate::{Retry, Side, UpstreamAddr, UpstreamStream};
 /// Dropping the future cancels the attempt.
 pub async fn connect(address: &UpstreamAddr, within: Duration) -> Result<Stream, ConnectError> {
     match timeout(within, connect_socket(address)).await {
+        Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
+        Err(_) => Err(ConnectError::TimedOut),
+    }
+}
+
+/// Connects like [`connect`], for a protocol in which the client speaks first, such as HTTP or TLS. The kernel
+/// acknowledges the connection together with the first bytes of the client. This saves a packet for each
+/// connection. If the caller writes nothing, the server sees the connection only after about 40 ms.
+///
+/// # Errors
+/// Returns the same errors as [`connect`].
+///
+/// # Cancel safety
+/// Dropping the future cancels the attempt.
+pub async fn connect_to_speak_first(
+    address: &UpstreamAddr,
+    within: Duration,
+) -> Result<Stream, ConnectError> {
+    let connected = async {
+        match &address.0 {
+            Place::Tcp(address) => connect_with_first_bytes(*address).await.map(Stream::from),
+            Place::Unix(_) => connect_socket(address).await,
+        }
+    };
+    match timeout(within, connected).await {
         Ok(outcome) => outcome.map_err(|error| ConnectError::from_io(&error)),
         Err(_) => Err(ConnectError::TimedOut),
     }
@@ -137,6 +164,15 @@ async fn connect_socket(address: &UpstreamAddr) -> io::Result<Stream> {
         }
         Place::Unix(path) => UnixStream::connect(path).await.map(Stream::from),
     }
+}
+
+/// Connects a TCP socket. The kernel waits for the first written bytes before it acknowledges the connection.
+async fn connect_with_first_bytes(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_nodelay(true)?;
+    // The option is only an optimization, so the connection also works if the system refuses the option.
+    let _ = sockopt::set_tcp_quickack(&socket, false);
+    socket.connect(address).await
 }
 
 /// The reason that no connection was established. No byte of the request was sent, so the caller may send

@@ -86,7 +86,8 @@ pub use client::{
 };
 pub use config::{Config, Timeouts};
 pub use connect::{
-    ConnectError, ConnectFailures, connect, connect_and_write, connect_any, secure, secure_for,
+    ConnectError, ConnectFailures, connect, connect_and_write, connect_any, connect_to_speak_first, secure,
+    secure_for,
 };
 pub use connection::{Connection, Exchange, ReadBuffers, RequestToSend, ResponseEvent, ResponsePoll, Tunnel};
 pub use dns::DnsResolver;

@@ -7,13 +7,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use nix::sys::socket::setsockopt;
 use nix::{libc, setsockopt_impl, sockopt_impl};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getsockname, recv, send, sendmsg, shutdown,
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, getsockname, recv, send, sendmsg, shutdown, sockopt,
 };
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -75,6 +76,16 @@ impl Stream {
         }
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         Ok(setsockopt(&self.0.as_fd(), ReceiveLowWater, &bytes)?)
+    }
+
+    /// Closes a TCP connection with a reset instead of a FIN when this stream is dropped. Neither end then keeps
+    /// the connection in the state TIME-WAIT. Call this only if the application protocol needs no more bytes in
+    /// either direction, because a reset discards bytes in transit. Does nothing for Unix sockets, or if the
+    /// system refuses the option.
+    pub fn reset_on_close(&self) {
+        if self.0.is_tcp() {
+            let _ = sockopt::set_socket_linger(&*self.0, Some(Duration::ZERO));
+        }
     }
 
     /// Removes the socket from the reactor of this thread, and returns the descriptor of the socket. Must

@@ -216,6 +216,17 @@ impl<T: Transport> Exchange<T> {
         self.0.is_reusable().then(|| Connection(self.0))
     }
 
+    /// Returns `true` if another exchange can follow on the connection: see [`finish`](Self::finish).
+    pub fn is_reusable(&self) -> bool {
+        self.0.is_reusable()
+    }
+
+    /// Returns `true` if both the request and the response are complete, and no further data came after the
+    /// response.
+    pub fn is_exact(&self) -> bool {
+        self.is_complete() && self.0.is_request_sent() && self.0.kept.is_empty()
+    }
+
     /// Returns the tunnel, or `None` if the response has not opened a
     /// [tunnel](super::ResponseEvent::Tunnel).
     pub fn into_tunnel(self) -> Option<Tunnel<T>> {

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rustix::net::sockopt;
+
 use crate::address::{ClientAddr, ListenAddr};
 use crate::bind::bind;
 use crate::dispatch::Accepted;
@@ -121,6 +123,34 @@ fn deferred_listener_accepts_silent_clients_later() {
     while !deferred.accepts_silent_client_first() {}
     deferred.workers.drain(TIMEOUT);
     deferred.workers.join();
+}
+
+/// The kernel acknowledges the first data of such a connection together with the response.
+#[test]
+fn connections_of_a_deferred_listener_delay_acknowledgments() {
+    for is_deferred in [false, true] {
+        let bound = bind(&"127.0.0.1:0".parse().unwrap(), 1, 16).unwrap();
+        let bound = if is_deferred { bound.deferred() } else { bound };
+        let ListenAddr::Tcp(address) = *bound.address() else { panic!("not a TCP address") };
+        let (sender, receiver) = channel();
+        let start = move |_: &Rc<Worker>| {
+            let sender = sender.clone();
+            move |accepted: Accepted| {
+                let socket = accepted.stream.into_socket().unwrap();
+                sender.send(sockopt::tcp_quickack(&socket).unwrap()).unwrap();
+            }
+        };
+        let config = WorkersConfig { workers: 1, ..WorkersConfig::default() };
+        let workers = Workers::start(config, vec![bound], start).unwrap();
+        // The option takes effect when the worker begins to listen. A connection may arrive earlier.
+        let is_immediate = (0..100).map(|_| {
+            TcpStream::connect(address).unwrap().write_all(b"x").unwrap();
+            receiver.recv_timeout(TIMEOUT).unwrap()
+        });
+        assert!({ is_immediate }.any(|is_immediate| is_immediate != is_deferred));
+        workers.drain(TIMEOUT);
+        workers.join();
+    }
 }
 
 /// The kernel resets deferred connections when their listener closes.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use thruway_client::{ConnectError, UpstreamAddr, UpstreamStream, connect_and_write, secure_for};
+use thruway_client::{
+    ConnectError, UpstreamAddr, UpstreamStream, connect_and_write, connect_to_speak_first, secure_for,
+};
 use thruway_net::tls::TlsFailure;
 use thruway_net::{OwnConnection, ProxyHeader, ProxyVersion, Stream};
 
@@ -17,7 +19,7 @@ pub(crate) async fn connect_secured(
     slot: &ServerSlot,
     protocols: Option<&[&[u8]]>,
 ) -> Result<UpstreamStream, ConnectError> {
-    let stream = connect(slot).await?;
+    let stream = connect_for(slot, Protocol::Http).await?;
     slot.note_connected();
     let config = &slot.upstream.config;
     match &config.tls {
@@ -43,13 +45,25 @@ pub(crate) async fn secure_as(
     secure_for(stream, &tls.connector, &name, protocols, within).await
 }
 
-/// Opens a connection to the server of a slot, without TLS. Sends a PROXY header if configured.
+/// Opens a connection for a TCP stream to the server of a slot. Sends a PROXY header if configured.
 pub(crate) async fn connect(slot: &ServerSlot) -> Result<Stream, ConnectError> {
+    connect_for(slot, Protocol::Other).await
+}
+
+/// The protocol of a new connection. In HTTP and TLS, the client speaks first. In other protocols, the server
+/// may speak first.
+enum Protocol {
+    Http,
+    Other,
+}
+
+async fn connect_for(slot: &ServerSlot, protocol: Protocol) -> Result<Stream, ConnectError> {
     let (address, config) = (&slot.server.address, &slot.upstream.config);
     let permit = permit_to_connect(slot).await?;
-    let stream = match slot.proxied.as_deref().zip(config.proxy_protocol) {
-        None => thruway_client::connect(address, config.connect_timeout).await?,
-        Some((header, version)) => {
+    let stream = match (slot.proxied.as_deref().zip(config.proxy_protocol), protocol) {
+        (None, Protocol::Http) => connect_to_speak_first(address, config.connect_timeout).await?,
+        (None, Protocol::Other) => thruway_client::connect(address, config.connect_timeout).await?,
+        (Some((header, version)), _) => {
             connect_with_proxy_header(address, *header, version, config.connect_timeout).await?
         }
     };

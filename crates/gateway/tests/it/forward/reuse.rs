@@ -1,7 +1,7 @@
 //! Connections that end just as they are reused. If a kept connection turns out to be closed, the gateway
 //! sends the request again if that is allowed, so clients notice nothing.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use thruway_gateway::UpstreamConfig;
 use thruway_testkit::upstream;
@@ -186,4 +186,36 @@ fn request_without_received_body_is_resent() {
     again.until("four");
     again.send(PROPER);
     assert_eq!(client.answer(false).status, 200);
+}
+
+/// Sends a response with the given head lines and body, and returns the error with which the connection of the server
+/// ends. `None` means a FIN.
+fn end_after(lines: &str, body: &str, request: &str) -> Option<ErrorKind> {
+    let script = Script::start();
+    let gateway = Gateway::to(script.address);
+    let mut client = Client::new(gateway.address);
+    client.send(request);
+    let mut accepted = script.accept();
+    accepted.head();
+    accepted.send(format!("HTTP/1.1 200 OK\r\n{lines}\r\n{body}"));
+    assert_eq!(client.answer(false).status, 200);
+    accepted.0.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
+}
+
+/// Regression test: this machine collected connections in the state TIME-WAIT until it had no free port.
+#[test]
+fn gateway_resets_connections_that_the_server_does_not_keep() {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(
+        end_after("Connection: close\r\nContent-Length: 2\r\n", "ok", request),
+        Some(ErrorKind::ConnectionReset)
+    );
+}
+
+#[test]
+fn gateway_closes_a_connection_normally_if_data_is_in_transit() {
+    let close = "Connection: close\r\nContent-Length: 2\r\n";
+    assert_eq!(end_after(close, "ok and more", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"), None);
+    let unfinished = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
+    assert_eq!(end_after(close, "ok", unfinished), None);
 }
