@@ -23,6 +23,8 @@ enum Fault {
     Slow,
     /// The process asks for a retry in 30 seconds.
     Full,
+    /// The process accepts each batch, but the body of its response never ends.
+    EndlessBody,
 }
 
 impl Fault {
@@ -41,26 +43,31 @@ impl Fault {
                 let streams: Vec<_> = listener.incoming().collect();
                 drop(streams);
             }
-            Self::Full => {
-                for stream in listener.incoming() {
-                    thread::spawn(move || {
-                        let mut stream = stream.unwrap();
-                        while stream.read(&mut [0; 1 << 12]).is_ok_and(|read| read > 0) {
-                            let _ = stream.write_all(FULL);
-                        }
-                    });
-                }
-            }
+            Self::Full => respond_to_all(&listener, FULL),
+            Self::EndlessBody => respond_to_all(&listener, ENDLESS),
         });
         address
     }
 }
 
+/// Sends `response` after each read.
+fn respond_to_all(listener: &TcpListener, response: &'static [u8]) {
+    for stream in listener.incoming() {
+        thread::spawn(move || {
+            let mut stream = stream.unwrap();
+            while stream.read(&mut [0; 1 << 12]).is_ok_and(|read| read > 0) {
+                let _ = stream.write_all(response);
+            }
+        });
+    }
+}
+
 const FULL: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n";
 
-/// Sends requests while the exporter uses a collector with this fault. Returns the number of requests and the counts
-/// of their spans.
-fn counts_with(scheme: &str, fault: Fault) -> (u64, ExportCounts) {
+const ENDLESS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n";
+
+/// Sends requests while the exporter uses a collector with this fault. Returns the counts of their spans.
+fn counts_with(scheme: &str, fault: Fault, requests: u64) -> ExportCounts {
     let text = format!(
         "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nrespond.body = \"\"\n\
          [telemetry]\notlp = \"{scheme}://{}\"\n",
@@ -74,7 +81,7 @@ fn counts_with(scheme: &str, fault: Fault) -> (u64, ExportCounts) {
     let server = TestServer::traced(|| "hello", &tracer);
     let mut client = server.connect();
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: {}\r\n\r\n", "x".repeat(1000));
-    for number in 0..REQUESTS {
+    for number in 0..requests {
         client.send(&request);
         assert!(client.received().ends_with("hello"), "{scheme} {fault:?} {number}");
         let bytes = tracer.queue().bytes();
@@ -83,7 +90,7 @@ fn counts_with(scheme: &str, fault: Fault) -> (u64, ExportCounts) {
     let queue = Arc::clone(tracer.queue());
     live.finish();
     assert_eq!(queue.bytes(), 0, "{scheme} {fault:?}");
-    (REQUESTS, queue.counts())
+    queue.counts()
 }
 
 /// More spans than the queue can contain.
@@ -97,12 +104,18 @@ fn requests_do_not_wait_for_a_faulty_collector_and_all_spans_are_counted() {
         for scheme in ["http", "grpc"] {
             for fault in [Fault::Absent, Fault::Killed, Fault::Slow, Fault::Full] {
                 scope.spawn(move || {
-                    let (requests, counts) = counts_with(scheme, fault);
+                    let counts = counts_with(scheme, fault, REQUESTS);
                     let ExportCounts { exported, dropped, failed } = counts;
                     assert!(dropped > 0 && failed > 0, "{scheme} {fault:?} {counts:?}");
-                    assert_eq!((exported, dropped + failed), (0, requests), "{scheme} {fault:?}");
+                    assert_eq!((exported, dropped + failed), (0, REQUESTS), "{scheme} {fault:?}");
                 });
             }
         }
     });
+}
+
+#[test]
+fn accepted_batch_is_not_sent_again_if_the_body_of_the_response_never_ends() {
+    let counts = counts_with("http", Fault::EndlessBody, 3);
+    assert_eq!(counts, ExportCounts { exported: 3, ..ExportCounts::default() });
 }

@@ -36,6 +36,8 @@ struct GrpcResponse {
     http_status: u16,
     status: Option<u32>,
     retry_after: Option<Duration>,
+    /// `true` if the server forbids a retry: `grpc-retry-pushback-ms` is negative or not a number.
+    forbids_retry: bool,
     body: Vec<u8>,
 }
 
@@ -150,7 +152,8 @@ impl GrpcResponse {
     fn read_fields(&mut self, fields: FieldLines<'_>) {
         let number = |name: &str| fields.field(name)?.as_str()?.trim().parse::<u64>().ok();
         self.status = number("grpc-status").and_then(|status| status.try_into().ok()).or(self.status);
-        let pushback = number("grpc-retry-pushback-ms").map(Duration::from_millis);
+        let pushback = number(PUSHBACK).map(Duration::from_millis);
+        self.forbids_retry |= fields.field(PUSHBACK).is_some() && pushback.is_none();
         let details = fields.field("grpc-status-details-bin").and_then(|details| details.as_str());
         let retry_info = details.and_then(|details| retry_delay(&BINARY.decode(details).ok()?));
         self.retry_after = retry_info.or(pushback).or(self.retry_after);
@@ -171,6 +174,7 @@ impl GrpcResponse {
                 let message = self.body.get(GRPC_PREFIX_BYTES..).unwrap_or_default();
                 ExportOutcome::Accepted { rejected: rejected_items(message) }
             }
+            Some(_) if self.forbids_retry => ExportOutcome::Refused,
             Some(status) => ExportOutcome::of_grpc(status, self.retry_after),
         }
     }
@@ -179,6 +183,9 @@ impl GrpcResponse {
 fn now() -> Duration {
     Clock::system().now()
 }
+
+/// Field with the delay of a retry in milliseconds.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Base64 of binary fields. Senders may omit the padding.
 const BINARY: GeneralPurpose = GeneralPurpose::new(
@@ -197,10 +204,29 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use thruway_message::{FieldLinesBuf, FieldSection};
+
     use super::*;
 
     fn outcome(http_status: u16, status: Option<u32>, body: &[u8]) -> ExportOutcome {
-        GrpcResponse { http_status, status, retry_after: None, body: body.to_vec() }.outcome()
+        GrpcResponse { http_status, status, body: body.to_vec(), ..GrpcResponse::default() }.outcome()
+    }
+
+    #[test]
+    fn server_delays_or_forbids_a_retry() {
+        let outcome = |pushback: &str| {
+            let mut fields = FieldLinesBuf::new();
+            fields.append("grpc-status", "14").unwrap();
+            fields.append(PUSHBACK, pushback).unwrap();
+            let mut section = FieldSection::with_capacity(64, 2);
+            fields.iter().for_each(|line| section.append(line));
+            let mut response = GrpcResponse { http_status: 200, ..GrpcResponse::default() };
+            response.read_fields(section.lines());
+            response.outcome()
+        };
+        let delayed = ExportOutcome::Unavailable { retry_after: Some(Duration::from_millis(250)) };
+        assert_eq!(outcome("250"), delayed);
+        assert_eq!(["-1", "soon", ""].map(outcome), [ExportOutcome::Refused; 3]);
     }
 
     #[test]

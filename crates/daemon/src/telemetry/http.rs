@@ -1,8 +1,11 @@
 //! OTLP over HTTP with Protocol Buffers, and the kinds of telemetry.
 
+use std::time::Duration;
+
 use thruway_client::{Client, ClientConfig, Url};
 use thruway_net::Clock;
 use thruway_telemetry::{ExportOutcome, rejected_items};
+use tokio::time::timeout;
 
 use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus, retry_after};
 use crate::config::CollectorConfig;
@@ -68,13 +71,14 @@ impl HttpCollector {
         let status = response.status().as_u16();
         let after = response.field("retry-after");
         let after = after.and_then(|value| retry_after(value.as_str()?, Clock::system().time_of_day()));
-        // An unread body would close the connection.
-        let body = response.collect(BODY_BYTES_MAX).await;
-        let outcome = match ExportOutcome::of_http(status, after) {
-            ExportOutcome::Accepted { .. } => {
-                ExportOutcome::Accepted { rejected: body.map_or(0, |body| rejected_items(&body)) }
+        // An unread body would close the connection. The status is final, so a body that never ends must not cause
+        // another attempt.
+        let body = timeout(BODY_TIME, response.collect(BODY_BYTES_MAX)).await;
+        let outcome = match (ExportOutcome::of_http(status, after), body) {
+            (ExportOutcome::Accepted { .. }, Ok(Ok(body))) => {
+                ExportOutcome::Accepted { rejected: rejected_items(&body) }
             }
-            outcome => outcome,
+            (outcome, _) => outcome,
         };
         Ok(CollectorResponse { outcome, status: CollectorStatus::Http(status) })
     }
@@ -85,3 +89,6 @@ pub(super) const USER_AGENT: &str = concat!("thruway/", env!("CARGO_PKG_VERSION"
 
 /// Maximum size of a response body. Bodies of collectors contain at most an error message.
 const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Maximum time between a response head and the end of its body.
+const BODY_TIME: Duration = Duration::from_secs(1);
