@@ -79,8 +79,8 @@ pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
-    AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, InvalidServerAddr,
-    InvalidStatusRange, QueueConfig, ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig,
-    ServerLookup, ServerState, ServerStatus, StateChange, StatusRange, Sticky, Upstream, UpstreamConfig,
-    UpstreamTls, WaitingCounts, look_up_servers,
+    AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, HealthEvent,
+    HealthNews, HealthSharing, InvalidServerAddr, InvalidStatusRange, QueueConfig, ResolverConfig,
+    ResponseCounts, RetryBudget, ServerAddr, ServerConfig, ServerLookup, ServerState, ServerStatus,
+    StateChange, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts, look_up_servers,
 };

@@ -10,6 +10,7 @@ use super::config::UpstreamConfig;
 use super::connections::limits::{Connections, Permit};
 use super::health::ejection::milliseconds;
 use super::health::monitor::HealthMonitor;
+use super::health::sharing::{HealthEvent, HealthSharing, foreign};
 use super::membership::members::Membership;
 use super::retry_budget::BudgetBalance;
 use super::selection::balance_config::Balance;
@@ -63,6 +64,29 @@ impl Upstream {
             is_replaced: AtomicBool::new(false),
             label,
             config,
+        }
+    }
+
+    /// Returns this upstream with a connection to the other gateways of a fleet. Call this method before
+    /// [`start`](Self::start).
+    #[must_use]
+    pub fn with_health_sharing(mut self, sharing: Arc<HealthSharing>) -> Self {
+        self.health.set_sharing(sharing);
+        self
+    }
+
+    /// Applies news from another gateway about the server with the address `server`. Ignores servers that this
+    /// upstream does not have.
+    pub fn apply_health_news(&self, server: &str, event: HealthEvent) {
+        let members = self.members.load();
+        let Some(server) = members.list.iter().find(|known| *known.label == *server) else { return };
+        let now = milliseconds(Clock::system().now());
+        match event {
+            HealthEvent::Checked(outcome) => {
+                server.health().receive_check(outcome.map_err(|reason| foreign(&reason)));
+            }
+            HealthEvent::Ejected { cause } => self.health.expect_failure(server, &foreign(&cause)),
+            HealthEvent::Returned => self.health.return_with_fleet(server, now),
         }
     }
 

@@ -6,6 +6,7 @@ mod gateway;
 
 // Failing servers
 mod ejection;
+mod fleet_health;
 mod checks;
 
 // Choice of the server

@@ -140,6 +140,19 @@ impl Ejection {
         is_out && began >= self.since.load(Ordering::Relaxed) && self.until.swap(0, Ordering::Relaxed) != 0
     }
 
+    /// Returns `true` if the server is ejected.
+    pub(crate) fn is_out(&self) -> bool {
+        self.until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the next failure eject the server, because another gateway has ejected it. A success before that resets
+    /// the number of failures, as always.
+    pub(crate) fn expect_failure(&self, config: &EjectionConfig) {
+        if !self.is_out() {
+            self.failures.fetch_max(config.failures.saturating_sub(1), Ordering::Relaxed);
+        }
+    }
+
     /// Ends the ejection.
     pub(crate) fn end(&self) {
         self.until.store(0, Ordering::Relaxed);

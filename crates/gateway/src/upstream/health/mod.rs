@@ -7,3 +7,4 @@ pub(crate) mod latency;
 pub(crate) mod server_health;
 pub(crate) mod monitor;
 pub(crate) mod checks;
+pub(crate) mod sharing;

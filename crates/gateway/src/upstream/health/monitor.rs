@@ -8,6 +8,7 @@ use thruway_net::Clock;
 use thruway_server::{Response, StatusCode};
 
 use super::ejection::{Admission, EjectionConfig, milliseconds};
+use super::sharing::{HealthEvent, HealthSharing};
 use crate::Failure;
 use crate::upstream::membership::members::Membership;
 use crate::upstream::server::Server;
@@ -21,6 +22,8 @@ pub(crate) struct HealthMonitor {
     ejection: EjectionConfig,
     /// `true` if the balancing method compares response times.
     measures_latency: bool,
+    /// The connection to the other gateways of a fleet. `None` without a fleet.
+    sharing: Option<Arc<HealthSharing>>,
 }
 
 /// The failure of a request that counts against its server.
@@ -43,7 +46,18 @@ impl fmt::Display for FailureCause {
 
 impl HealthMonitor {
     pub(crate) const fn new(upstream: Arc<str>, ejection: EjectionConfig, measures_latency: bool) -> Self {
-        Self { upstream, ejection, measures_latency }
+        Self { upstream, ejection, measures_latency, sharing: None }
+    }
+
+    pub(crate) fn set_sharing(&mut self, sharing: Arc<HealthSharing>) {
+        self.sharing = Some(sharing);
+    }
+
+    /// Sends news about `server` to the other gateways.
+    pub(crate) fn share(&self, server: &Server, event: impl FnOnce() -> HealthEvent) {
+        if let Some(sharing) = &self.sharing {
+            sharing.send(&self.upstream, &server.label, event);
+        }
     }
 
     /// Returns `true` if response times are measured.
@@ -128,11 +142,32 @@ impl HealthMonitor {
             let seconds = Duration::from_millis(milliseconds).as_secs_f64();
             health.note_health_change(now, format!("ejected for {seconds} s; last failure: {cause}"));
             tracing::warn!(upstream, server = %address, milliseconds, %cause, "server ejected");
+            self.share(server, || HealthEvent::Ejected { cause: cause.to_string() });
+        }
+    }
+
+    /// Records that another gateway has ejected `server`. The next failure then also ejects it here. One gateway alone
+    /// cannot eject the servers of all gateways, because only its own network may have failed.
+    pub(crate) fn expect_failure(&self, server: &Server, cause: &str) {
+        server.health().ejection.expect_failure(&self.ejection);
+        tracing::info!(upstream = &*self.upstream, server = %server.address, cause, "another gateway ejected the server");
+    }
+
+    /// Ends the ejection of a server that has responded to another gateway.
+    pub(crate) fn return_with_fleet(&self, server: &Server, now: u64) {
+        if server.health().ejection.is_out() {
+            server.health().ejection.end();
+            self.note_end_of_ejection(server, now);
         }
     }
 
     /// Ends the ejection of `server`.
     fn end_ejection(&self, server: &Server, now: u64) {
+        self.note_end_of_ejection(server, now);
+        self.share(server, || HealthEvent::Returned);
+    }
+
+    fn note_end_of_ejection(&self, server: &Server, now: u64) {
         server.health().end_ejection(now);
         server.health().note_health_change(now, "the server responds again".to_owned());
         tracing::info!(upstream = &*self.upstream, server = %server.address, "server back after ejection");

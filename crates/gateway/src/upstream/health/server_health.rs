@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc::Sender;
+
 use super::admin_state::{AdminState, AdminStateCell};
 use super::ejection::{Ejection, milliseconds};
 use super::latency::Latency;
+use super::sharing::{CheckOutcome, ForeignChecks};
 
 /// Health of a server: health checks, ejection, admin state, `Retry-After`, slow start and latency.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub(crate) struct ServerHealth {
     retry_after_until: AtomicU64,
     /// Time at which the server became healthy again. 0 if the server was never unavailable.
     healthy_since: AtomicU64,
+    /// Takes results of health checks by other gateways. `None` before the first check task.
+    foreign_checks: Mutex<Option<Sender<CheckOutcome>>>,
     /// The last change by a health check, an ejection or `Retry-After`.
     health_change: Mutex<Option<StateChange>>,
     /// The last change of the admin state.
@@ -81,6 +86,21 @@ impl ServerHealth {
             self.begin_epoch();
         } else {
             self.ejection.end();
+        }
+    }
+
+    /// Returns the receiver of check results from other gateways. An earlier receiver gets no further results.
+    pub(crate) fn take_over_checks(&self) -> ForeignChecks {
+        let (sender, checks) = ForeignChecks::new();
+        *lock(&self.foreign_checks) = Some(sender);
+        checks
+    }
+
+    /// Passes the check result of another gateway to the check task. Drops the result if there is no such task,
+    /// or if too many results wait.
+    pub(crate) fn receive_check(&self, outcome: CheckOutcome) {
+        if let Some(sender) = &*lock(&self.foreign_checks) {
+            let _ = sender.try_send(outcome);
         }
     }
 
@@ -167,7 +187,7 @@ fn note(place: &Mutex<Option<StateChange>>, now: u64, reason: String) {
     *lock(place) = Some(StateChange { at: Duration::from_millis(now), reason });
 }
 
-fn lock(place: &Mutex<Option<StateChange>>) -> MutexGuard<'_, Option<StateChange>> {
+fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,7 +1,7 @@
 //! Active health checks: requests that the gateway sends to servers at regular intervals.
 //!
 //! ```text
-//! start ─▶ a task for each server: probe ─▶ Tally ─▶ Server::set_down ─▶ select
+//! start ─▶ a task for each server: probe, or a result of another gateway ─▶ Tally ─▶ Server::set_down ─▶ select
 //! ```
 
 pub(crate) mod config;
@@ -12,14 +12,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_net::Clock;
+use tokio::time::{Instant, timeout_at};
 
 use crate::upstream::background;
 use crate::upstream::health::ejection::milliseconds;
 use crate::upstream::health::server_health::Checked;
+use crate::upstream::health::sharing::HealthEvent;
 use crate::upstream::server::Server;
 use crate::upstream::upstream::Upstream;
 
-use probe::{ProbeFailure, ToProbe, probe};
+use probe::{ToProbe, probe};
 use tally::Tally;
 
 /// Starts the health checks of `server`. The health checks end when the server or its upstream is dropped.
@@ -31,15 +33,34 @@ pub(crate) fn start(upstream: &Arc<Upstream>, server: &Arc<Server>) {
 }
 
 async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
-    let mut tally =
-        server.upgrade().map(|server| Tally::after(server.health().checked())).unwrap_or_default();
+    let Some((mut tally, mut foreign)) = server
+        .upgrade()
+        .map(|server| (Tally::after(server.health().checked()), server.health().take_over_checks()))
+    else {
+        return;
+    };
     let clock = Clock::system();
-    while let Some(what) = next_probe(&upstream, &server) {
-        let outcome = probe(&what, &clock).await;
+    // The first check begins at once.
+    let mut due = Instant::now();
+    loop {
+        let result_of_other = timeout_at(due, foreign.next()).await.ok();
+        if tally.is_up() && matches!(result_of_other, Some(Err(_))) {
+            // The network of the other gateway may have failed. The own check follows when it is due.
+            continue;
+        }
+        let Some(what) = next_probe(&upstream, &server) else { return };
+        let is_foreign = result_of_other.is_some();
+        let outcome = match result_of_other {
+            Some(outcome) => outcome,
+            None => probe(&what, &clock).await.map_err(|failure| failure.to_string()),
+        };
         // The task must not keep the upstream or the server alive.
         let (Some(upstream), Some(server)) = (upstream.upgrade(), server.upgrade()) else { return };
         if upstream.is_replaced() {
             return;
+        }
+        if !is_foreign {
+            upstream.health.share(&server, || HealthEvent::Checked(outcome.clone()));
         }
         match tally.record(outcome.is_ok(), &what.check) {
             Some(is_up) => set_up(&upstream, &server, is_up, outcome.err(), &clock),
@@ -49,8 +70,7 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
             }
             None => {}
         }
-        drop((upstream, server));
-        tokio::time::sleep(with_jitter(what.check.interval)).await;
+        due = Instant::now() + with_jitter(what.check.interval);
     }
 }
 
@@ -77,7 +97,7 @@ pub(crate) fn with_jitter(interval: Duration) -> Duration {
 }
 
 /// Records that health checks have found `server` up or down, and logs the change.
-fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<ProbeFailure>, clock: &Clock) {
+fn set_up(upstream: &Upstream, server: &Server, is_up: bool, failure: Option<String>, clock: &Clock) {
     let (upstream, address) = (upstream.name(), &server.address);
     server.health().set_down(!is_up);
     let now = milliseconds(clock.now());

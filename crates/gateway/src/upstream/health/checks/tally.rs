@@ -25,6 +25,11 @@ impl Tally {
         Self { is_up: checked != Checked::Down, contrary }
     }
 
+    /// Returns `true` if the server is up. A server without results counts as up.
+    pub(crate) const fn is_up(&self) -> bool {
+        self.is_up
+    }
+
     /// Adds the result of one check. If the result changes the state of the server, returns `true` if the
     /// server is now up, or `false` if it is now down.
     pub(crate) fn record(&mut self, is_good: bool, config: &CheckConfig) -> Option<bool> {
