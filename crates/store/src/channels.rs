@@ -61,6 +61,20 @@ impl Channels {
         }
     }
 
+    /// Reports to the subscriptions of a channel that messages may be lost.
+    pub(crate) fn deliver_gap(&self, channel: &str) {
+        if let Some(sender) = self.lock().get(channel) {
+            let _ = sender.send(SubscriptionEvent::Gap);
+        }
+    }
+
+    /// Returns the channels with subscriptions.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut senders = self.lock();
+        senders.retain(|_, sender| sender.receiver_count() > 0);
+        senders.keys().cloned().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Sender<SubscriptionEvent>>> {
         self.senders.lock().unwrap_or_else(PoisonError::into_inner)
     }

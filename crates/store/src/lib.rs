@@ -26,9 +26,14 @@ mod health;
 mod key;
 mod memory;
 mod operations;
+mod redis;
 mod store;
 mod store_key;
 
+pub use crate::redis::{
+    StoreConfig, StoreConnectError, StoreCredentials, StoreInspection, StoreLayout, StoreTls, StoreUrl,
+    StoreUrlError, inspect,
+};
 pub use channels::{Subscription, SubscriptionEvent};
 pub use error::StoreError;
 pub use health::{OperationCounts, StoreHealth, StoreState};

@@ -13,6 +13,7 @@ use crate::memory::MemoryStore;
 use crate::operations::{
     AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, TokenGrant, TokenRequest,
 };
+use crate::redis::{RedisStore, StoreConfig};
 use crate::store_key::StoreKey;
 
 /// State that several gateways share. A clone uses the same state.
@@ -26,6 +27,7 @@ pub struct Store {
 #[derive(Clone)]
 enum Backend {
     Memory(Arc<MemoryStore>),
+    Redis(Arc<RedisStore>),
 }
 
 /// Calls the same function of each backend.
@@ -33,15 +35,25 @@ macro_rules! call {
     ($store:expr, $function:ident($($argument:expr),*)) => {
         match &$store.backend {
             Backend::Memory(memory) => memory.$function($($argument),*),
+            Backend::Redis(redis) => redis.$function($($argument),*).await,
         }
     };
 }
 
-#[expect(clippy::unused_async, reason = "the operations of other backends wait")]
 impl Store {
     /// Returns an empty store in the memory of this process. It uses at most 256 MiB.
     pub fn memory() -> Self {
         Self { backend: Backend::Memory(Arc::default()) }
+    }
+
+    /// Returns a store in Redis or Valkey. It starts to connect at once, in the current runtime of tokio, and
+    /// connects again after each failure. Callers may use other runtimes. Until the connection is complete,
+    /// operations fail with [`StoreError::Unavailable`].
+    ///
+    /// # Panics
+    /// There is no runtime.
+    pub fn connect(config: StoreConfig) -> Self {
+        Self { backend: Backend::Redis(Arc::new(RedisStore::start(config))) }
     }
 
     /// Returns `true` if other processes share this state.
@@ -51,7 +63,10 @@ impl Store {
 
     /// Returns the state of the connection, the latency and the numbers of operations.
     pub fn health(&self) -> StoreHealth {
-        call!(self, health())
+        match &self.backend {
+            Backend::Memory(memory) => memory.health(),
+            Backend::Redis(redis) => redis.health(),
+        }
     }
 
     /// Returns the value of `key`.
@@ -263,7 +278,10 @@ impl Store {
     /// Subscribes to a channel. The subscription begins at once in memory, and soon in Redis. It then starts
     /// with [`SubscriptionEvent::Gap`](crate::SubscriptionEvent::Gap).
     pub fn subscribe(&self, channel: &StoreKey) -> Subscription {
-        call!(self, subscribe(channel))
+        match &self.backend {
+            Backend::Memory(memory) => memory.subscribe(channel),
+            Backend::Redis(redis) => redis.subscribe(channel),
+        }
     }
 }
 

@@ -2,13 +2,22 @@
 
 mod contract;
 
-use std::future::{Ready, ready};
-
 use thruway_store::Store;
 
-/// Each test gets an empty store.
-fn store() -> Ready<Store> {
-    ready(Store::memory())
+/// Declares a test for each function.
+macro_rules! tests {
+    ($runtime:tt $($module:ident: $($name:ident),* ;)*) => {
+        $($(one_test! { $runtime $module $name })*)*
+    };
 }
 
-contract::tests!(start_paused = true);
+macro_rules! one_test {
+    (($($runtime:tt)*) $module:ident $name:ident) => {
+        #[tokio::test($($runtime)*)]
+        async fn $name() {
+            contract::$module::$name(Store::memory()).await;
+        }
+    };
+}
+
+contract::with_all!(tests(start_paused = true));

@@ -25,6 +25,9 @@ mod acme;
 // a third-party authorization server
 mod issuer;
 
+// the store of a fleet
+mod redis;
+
 // monitoring
 mod prometheus;
 mod traces;
@@ -70,6 +73,9 @@ pub(crate) struct Options {
     /// installed programs, or Debian's package in `target/`)
     #[arg(long, group = "kind")]
     prometheus: bool,
+    /// Check only the shared store, with the installed servers of Redis and Sentinel
+    #[arg(long, group = "kind")]
+    redis: bool,
     /// Check only traces, with programs in Python and, if Go is installed, with the OpenTelemetry Collector
     #[arg(long, group = "kind")]
     traces: bool,
@@ -118,6 +124,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         issuer::run(&checker)?;
     } else if options.prometheus {
         prometheus::run(&checker)?;
+    } else if options.redis {
+        redis::run(&checker)?;
     } else if options.traces {
         traces::run(&checker)?;
     } else if options.federation {

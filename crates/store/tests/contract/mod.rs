@@ -1,4 +1,4 @@
-//! Tests that each store must pass. A test program provides a function `store`, and calls [`tests!`].
+//! Tests that each store must pass. A test program passes a macro to [`with_all!`].
 
 pub(crate) mod limits;
 pub(crate) mod locks;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use thruway_store::StoreKey;
 
-/// Declares one test for each function of the contract.
-macro_rules! tests {
-    ($($runtime:tt)*) => {
-        $crate::contract::declare! { ($($runtime)*)
+/// Calls the macro `$each` with all functions of the contract.
+macro_rules! with_all {
+    ($each:ident $arguments:tt) => {
+        $each! { $arguments
             values: a_value_expires, a_value_is_set_once, removed_values_are_gone, members_expire_separately,
                 sets_have_a_maximum, large_values_are_refused, other_kinds_of_values_are_refused,
                 a_log_keeps_the_newest_entries, readers_of_a_log_notice_missing_entries,
@@ -26,25 +26,7 @@ macro_rules! tests {
         }
     };
 }
-
-/// Declares the tests of each module.
-macro_rules! declare {
-    ($runtime:tt $($module:ident: $($name:ident),* ;)*) => {
-        $($($crate::contract::declare_one! { $runtime $module $name })*)*
-    };
-}
-
-/// Declares a test.
-macro_rules! declare_one {
-    (($($runtime:tt)*) $module:ident $name:ident) => {
-        #[tokio::test($($runtime)*)]
-        async fn $name() {
-            contract::$module::$name(store().await).await;
-        }
-    };
-}
-
-pub(crate) use {declare, declare_one, tests};
+pub(crate) use with_all;
 
 /// Returns a key that no other test uses.
 pub(crate) fn key(kind: &'static str) -> StoreKey {

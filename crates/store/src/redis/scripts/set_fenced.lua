@@ -1,0 +1,6 @@
+-- Arguments: value, number, lifetime in milliseconds.
+local newest = redis.call('HGET', KEYS[1], 'fence')
+if newest and tonumber(newest) > tonumber(ARGV[2]) then return 0 end
+redis.call('HSET', KEYS[1], 'fence', ARGV[2], 'value', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1

@@ -1,0 +1,29 @@
+//! `cargo xtask interop --redis`: tests of the shared store with real servers.
+
+use std::process::Command;
+
+use super::check::Checker;
+use crate::program::{BUILD_LIMIT, find_on_path, repository};
+
+/// Runs the tests in `crates/store/tests/redis`.
+pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
+    let what = "shared store";
+    if find_on_path("redis-server").is_none() || find_on_path("redis-sentinel").is_none() {
+        checker.not_installed("redis-server", what);
+        return Ok(());
+    }
+    checker.row("redis-server", what, || {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(repository()).args([
+            "test",
+            "-p",
+            "thruway-store",
+            "--test",
+            "redis",
+            "--",
+            "--ignored",
+        ]);
+        let printed = crate::child::output_of("the tests", cargo, BUILD_LIMIT, checker.stop)?;
+        Ok(printed.lines().rfind(|line| line.starts_with("test result")).unwrap_or_default().to_owned())
+    })
+}
