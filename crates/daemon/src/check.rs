@@ -12,6 +12,7 @@ use crate::config::own_listeners::possible_loops;
 use crate::config::usage::unused;
 use crate::config::{Config, Failure};
 use crate::explain::explain_request;
+use crate::live_store;
 use crate::mcp::audit_logs;
 use crate::mcp::listing::list_tools;
 use crate::routes::{self, Parts};
@@ -27,10 +28,10 @@ pub struct Checked {
 }
 
 /// Checks the config file at `path` without serving it. If `offline` is `false`, looks up the names of
-/// upstream servers, connects to the MCP servers, and adds their tools to the description.
+/// upstream servers, connects to the shared store and to the MCP servers, and adds the tools to the description.
 ///
 /// # Errors
-/// Returns an error if the config is invalid or cannot be served.
+/// Returns an error if the config is invalid or cannot be served, or if the shared store cannot be used.
 pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     let config = Config::from_file(path)?;
     let (_, mut parts) = routes_and_parts_of(&config)?;
@@ -41,6 +42,9 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
     };
     let warnings = unused(&config).into_iter().chain(possible_loops(&config, &lookups)).chain(failed);
     let mut warnings: Vec<_> = warnings.chain(unresolved_names(&config, &lookups)).collect();
+    if !offline {
+        warnings.extend(live_store::check(&config)?);
+    }
     let mut description = config.to_string();
     if !offline && !config.mcp.endpoints.is_empty() {
         parts.start_upstreams();

@@ -17,6 +17,7 @@ use crate::admin::{self, ServiceState};
 use crate::changes::Changes;
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
+use crate::live_store::LiveStore;
 use crate::mcp::audit_logs::AuditLogs;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
@@ -118,7 +119,7 @@ impl Daemon {
     fn start(config: Config, source: Option<ConfigSource>) -> Result<Self, Failure> {
         let tls_manager = TlsManager::default();
         raise_descriptor_limit();
-        let (routes, mut parts) = routes::build(&config, &Parts::default())?;
+        let (routes, mut parts) = routes::build(&config, &Parts::with_store(LiveStore::start(&config)?))?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
         let telemetry = LiveTelemetry::default();

@@ -26,6 +26,7 @@ mod config;
 
 // the running service
 mod routes;
+mod live_store;
 mod mcp;
 mod acme;
 mod access_log;

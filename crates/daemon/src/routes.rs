@@ -16,6 +16,7 @@ use thruway_server::{Answer, FieldLinesBuf, Handler, IntoHandler, Request, Respo
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
+use crate::live_store::LiveStore;
 use crate::mcp::{McpEndpoints, RunningUpstreams};
 
 /// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     meters: BTreeMap<String, Arc<RouteMeter>>,
     /// Mirrors, by route.
     mirrors: BTreeMap<String, Arc<Mirror>>,
+    /// The store that several gateways share.
+    store: LiveStore,
     /// New upstreams that are not started yet, each with the upstream that it replaces, if any.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
@@ -83,11 +86,22 @@ fn guards_of(route: &Route) -> Vec<String> {
 }
 
 impl Parts {
+    /// Returns the components before the first config.
+    pub(crate) fn with_store(store: LiveStore) -> Self {
+        Self { store, ..Self::default() }
+    }
+
+    /// Returns the store that several gateways share.
+    pub(crate) const fn store(&self) -> &LiveStore {
+        &self.store
+    }
+
     /// Builds the upstreams and policies of `config`. Takes upstreams and policies that have not changed
     /// from `before`.
     fn of(config: &Config, before: &Self) -> Self {
         let mcp = McpEndpoints::of(config, &before.mcp);
-        let mut parts = Self { unrouted: before.unrouted.clone(), mcp, ..Self::default() };
+        let mut parts =
+            Self { unrouted: before.unrouted.clone(), mcp, store: before.store.clone(), ..Self::default() };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
             let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());

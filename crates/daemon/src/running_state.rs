@@ -8,6 +8,7 @@ use thruway_mcp_sdk::McpGateway;
 use crate::admin_access::AdminAccess;
 use crate::config::{Config, ListenerConfig, Route};
 use crate::config_document::ConfigDocument;
+use crate::live_store::LiveStore;
 use crate::routes::Parts;
 use crate::streams::Streams;
 use crate::telemetry::LiveTelemetry;
@@ -33,6 +34,8 @@ pub(crate) struct RunningConfig {
     /// Upstreams with `required_for_ready`: `/ready` responds 503 while one of these upstreams has no
     /// healthy server.
     pub(crate) required: Vec<Arc<Upstream>>,
+    /// The store that several gateways share.
+    pub(crate) store: LiveStore,
     /// The config as a document for operators. Empty without an admin listener.
     pub(crate) document: ConfigDocument,
     /// The users of the admin listener. `None` if every client is an operator.
@@ -97,6 +100,7 @@ impl RunningConfig {
                 .iter()
                 .filter_map(|name| parts.upstream(name).cloned())
                 .collect(),
+            store: parts.store().clone(),
             document: config.admin.as_ref().map(|_| ConfigDocument::of(config)).unwrap_or_default(),
             admin_access: AdminAccess::of(config, access),
         })

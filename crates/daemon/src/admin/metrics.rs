@@ -13,6 +13,7 @@ use super::exposition::{Exposition, MetricFamily};
 use super::mcp::write_mcp;
 use super::negotiation::MetricsFormat;
 use super::state::ServiceState;
+use super::store::write_store;
 use crate::running_state::RunningConfig;
 use crate::telemetry::LiveTelemetry;
 use crate::tls::{ListenerCertificate, TlsManager};
@@ -58,6 +59,7 @@ fn write_all(exposition: &mut Exposition, admin: &ServiceState) {
     write_mcp(exposition, &running);
     write_certificates(exposition, &admin.tls_manager);
     write_staples(exposition, &admin.tls_manager);
+    write_store(exposition, &running.store);
     write_exports(exposition, admin.running_state.telemetry());
 }
 

@@ -11,6 +11,7 @@ mod login_limit;
 mod audit;
 mod actions;
 mod status;
+mod store;
 mod metrics;
 mod mcp;
 mod exposition;

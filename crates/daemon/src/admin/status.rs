@@ -14,6 +14,7 @@ use thruway_server::{Request, Response};
 use super::durations::{Buckets, sum_of_buckets};
 use super::mcp::McpEndpointJson;
 use super::state::ServiceState;
+use super::store::StoreJson;
 use crate::changes::Change;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
@@ -46,6 +47,9 @@ struct Status<'a> {
     /// Absent if no listener has OCSP stapling.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     staples: Vec<StapleJson>,
+    /// Absent if the config has no shared store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_store: Option<StoreJson<'a>>,
     /// The last 100 changes, the newest first.
     changes: Vec<ChangeJson>,
 }
@@ -197,6 +201,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
             .map(CertificateJson::from)
             .collect(),
         orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
+        shared_store: StoreJson::of(&running.store),
         staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
         changes: admin.changes.newest_first().into_iter().map(ChangeJson::from).collect(),
     })

@@ -32,6 +32,7 @@ impl Default for Config {
             admin: None,
             access_log: None,
             telemetry: None,
+            shared: None,
             workers: None,
             connections_max: None,
             batch_sends: true,

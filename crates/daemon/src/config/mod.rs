@@ -20,6 +20,7 @@ mod admin;
 mod answer;
 mod compression;
 mod connect_method;
+mod fleet;
 mod listeners;
 pub(crate) mod mcp;
 mod policies;
@@ -47,6 +48,7 @@ use arguments::{LISTED_HINT, is_listed};
 pub use arguments::{parse_headers, parse_listeners};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
+pub(crate) use fleet::SharedConfig;
 pub use reference::reference;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,

@@ -20,6 +20,7 @@ use thruway_server::{
 use super::admin::AdminAuthentication;
 use super::arguments::parse_listeners;
 use super::failure::{Failure, Source};
+use super::fleet::SharedConfig;
 use super::forward::ForwardAction;
 use super::mcp::settings::{McpPlaces, McpSettings};
 use super::telemetry::TelemetryConfig;
@@ -45,6 +46,8 @@ pub struct Config {
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
     pub(crate) telemetry: Option<TelemetryConfig>,
+    /// The store that several gateways share. `None` for a store in memory.
+    pub(crate) shared: Option<SharedConfig>,
     /// Number of worker threads. `None` means one for each core.
     pub(crate) workers: Option<usize>,
     /// Maximum number of open connections. `None` means as many as the limit of file descriptors allows.
@@ -243,9 +246,17 @@ impl Config {
             ("workers", self.workers != other.workers),
             ("batch_sends", self.batch_sends != other.batch_sends),
             ("admin", self.needs_restart_for_admin(other)),
+            ("shared", !self.has_same_store_as(other)),
         ]
         .into_iter()
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
+    }
+
+    fn has_same_store_as(&self, other: &Self) -> bool {
+        match (&self.shared, &other.shared) {
+            (Some(own), Some(other)) => own.is_same_as(other),
+            (own, other) => own.as_ref().or(other.as_ref()).is_none_or(|shared| shared.store.is_none()),
+        }
     }
 
     /// Returns `true` if only a restart can replace the running admin listener by the admin listener of
@@ -298,6 +309,11 @@ impl Config {
             Some(source) => source.warning(span.clone(), message),
             None => Failure::warning(message),
         }
+    }
+
+    /// Returns a warning about the shared store.
+    pub(crate) fn shared_warning(&self, shared: &SharedConfig, message: &str) -> Failure {
+        self.warning_at(&shared.span, message)
     }
 
     /// Returns a warning about the server with index `server` of an upstream.

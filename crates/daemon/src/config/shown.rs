@@ -63,6 +63,9 @@ impl fmt::Display for Config {
         if let Some(telemetry) = &self.telemetry {
             writeln!(f, "telemetry: {telemetry}")?;
         }
+        if let Some(store) = self.shared.as_ref().and_then(|shared| shared.store.as_ref()) {
+            writeln!(f, "shared store: {} with the prefix {}", store.url, store.prefix)?;
+        }
         if let Some(log) = &self.access_log {
             writeln!(f, "access log: {log}")?;
         }

@@ -5,6 +5,7 @@ mod access_log;
 mod admin;
 mod compression;
 mod connect;
+mod fleet;
 mod guide;
 mod listeners;
 mod mcp;
@@ -65,9 +66,10 @@ fn commented_settings_of_example_config_are_valid() {
         // of the example, and names of missing files.
         .filter(|line| {
             let excluded = ["bearer", "query = \"", "keys_", "users_file"];
+            let of_store = ["password", "sentinel_password", "key = \"${FLEET", "key_file", "other_keys"];
             let of_log = ["template", "members", "socket = ", "syslog = "];
             !["balance = \"round_robin\"", "host = \"preserve\"", "resolver = \"system\""].contains(line)
-                && !excluded.iter().chain(&of_log).any(|key| line.starts_with(key))
+                && !excluded.iter().chain(&of_log).chain(&of_store).any(|key| line.starts_with(key))
                 && !line.contains(".pem")
         })
         .collect();
@@ -127,6 +129,8 @@ fn example_config_contains_every_key() {
         "[access_log]\n",
         "[access_log]\nsample.",
         "[access_log]\nsyslog.",
+        "[shared]\n",
+        "[shared]\ncertificate.",
         "[limits]\n",
         "[timeouts]\n",
     ]) {

@@ -15,6 +15,7 @@ use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::admin::{RawAdmin, resolve_admin};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
+use crate::config::fleet::{RawShared, resolve_shared};
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
@@ -98,6 +99,8 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) access_log: Option<RawAccessLog>,
     /// Distributed tracing. Default: none.
     pub(in crate::config) telemetry: Option<RawTelemetry>,
+    /// The store that several gateways share. Default: each gateway keeps its own state.
+    pub(in crate::config) shared: Option<Spanned<RawShared>>,
     /// Limits for requests.
     #[serde(default)]
     pub(in crate::config) limits: RawLimits,
@@ -147,6 +150,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&mut resolver, log, &policies));
     let telemetry = raw.telemetry.and_then(|telemetry| resolve_telemetry(&mut resolver, telemetry));
+    let shared = raw.shared.map(|shared| resolve_shared(&mut resolver, shared));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
@@ -174,6 +178,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
             admin,
             access_log,
             telemetry,
+            shared,
             workers,
             connections_max,
             batch_sends: raw.batch_sends.unwrap_or(true),

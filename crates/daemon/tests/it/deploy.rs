@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thruway_daemon::Daemon;
+use thruway_daemon::{Config, Daemon, Finding};
 
 use crate::client::{answering, end};
 
@@ -35,6 +35,14 @@ fn deployed_dashboard_and_rules_use_existing_metrics() {
         let unknown: Vec<_> = used.difference(&existing).collect();
         assert!(unknown.is_empty(), "the {file} in deploy/ use unknown metrics: {unknown:?}");
     }
+}
+
+#[test]
+fn deployed_config_of_a_fleet_lacks_only_its_secrets() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/fleet/thruway.toml");
+    let failure = Config::from_file(file).err().unwrap();
+    let is_missing = |finding: &Finding| finding.message().starts_with("cannot read `/run/secrets/");
+    assert!(failure.findings().iter().all(is_missing), "{failure}");
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod metrics_export;
 mod reload;
 mod secured_collectors;
 mod service;
+mod shared_store;
 mod tracing;

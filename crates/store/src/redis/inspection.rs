@@ -12,16 +12,28 @@ use super::settings::StoreConfig;
 use super::url::StoreLayout;
 
 /// Result of a check.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreInspection {
     /// Name and version of the server, such as `Redis 7.0.15`. `None` if the user may not read it.
     pub version: Option<String>,
-    /// Time of the store since the UNIX epoch, and the time of the round trip.
-    pub time: Duration,
-    /// Maximum error of `time`.
+    /// Time of the round trip, which is the maximum error of [`StoreInspection::store_time`].
     pub round_trip: Duration,
     /// Problems that need no immediate action.
     pub warnings: Vec<String>,
+    /// Time of the store since the UNIX epoch, at a time of this machine.
+    time: (Duration, Instant),
+}
+
+impl StoreInspection {
+    /// Returns the result of a check now, at the time `time` of the store since the UNIX epoch.
+    pub fn at(time: Duration, round_trip: Duration) -> Self {
+        Self { version: None, round_trip, warnings: Vec::new(), time: (time, Instant::now()) }
+    }
+
+    /// Returns the current time of the store since the UNIX epoch.
+    pub fn store_time(&self) -> Duration {
+        self.time.0 + self.time.1.elapsed()
+    }
 }
 
 /// Connects to the store, and checks its version, permissions, memory policy and identity. Changes nothing
@@ -31,7 +43,7 @@ pub struct StoreInspection {
 /// The store cannot be used. The error contains the reason and the next step.
 pub async fn inspect(config: StoreConfig) -> Result<StoreInspection, StoreConnectError> {
     let connector = Connector::new(config);
-    let mut inspection = StoreInspection::default();
+    let mut inspection = StoreInspection::at(Duration::ZERO, Duration::ZERO);
     let mut node = connector.connect_to_node(None).await?;
     check_server(&connector, &mut node, &mut inspection).await?;
     let mut connection = connector.connect_unchecked().await?;
@@ -56,7 +68,7 @@ async fn check_server(
     let time = redis::cmd("TIME").query_async::<(u64, u64)>(node).await;
     let (seconds, micros) = time.map_err(|error| failed(connector, "TIME", &error))?;
     inspection.round_trip = start.elapsed();
-    inspection.time = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    inspection.time = (Duration::from_secs(seconds) + Duration::from_micros(micros), Instant::now());
     Ok(())
 }
 
@@ -96,7 +108,7 @@ fn check_info(
              instead of `{policy}`"
         ));
     }
-    if field("role") == Some("slave") {
+    if field("role") == Some("slave") && url.layout == StoreLayout::Single {
         let reason = format!("{url}: the server is a replica: use the address of its master, or Sentinel");
         return Err(StoreConnectError::new(&reason));
     }
@@ -165,7 +177,7 @@ mod tests {
 
     fn inspected(info: &str) -> Result<StoreInspection, String> {
         let config = StoreConfig::new("redis://localhost".parse().unwrap());
-        let mut inspection = StoreInspection::default();
+        let mut inspection = StoreInspection::at(Duration::ZERO, Duration::ZERO);
         let result = check_info(&Connector::new(config), info, &mut inspection);
         result.map(|()| inspection).map_err(|error| error.to_string())
     }

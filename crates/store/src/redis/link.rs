@@ -19,6 +19,7 @@ struct LinkState {
     /// Timeouts since the last success.
     timeouts: u32,
     state: StoreState,
+    was_connected: bool,
     reconnects: u64,
     last_error: Option<String>,
 }
@@ -31,6 +32,7 @@ impl Link {
             next: 0,
             timeouts: 0,
             state: StoreState::Connecting,
+            was_connected: false,
             reconnects: 0,
             last_error: None,
         };
@@ -55,8 +57,9 @@ impl Link {
     /// Adds the first or another connection.
     pub(super) fn add(&self, connection: Connection) {
         let mut state = self.lock();
-        if state.connections.is_empty() && state.state == StoreState::Disconnected {
-            state.reconnects += 1;
+        if state.connections.is_empty() {
+            state.reconnects += u64::from(state.was_connected);
+            state.was_connected = true;
         }
         state.connections.push(connection);
         state.timeouts = 0;

@@ -4,6 +4,7 @@ use super::{resolved, violations};
 
 const PAGES: &[(&str, &str)] = &[
     ("README.md", include_str!("../../../../../README.md")),
+    ("from-one-gateway-to-many.md", include_str!("../../../../../docs/guide/from-one-gateway-to-many.md")),
     ("gateway.md", include_str!("../../../../../docs/guide/gateway.md")),
     ("mcp-client-and-bridge.md", include_str!("../../../../../docs/guide/mcp-client-and-bridge.md")),
     ("mcp-federation.md", include_str!("../../../../../docs/guide/mcp-federation.md")),
