@@ -26,6 +26,7 @@ mod config;
 
 // the running service
 mod routes;
+mod shared_health;
 mod live_store;
 mod mcp;
 mod acme;

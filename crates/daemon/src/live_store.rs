@@ -77,10 +77,7 @@ impl LiveStore {
     pub(crate) fn health(&self) -> Option<StoreHealth> {
         self.0.thread.as_ref().map(|_| self.0.store.health())
     }
-}
 
-#[expect(dead_code, reason = "limits, certificates and forwarded requests will use the store")]
-impl LiveStore {
     /// Returns the store.
     pub(crate) fn store(&self) -> &Store {
         &self.0.store

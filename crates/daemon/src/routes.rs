@@ -18,6 +18,7 @@ use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 use crate::live_store::LiveStore;
 use crate::mcp::{McpEndpoints, RunningUpstreams};
+use crate::shared_health::SharedHealth;
 
 /// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
 /// its connections and sessions if its config has not changed.
@@ -40,6 +41,8 @@ pub(crate) struct Parts {
     mirrors: BTreeMap<String, Arc<Mirror>>,
     /// The store that several gateways share.
     store: LiveStore,
+    /// Health news of the upstreams, for the other gateways that share the store.
+    health: SharedHealth,
     /// New upstreams that are not started yet, each with the upstream that it replaces, if any.
     fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)>,
 }
@@ -88,7 +91,8 @@ fn guards_of(route: &Route) -> Vec<String> {
 impl Parts {
     /// Returns the components before the first config.
     pub(crate) fn with_store(store: LiveStore) -> Self {
-        Self { store, ..Self::default() }
+        let health = SharedHealth::start(&store);
+        Self { store, health, ..Self::default() }
     }
 
     /// Returns the store that several gateways share.
@@ -100,8 +104,13 @@ impl Parts {
     /// from `before`.
     fn of(config: &Config, before: &Self) -> Self {
         let mcp = McpEndpoints::of(config, &before.mcp);
-        let mut parts =
-            Self { unrouted: before.unrouted.clone(), mcp, store: before.store.clone(), ..Self::default() };
+        let mut parts = Self {
+            unrouted: before.unrouted.clone(),
+            mcp,
+            store: before.store.clone(),
+            health: before.health.clone(),
+            ..Self::default()
+        };
         for (name, config) in &config.upstreams {
             let kept = before.upstreams.get(name).filter(|(other, _)| config == other);
             let upstream = kept.map_or_else(|| parts.fresh(name, config, before), |(_, kept)| kept.clone());
@@ -120,10 +129,11 @@ impl Parts {
     /// Builds an upstream that is missing in `before`, or that has a different config there.
     fn fresh(&mut self, name: &str, config: &UpstreamConfig, before: &Self) -> Arc<Upstream> {
         let before = before.upstream(name);
-        let upstream = Arc::new(match before {
+        let upstream = match before {
             Some(before) => Upstream::after(config.clone(), before),
             None => Upstream::new(config.clone()),
-        });
+        };
+        let upstream = Arc::new(upstream.with_health_sharing(self.health.sharing().clone()));
         self.fresh.push((upstream.clone(), before.cloned()));
         upstream
     }
@@ -132,6 +142,8 @@ impl Parts {
     /// endpoints. Call this after all steps that can fail.
     pub(crate) fn start(&mut self, config: &Config) {
         self.start_upstreams();
+        let shares_health = config.shared.as_ref().is_some_and(|shared| shared.health);
+        self.health.set_upstreams(self.running_upstreams(), shares_health);
         self.mcp.start(config, &self.running_upstreams());
     }
 

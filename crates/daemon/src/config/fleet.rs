@@ -61,6 +61,11 @@ pub(in crate::config) struct RawShared {
     /// Name of this gateway in the fleet. Each gateway needs a different name. Default: the name of the host and a
     /// random part.
     pub(in crate::config) replica: Option<Spanned<String>>,
+    /// `true` if the gateways exchange the results of health checks and ejections. A server then gets as many checks
+    /// as from one gateway. Failed checks of another gateway do not count, because only its network may have failed.
+    /// Default: false.
+    #[serde(default)]
+    pub(in crate::config) health: bool,
 }
 
 /// A client certificate for the store.
@@ -82,6 +87,8 @@ pub(crate) struct SharedConfig {
     pub(crate) key: Option<SharedKey>,
     /// Name of this gateway. `None` for the name of the host and a random part.
     pub(crate) replica: Option<String>,
+    /// `true` if the gateways exchange the results of health checks and ejections.
+    pub(crate) health: bool,
     /// Position of the URL, or of the section.
     pub(crate) span: Span,
 }
@@ -130,7 +137,7 @@ pub(in crate::config) fn resolve_shared(
         identities: key.as_ref().map(SharedKey::identities).unwrap_or_default(),
         ..StoreConfig::new(url)
     });
-    SharedConfig { store, key, replica: raw.replica.map(Spanned::into_inner), span }
+    SharedConfig { store, key, replica: raw.replica.map(Spanned::into_inner), health: raw.health, span }
 }
 
 /// Returns `None` for a store in memory.
