@@ -32,8 +32,9 @@ impl FieldLineSpan {
         }
     }
 
+    /// Returns the length of the name in bytes.
     #[inline]
-    const fn name_length(self) -> usize {
+    pub const fn name_length(self) -> usize {
         self.name_end.wrapping_sub(self.name_start) as usize
     }
 }

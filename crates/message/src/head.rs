@@ -128,18 +128,19 @@ struct OwnedOrigin {
 
 impl OwnedRequestHead {
     /// Makes this value a copy of `head`. Uses its memory again.
-    pub fn replace(&mut self, head: RequestHead<'_>) {
+    pub fn replace(&mut self, head: &RequestHead<'_>) {
         let lines = head.field_lines;
         self.bytes.clear();
         self.spans.clear();
-        if lines.bytes().len() <= WHOLE_BYTES_MAX {
+        let is_whole = lines.bytes().len() <= WHOLE_BYTES_MAX;
+        if is_whole {
             // Copies the whole buffer that contains the field lines, so that the spans stay valid.
             self.bytes.extend_from_slice(lines.bytes());
             self.spans.extend_from_slice(lines.spans());
         } else {
             self.append_lines(lines);
         }
-        self.set_start_line(head);
+        self.set_start_line(head, is_whole);
     }
 
     fn append_lines(&mut self, lines: FieldLines<'_>) {
@@ -147,13 +148,23 @@ impl OwnedRequestHead {
         self.spans.extend(lines.iter().map(|line| append_line(bytes, line)));
     }
 
-    /// Appends the method and the target to the copied bytes.
-    fn set_start_line(&mut self, head: RequestHead<'_>) {
+    /// Copies the method and the target. If the buffer with the field lines was copied as a whole (`is_whole`), it
+    /// usually contains the target too.
+    #[inline]
+    fn set_start_line(&mut self, head: &RequestHead<'_>, is_whole: bool) {
         self.method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),
             None => OwnedMethod::Other(append(&mut self.bytes, head.method.as_str().as_bytes())),
         };
-        self.target = append_target(&mut self.bytes, head.target);
+        self.target = match head.target {
+            RequestTarget::Origin(origin) => {
+                let copied =
+                    is_whole.then(|| position_in(head.field_lines.bytes(), origin.as_bytes())).flatten();
+                let path_and_query = copied.unwrap_or_else(|| append(&mut self.bytes, origin.as_bytes()));
+                OwnedTarget::Origin(OwnedOrigin { path_and_query, path_length: origin.path_bytes().len() })
+            }
+            target => append_target(&mut self.bytes, target),
+        };
         self.version = head.version;
     }
 
@@ -217,7 +228,7 @@ impl From<RequestHead<'_>> for OwnedRequestHead {
             version: head.version,
         };
         copy.append_lines(head.field_lines);
-        copy.set_start_line(head);
+        copy.set_start_line(&head, false);
         copy
     }
 }
@@ -314,6 +325,14 @@ fn append(bytes: &mut Vec<u8>, more: &[u8]) -> Range<usize> {
     start..bytes.len()
 }
 
+/// Returns the position of `part` in `whole`, if `part` borrows from `whole`.
+#[inline]
+fn position_in(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start + part.len();
+    (end <= whole.len()).then_some(start..end)
+}
+
 /// Maximum length of a buffer with field lines that is copied as a whole.
 const WHOLE_BYTES_MAX: usize = 1 << 10;
 
@@ -357,6 +376,20 @@ mod tests {
     }
 
     #[test]
+    fn replaced_head_has_one_copy_of_its_target() {
+        let bytes = b"GET /a?b HTTP/1.1\r\nHost: a\r\n\r\n";
+        let spans = [FieldLineSpan { name_start: 19, name_end: 23, value_start: 25, value_end: 26 }];
+        let target = RequestTarget::Origin(OriginForm::from_parsed(&bytes[4..8], 2));
+        let borrowed = head(b"GET", target, bytes, &spans);
+        let mut copy = OwnedRequestHead::from(head(b"PUT", RequestTarget::Asterisk, b"", &[]));
+        copy.replace(&borrowed);
+        assert_eq!(copy.bytes, bytes);
+        let copy = copy.as_head();
+        assert_eq!((copy.method, copy.target), (Method::Get, target));
+        assert_eq!(copy.field("host").unwrap(), "a");
+    }
+
+    #[test]
     fn owned_request_head_equals_its_source() {
         let bytes = b"GET / HTTP/1.1\r\nHost: a.example:1\r\nX:\r\n\r\n";
         let spans = [
@@ -378,7 +411,7 @@ mod tests {
                 owned.bytes.len(),
                 start_line_bytes(&borrowed) + field_line_bytes(borrowed.field_lines)
             );
-            replaced.replace(borrowed);
+            replaced.replace(&borrowed);
             for copy in [owned.as_head(), replaced.as_head()] {
                 assert_eq!(
                     (copy.method, copy.target, copy.version),

@@ -73,6 +73,7 @@ mod splice;
 pub mod tls;
 
 // worker threads
+mod thread_priority;
 mod worker;
 mod listening;
 mod dispatch;
@@ -100,6 +101,7 @@ pub use random::{random_bytes, unguessable_id};
 pub use signals::{ReloadSignal, ReopenSignal, TerminationSignals};
 pub use splice::{Flow, Pipe};
 pub use stream::{InProcessServer, PIPE_BYTES, Stream};
+pub use thread_priority::lower_thread_priority;
 pub use token_buckets::{TokenBuckets, TokenRate};
 pub use transport::{Gathered, Transport};
 pub use worker::{ConnectionGuard, Worker, spawn};

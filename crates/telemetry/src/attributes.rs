@@ -1,7 +1,7 @@
 //! Encodes attributes: the message `KeyValue` of OTLP.
 //!
-//! A request has about twenty attributes, so this code is the main cost of an exported span. The code copies
-//! the bytes of a short attribute (less than 128 bytes) only once.
+//! A request has about twenty attributes, so this code is the main cost of an exported span. A short attribute
+//! (less than 128 bytes) needs two writes: a start of constant length, and the text.
 
 #![expect(clippy::inline_always, reason = "the lengths and bytes of the constant names become constants")]
 
@@ -12,6 +12,28 @@ use crate::span::{Attribute, Value};
 #[derive(Debug)]
 pub struct SpanAttributes<'o> {
     output: &'o mut Vec<u8>,
+}
+
+/// Encoded fields that many spans have in common.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct EncodedFields(Vec<u8>);
+
+impl EncodedFields {
+    /// Encodes the attributes that `add` adds.
+    pub fn attributes(add: impl FnOnce(&mut SpanAttributes<'_>)) -> Self {
+        let mut output = Vec::new();
+        add(&mut SpanAttributes::new(&mut output));
+        Self(output)
+    }
+
+    /// Encodes a name and attributes. A space separates `name` and `target`. The span itself must have an empty
+    /// name.
+    pub fn named(name: &str, target: Option<&str>, add: impl FnOnce(&mut SpanAttributes<'_>)) -> Self {
+        let mut output = Vec::new();
+        write_name(&mut output, name, target);
+        add(&mut SpanAttributes::new(&mut output));
+        Self(output)
+    }
 }
 
 impl<'o> SpanAttributes<'o> {
@@ -36,7 +58,30 @@ impl<'o> SpanAttributes<'o> {
     /// Adds an attribute whose text consists of `parts`.
     #[inline(always)]
     pub fn add_text<const N: usize>(&mut self, name: &'static str, parts: [&str; N]) {
-        write_text(self.output, SPAN_ATTRIBUTES, name, parts);
+        write_text(self.output, SPAN_ATTRIBUTES, name, parts.map(str::as_bytes));
+    }
+
+    /// Adds an attribute whose text consists of `parts`. Replaces bytes that are not UTF-8. The check is fast
+    /// for ASCII.
+    #[inline(always)]
+    pub fn add_bytes<const N: usize>(&mut self, name: &'static str, parts: [&[u8]; N]) {
+        if parts.iter().all(|part| part.is_ascii()) {
+            write_text(self.output, SPAN_ATTRIBUTES, name, parts);
+        } else {
+            self.add_lossy(name, &parts);
+        }
+    }
+
+    #[cold]
+    fn add_lossy(&mut self, name: &'static str, parts: &[&[u8]]) {
+        let text = String::from_utf8_lossy(&parts.concat()).into_owned();
+        write_text(self.output, SPAN_ATTRIBUTES, name, [text.as_bytes()]);
+    }
+
+    /// Adds fields that are already encoded.
+    #[inline]
+    pub fn add_encoded(&mut self, fields: &EncodedFields) {
+        self.output.extend_from_slice(&fields.0);
     }
 }
 
@@ -44,74 +89,112 @@ impl<'o> SpanAttributes<'o> {
 #[inline(always)]
 pub(crate) fn write_attribute(output: &mut Vec<u8>, field: u32, attribute: &Attribute<'_>) {
     match attribute.value {
-        Value::Text(text) => write_text(output, field, attribute.name, [text]),
+        Value::Text(text) => write_text(output, field, attribute.name, [text.as_bytes()]),
         Value::Integer(number) => write_number(output, field, attribute.name, number.cast_unsigned()),
         Value::Boolean(is_true) => write_boolean(output, field, attribute.name, is_true),
     }
 }
 
-/// Appends an attribute with a truth value. The name has at most 100 bytes.
+/// Appends an attribute with a truth value. The name has at most [`NAME_BYTES_MAX`] bytes.
 fn write_boolean(output: &mut Vec<u8>, field: u32, name: &'static str, is_true: bool) {
-    write_start(output, field, name, KEY_AND_VALUE_BYTES + name.len() + 2, 2);
-    output.extend_from_slice(&[BOOLEAN, is_true.into()]);
+    let start = Start::new(field, name, 2);
+    output.extend_from_slice(start.with(name, [BOOLEAN, is_true.into()]).of(name, 2));
 }
 
-/// Appends an attribute whose text consists of `parts`.
+/// Appends an attribute whose text consists of `parts`, which contain UTF-8.
 #[inline(always)]
 pub(crate) fn write_text<const N: usize>(
     output: &mut Vec<u8>,
     field: u32,
     name: &'static str,
-    parts: [&str; N],
+    parts: [&[u8]; N],
 ) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let all = KEY_AND_VALUE_BYTES + name.len() + 2 + length;
-    if all >= SHORT_BYTES {
+    if KEY_AND_VALUE_BYTES + name.len() + 2 + length >= SHORT_BYTES {
         return write_long_text(output, field, name, &parts);
     }
-    write_start(output, field, name, all, 2 + length);
-    output.extend_from_slice(&[TEXT, byte(length)]);
+    let start = Start::new(field, name, 2 + length);
+    output.extend_from_slice(start.with(name, [TEXT, byte(length)]).of(name, 2));
     for part in parts {
-        output.extend_from_slice(part.as_bytes());
+        output.extend_from_slice(part);
     }
 }
 
-/// Appends a field with the text of `parts`.
+/// Appends the name of a span, with `target` as its second part.
 #[inline]
-pub(crate) fn write_parts<const N: usize>(output: &mut Vec<u8>, field: u32, parts: [&str; N]) {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
+pub(crate) fn write_name(output: &mut Vec<u8>, name: &str, target: Option<&str>) {
+    let length = name.len() + target.map_or(0, |target| target.len() + 1);
     if length >= SHORT_BYTES {
-        return write_bytes(output, field, shortened(&parts.concat()).as_bytes());
+        let name = [name, if target.is_some() { " " } else { "" }, target.unwrap_or_default()].concat();
+        return write_bytes(output, NAME, shortened(&name).as_bytes());
     }
-    output.extend_from_slice(&[tag(field), byte(length)]);
-    for part in parts {
-        output.extend_from_slice(part.as_bytes());
+    output.extend_from_slice(&[tag(NAME), byte(length)]);
+    output.extend_from_slice(name.as_bytes());
+    if let Some(target) = target {
+        output.push(b' ');
+        output.extend_from_slice(target.as_bytes());
     }
 }
 
 #[cold]
-fn write_long_text(output: &mut Vec<u8>, field: u32, name: &'static str, parts: &[&str]) {
+fn write_long_text(output: &mut Vec<u8>, field: u32, name: &'static str, parts: &[&[u8]]) {
+    let text = parts.concat();
+    let text = str::from_utf8(&text).unwrap_or_default();
     write_message(output, field, |output| {
         write_bytes(output, 1, name.as_bytes());
-        write_message(output, 2, |output| write_bytes(output, 1, shortened(&parts.concat()).as_bytes()));
+        write_message(output, 2, |output| write_bytes(output, 1, shortened(text).as_bytes()));
     });
 }
 
-/// Appends an attribute with an integer. The name has at most 100 bytes.
+/// Appends an attribute with an integer. The name has at most [`NAME_BYTES_MAX`] bytes.
 #[inline(always)]
 fn write_number(output: &mut Vec<u8>, field: u32, name: &'static str, number: u64) {
-    let length = 1 + varint_bytes(number);
-    write_start(output, field, name, KEY_AND_VALUE_BYTES + name.len() + length, length);
-    output.push(INTEGER);
-    write_varint(output, number);
+    let length = varint_bytes(number);
+    let start = Start::new(field, name, 1 + length);
+    let (low, high) = (low_byte(number), low_byte(number >> 7));
+    match length {
+        1 => output.extend_from_slice(start.with(name, [INTEGER, low]).of(name, 2)),
+        2 => output.extend_from_slice(start.with(name, [INTEGER, low | 0x80, high]).of(name, 3)),
+        _ => {
+            output.extend_from_slice(start.with(name, [INTEGER]).of(name, 1));
+            write_varint(output, number);
+        }
+    }
 }
 
-/// Appends the start of an attribute with a length of `all` bytes, up to its value of `value` bytes.
-#[inline(always)]
-fn write_start(output: &mut Vec<u8>, field: u32, name: &'static str, all: usize, value: usize) {
-    output.extend_from_slice(&[tag(field), byte(all), KEY, byte(name.len())]);
-    output.extend_from_slice(name.as_bytes());
-    output.extend_from_slice(&[VALUE, byte(value)]);
+/// The start of an encoded attribute. After inlining, the compiler knows its length, so it adds the start to the
+/// output with a few instructions.
+struct Start([u8; NAME_BYTES_MAX + 9]);
+
+impl Start {
+    /// Returns the start of an attribute, up to its value of `value` bytes.
+    #[inline(always)]
+    fn new(field: u32, name: &'static str, value: usize) -> Self {
+        let mut bytes = [0; NAME_BYTES_MAX + 9];
+        let end = 4 + name.len();
+        bytes[..4].copy_from_slice(&[
+            tag(field),
+            byte(KEY_AND_VALUE_BYTES + name.len() + value),
+            KEY,
+            byte(name.len()),
+        ]);
+        bytes[4..end].copy_from_slice(name.as_bytes());
+        bytes[end..end + 2].copy_from_slice(&[VALUE, byte(value)]);
+        Self(bytes)
+    }
+
+    /// Adds the first bytes of the value.
+    #[inline(always)]
+    fn with<const N: usize>(mut self, name: &'static str, value: [u8; N]) -> Self {
+        self.0[6 + name.len()..][..N].copy_from_slice(&value);
+        self
+    }
+
+    /// Returns the bytes of the start, including the first `value` bytes of the value.
+    #[inline(always)]
+    fn of(&self, name: &'static str, value: usize) -> &[u8] {
+        &self.0[..6 + name.len() + value]
+    }
 }
 
 /// Returns the tag of a length-delimited field. The field number is below 16.
@@ -130,6 +213,12 @@ const fn byte(length: usize) -> u8 {
 fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(Value::TEXT_BYTES_MAX)]
 }
+
+/// Maximum length of a name in bytes.
+const NAME_BYTES_MAX: usize = 100;
+
+/// The field number of `Span.name`.
+const NAME: u32 = 5;
 
 /// The field number of `Span.attributes`.
 const SPAN_ATTRIBUTES: u32 = 9;

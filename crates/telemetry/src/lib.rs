@@ -25,6 +25,8 @@ mod trace_state;
 
 // one request
 mod sampling;
+mod host_and_port;
+mod attempt;
 mod request_trace;
 mod mcp_step;
 mod span;
@@ -37,22 +39,26 @@ mod metric;
 mod protobuf;
 mod attributes;
 mod otlp;
+mod batch;
 mod queue;
 mod retry;
 mod retry_info;
 
-pub use attributes::SpanAttributes;
+pub use attempt::{AttemptDetail, AttemptTarget};
+pub use attributes::{EncodedFields, SpanAttributes};
+pub use batch::{ExportRequest, SpanBatch};
 pub use exemplar::{Exemplar, Exemplars};
+pub use host_and_port::host_and_port;
 pub use mcp_step::{McpAnswered, McpCall, McpDetail, McpFailure, McpProgress};
 pub use metric::{
     HistogramPoint, Metric, MetricBatch, MetricKind, MetricsCollection, MetricsEncoder, Number,
 };
-pub use otlp::{Resource, encode_request, grpc_frame, rejected_items};
-pub use queue::{ExportCounts, SpanBatch, SpanBuffer, SpanQueue, SpanWriter};
-pub use request_trace::{AttemptDetail, RequestTrace, Step, StepDetail};
+pub use otlp::{Framing, Resource, encode_request, rejected_items};
+pub use queue::{ExportCounts, SpanBuffer, SpanQueue, SpanWriter};
+pub use request_trace::{RequestTrace, Step, StepDetail, UpstreamPath};
 pub use retry::{ExportOutcome, RetrySchedule};
 pub use retry_info::retry_delay;
 pub use sampling::{Sampling, Tracer};
-pub use span::{Attribute, Event, Span, SpanKind, SpanStatus, Value};
-pub use trace_parent::{SpanId, TraceId, TraceParent};
+pub use span::{Attribute, Span, SpanKind, SpanStatus, Value};
+pub use trace_parent::{IdGenerator, SpanId, TraceId, TraceParent};
 pub use trace_state::combine_trace_state;

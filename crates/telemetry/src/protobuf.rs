@@ -49,6 +49,12 @@ pub(crate) fn write_bytes(output: &mut Vec<u8>, field: u32, value: &[u8]) {
     }
 }
 
+/// Appends the tag and the length of a field with a message of `length` bytes.
+pub(crate) fn write_length(output: &mut Vec<u8>, field: u32, length: usize) {
+    write_tag(output, field, LENGTH_DELIMITED);
+    write_varint(output, length as u64);
+}
+
 /// Appends a field with a message, which `write` appends. The length precedes the message. The function moves
 /// messages that are shorter than 128 bytes, or longer than 16,383 bytes.
 #[inline]
@@ -60,9 +66,10 @@ pub(crate) fn write_message(output: &mut Vec<u8>, field: u32, write: impl FnOnce
     set_length(output, start);
 }
 
-/// Writes the length of the message from `start` to the end, before the message.
+/// Writes the length of the message from `start` to the end. [`EXPECTED_LENGTH_BYTES`] bytes before the message
+/// are free for the length.
 #[inline]
-fn set_length(output: &mut Vec<u8>, start: usize) {
+pub(crate) fn set_length(output: &mut Vec<u8>, start: usize) {
     let length = output.len() - start;
     match output[start - EXPECTED_LENGTH_BYTES..].first_chunk_mut() {
         Some(place) if varint_bytes(length as u64) == EXPECTED_LENGTH_BYTES => {
@@ -142,11 +149,11 @@ pub(crate) fn read_field(bytes: &[u8]) -> Option<(u64, Field<'_>, &[u8])> {
 }
 
 /// Number of bytes for the length of a usual message.
-const EXPECTED_LENGTH_BYTES: usize = 2;
+pub(crate) const EXPECTED_LENGTH_BYTES: usize = 2;
 
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
-const LENGTH_DELIMITED: u32 = 2;
+pub(crate) const LENGTH_DELIMITED: u32 = 2;
 const FIXED32: u32 = 5;
 
 #[cfg(test)]

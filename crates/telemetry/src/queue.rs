@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::attributes::SpanAttributes;
+use crate::batch::{BATCH_BYTES_MAX, Encoded, SpanBatch};
 use crate::otlp::write_span;
 use crate::span::Span;
 
@@ -46,24 +47,13 @@ pub struct SpanWriter<'a> {
 }
 
 /// The spans of one worker.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 struct WorkerSpans {
     /// Full batches, oldest first.
     full: VecDeque<Encoded>,
     /// The batch that receives new spans.
     current: Encoded,
 }
-
-/// Encoded spans, as the entries of the list `ScopeSpans.spans` of OTLP.
-#[derive(Default, Debug)]
-struct Encoded {
-    bytes: Vec<u8>,
-    spans: u64,
-}
-
-/// Encoded spans that are exported together. After the export, call [`SpanQueue::finish`].
-#[derive(Debug)]
-pub struct SpanBatch(Encoded);
 
 /// Numbers of spans since the start of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -81,7 +71,7 @@ impl SpanQueue {
     pub const BYTES_MAX: usize = 8 << 20;
 
     /// Maximum number of bytes of a batch. Many gRPC servers accept messages of at most 4 MiB.
-    pub const BATCH_BYTES_MAX: usize = 1 << 20;
+    pub const BATCH_BYTES_MAX: usize = BATCH_BYTES_MAX;
 
     /// Creates a queue for `bytes_max` bytes of encoded spans.
     pub const fn new(bytes_max: usize) -> Self {
@@ -98,7 +88,8 @@ impl SpanQueue {
 
     /// Adds a buffer for one worker.
     pub fn add_buffer(self: &Arc<Self>) -> SpanBuffer {
-        let spans = Arc::new(Mutex::new(WorkerSpans::default()));
+        let current = Encoded::in_memory(Vec::new());
+        let spans = Arc::new(Mutex::new(WorkerSpans { full: VecDeque::new(), current }));
         lock(&self.buffers).push(spans.clone());
         SpanBuffer { spans, queue: self.clone() }
     }
@@ -115,27 +106,27 @@ impl SpanQueue {
             let mut spans = lock(buffer);
             if batch.spans == 0 {
                 batch = spans.oldest(&self.unused);
-            } else if spans.full.is_empty() && batch.has_space(spans.current.bytes.len()) {
+            } else if spans.full.is_empty() && batch.has_space(spans.current.entries().len()) {
                 batch.append(&mut spans.current);
             }
             // The worker of the buffer may have ended.
             !spans.is_empty() || Arc::strong_count(buffer) > 1
         });
-        (batch.spans > 0).then_some(SpanBatch(batch))
+        (batch.spans > 0).then(|| SpanBatch::new(batch))
     }
 
     /// Counts the spans of `batch` and frees their space in the queue. `failed` is the number of spans that
     /// the collector has not accepted.
     pub fn finish(&self, batch: SpanBatch, failed: u64) {
-        let SpanBatch(Encoded { mut bytes, spans }) = batch;
+        let (bytes, spans) = (batch.bytes().len(), batch.spans());
         let failed = failed.min(spans);
-        self.bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.failed.fetch_add(failed, Ordering::Relaxed);
         self.exported.fetch_add(spans - failed, Ordering::Relaxed);
+        let Some(memory) = batch.into_memory() else { return };
         let mut unused = lock(&self.unused);
         if unused.len() < UNUSED_MAX {
-            bytes.clear();
-            unused.push(bytes);
+            unused.push(memory);
         }
     }
 
@@ -202,31 +193,8 @@ impl WorkerSpans {
 
     /// Ends the current batch.
     fn begin_batch(&mut self, unused: &Mutex<Vec<Vec<u8>>>) {
-        let bytes = lock(unused).pop().unwrap_or_default();
-        self.full.push_back(std::mem::replace(&mut self.current, Encoded { bytes, spans: 0 }));
-    }
-}
-
-impl Encoded {
-    fn has_space(&self, bytes: usize) -> bool {
-        self.bytes.len() + bytes <= SpanQueue::BATCH_BYTES_MAX
-    }
-
-    fn append(&mut self, other: &mut Self) {
-        self.bytes.append(&mut other.bytes);
-        self.spans += std::mem::take(&mut other.spans);
-    }
-}
-
-impl SpanBatch {
-    /// Returns the encoded spans.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0.bytes
-    }
-
-    /// Returns the number of spans.
-    pub const fn spans(&self) -> u64 {
-        self.0.spans
+        let memory = lock(unused).pop().unwrap_or_default();
+        self.full.push_back(std::mem::replace(&mut self.current, Encoded::in_memory(memory)));
     }
 }
 
@@ -258,7 +226,7 @@ mod tests {
             kind: SpanKind::Server,
             start_nanos: 1,
             end_nanos: 2,
-            event: None,
+            first_byte_nanos: None,
             status: SpanStatus::Unset,
         }
     }

@@ -4,6 +4,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::attempt::AttemptDetail;
 use crate::exemplar::Exemplar;
 use crate::mcp_step::McpDetail;
 use crate::trace_parent::{SpanId, TraceParent};
@@ -15,20 +16,25 @@ pub struct RequestTrace {
     own: Cell<TraceParent>,
     parent: Cell<Option<SpanId>>,
     state: RefCell<Box<str>>,
-    start: Duration,
+    /// Time of the arrival in nanoseconds.
+    start: u64,
     /// The id of the span that was created last.
     last: Cell<SpanId>,
-    /// Duration from which the trace is always exported.
-    slow: Duration,
+    /// Number of nanoseconds from which the trace is always exported.
+    slow: u64,
+    /// Until this time in nanoseconds, as a fast clock shows it, the request is not slow.
+    fast_until: u64,
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
     route: RefCell<Option<Arc<str>>>,
     /// Time at which the route was known and the policies were checked.
     routed_at: Cell<Option<Duration>>,
-    /// The name of the upstream.
+    /// The name of the upstream. `None` if a server was selected at once, because its attempt has the name too.
     upstream: RefCell<Option<Arc<str>>>,
-    /// Path of the requests to the upstream servers.
-    upstream_path: RefCell<Option<Box<str>>>,
+    /// `true` if `upstream_path` is valid.
+    has_upstream_path: Cell<bool>,
+    /// Path of the requests to the upstream servers. Empty if it equals the path of the request.
+    upstream_path: RefCell<String>,
     /// Reason for the failure of the request.
     failure: Cell<Option<&'static str>>,
     is_broken_off: Cell<bool>,
@@ -67,44 +73,41 @@ pub enum StepDetail {
     Mcp(Box<McpDetail>),
 }
 
-/// Attributes of a request to an upstream server.
-#[derive(Clone, Debug)]
-pub struct AttemptDetail {
-    /// The name of the upstream.
-    pub upstream: Arc<str>,
-    /// The address of the server, as in the config.
-    pub server: Arc<str>,
-    /// `https` or `http`.
-    pub scheme: &'static str,
-    /// Number of earlier attempts.
-    pub retries: u32,
-    /// Time at which the head of the response arrived.
-    pub first_byte: Option<Duration>,
-    /// Status of the response.
-    pub status: Option<u16>,
-    /// Reason for the failure.
-    pub error: Option<&'static str>,
+/// The path of the requests to the upstream servers, without the query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UpstreamPath<'a> {
+    /// The path of the client's request.
+    OfRequest,
+    /// Another path.
+    Rewritten(&'a str),
 }
 
 impl RequestTrace {
+    /// Maximum error of a time from a fast clock: the time between two timer interrupts of a kernel with 100
+    /// interrupts per second.
+    pub const COARSE_TIME_ERROR_MAX: Duration = Duration::from_nanos(COARSE_NANOS);
+
     pub(crate) fn new(
         own: TraceParent,
         parent: Option<SpanId>,
         state: &str,
         start: Duration,
-        slow: Duration,
+        slow: u64,
     ) -> Self {
+        let start = nanos(start);
         Self {
             own: Cell::new(own),
             parent: Cell::new(parent),
             state: RefCell::new(state.into()),
             start,
+            fast_until: fast_until(start, slow),
             last: Cell::new(own.span_id.next()),
             slow,
             current: Cell::new(None),
             route: RefCell::default(),
             routed_at: Cell::new(None),
             upstream: RefCell::default(),
+            has_upstream_path: Cell::new(false),
             upstream_path: RefCell::default(),
             failure: Cell::new(None),
             is_broken_off: Cell::new(false),
@@ -113,24 +116,27 @@ impl RequestTrace {
     }
 
     /// Begins the trace of another request. All fields except these have the values of a new trace.
+    #[inline]
     pub(crate) fn restart(
         &mut self,
         own: TraceParent,
         parent: Option<SpanId>,
         state: &str,
         start: Duration,
-        slow: Duration,
+        slow: u64,
     ) {
+        let start = nanos(start);
         self.own.set(own);
         self.last.set(own.span_id.next());
         self.parent.set(parent);
-        (self.start, self.slow) = (start, slow);
+        (self.start, self.slow, self.fast_until) = (start, slow, fast_until(start, slow));
         if !state.is_empty() {
             *self.state.get_mut() = state.into();
         }
     }
 
     /// Removes the data of a completed request, and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.parent.set(None);
         self.current.set(None);
@@ -139,7 +145,11 @@ impl RequestTrace {
         self.is_broken_off.set(false);
         *self.route.get_mut() = None;
         *self.upstream.get_mut() = None;
-        *self.upstream_path.get_mut() = None;
+        self.has_upstream_path.set(false);
+        if self.upstream_path.get_mut().capacity() > KEPT_PATH_BYTES_MAX {
+            *self.upstream_path.get_mut() = String::new();
+        }
+        self.upstream_path.get_mut().clear();
         self.steps.get_mut().clear();
         if !self.state.get_mut().is_empty() {
             *self.state.get_mut() = Box::default();
@@ -157,6 +167,7 @@ impl RequestTrace {
     }
 
     /// Returns the valid `tracestate` of the caller, or an empty text.
+    #[inline]
     pub fn state(&self) -> Ref<'_, str> {
         Ref::map(self.state.borrow(), |state| &**state)
     }
@@ -188,15 +199,29 @@ impl RequestTrace {
         own.with_span(self.current.get().unwrap_or(own.span_id))
     }
 
+    /// Returns `true` if the request arrived at the time `time` or later.
+    #[inline]
+    pub const fn starts_after(&self, time: Duration) -> bool {
+        nanos(time) <= self.start
+    }
+
     /// Returns the time at which the request arrived.
     pub const fn start(&self) -> Duration {
-        self.start
+        Duration::from_nanos(self.start)
     }
 
     /// Returns `true` if the spans of this request are exported. `duration` is the duration of the request,
     /// or of a part of it. `has_failed` is `true` if the request has failed.
     pub fn is_exported(&self, duration: Duration, has_failed: bool) -> bool {
-        self.own.get().is_sampled() || has_failed || duration >= self.slow
+        self.own.get().is_sampled() || has_failed || nanos(duration) >= self.slow
+    }
+
+    /// Returns `true` if the spans of this request are certainly not exported. `now` is the current time of the
+    /// worker's clock, and may be too early by [`COARSE_TIME_ERROR_MAX`](Self::COARSE_TIME_ERROR_MAX). A precise time
+    /// costs more.
+    #[inline]
+    pub fn is_dropped(&self, now: Duration, has_failed: bool) -> bool {
+        !self.own.get().is_sampled() && !has_failed && nanos(now) < self.fast_until
     }
 
     /// Returns an exemplar for `value`, the duration of the step with the span `span` at the time `now`.
@@ -218,17 +243,20 @@ impl RequestTrace {
     }
 
     /// Sets the route of the request.
+    #[inline]
     pub fn set_route(&self, route: &Arc<str>) {
         *self.route.borrow_mut() = Some(route.clone());
     }
 
     /// Returns the route of the request.
-    pub fn route(&self) -> Option<Arc<str>> {
-        self.route.borrow().clone()
+    #[inline]
+    pub fn route(&self) -> Ref<'_, Option<Arc<str>>> {
+        self.route.borrow()
     }
 
     /// Records that routing and the checks of the policies ended at the time `end`. Ignores later
     /// calls.
+    #[inline]
     pub fn set_routed(&self, end: Duration) {
         if self.routed_at.get().is_none() {
             self.routed_at.set(Some(end));
@@ -239,17 +267,18 @@ impl RequestTrace {
     pub fn routing(&self) -> Option<Step> {
         let (id, detail) = (self.own.get().span_id.next(), StepDetail::Routing);
         let end = self.routed_at.get()?;
-        Some(Step { id, parent: None, start: self.start, end: Some(end), detail })
+        Some(Step { id, parent: None, start: self.start(), end: Some(end), detail })
     }
 
-    /// Sets the name of the upstream.
+    /// Sets the name of the upstream. Requests with an attempt do not need this call, because the attempt has the
+    /// name.
     pub fn set_upstream(&self, upstream: &Arc<str>) {
         *self.upstream.borrow_mut() = Some(upstream.clone());
     }
 
-    /// Returns the name of the upstream.
-    pub fn upstream(&self) -> Option<Arc<str>> {
-        self.upstream.borrow().clone()
+    /// Returns the name of the upstream. `None` if the request has no upstream, or if only its attempt has the name.
+    pub fn upstream(&self) -> Ref<'_, Option<Arc<str>>> {
+        self.upstream.borrow()
     }
 
     /// Records that the request has failed. Callers pass only a few different values of `reason`.
@@ -273,17 +302,32 @@ impl RequestTrace {
         self.is_broken_off.get()
     }
 
-    /// Sets the path of the requests to the upstream servers, without the query.
-    pub fn set_upstream_path(&self, path: &str) {
-        *self.upstream_path.borrow_mut() = Some(path.into());
+    /// Sets the path of the requests to the upstream servers.
+    #[inline]
+    pub fn set_upstream_path(&self, path: UpstreamPath<'_>) {
+        if let UpstreamPath::Rewritten(path) = path {
+            path.clone_into(&mut self.upstream_path.borrow_mut());
+        }
+        self.has_upstream_path.set(true);
     }
 
-    /// Returns the path of the requests to the upstream servers.
-    pub fn upstream_path(&self) -> Ref<'_, Option<Box<str>>> {
-        self.upstream_path.borrow()
+    /// Calls `act` with the path of the requests to the upstream servers, if it was set.
+    #[inline]
+    pub fn with_upstream_path(&self, act: impl FnOnce(UpstreamPath<'_>)) {
+        if self.has_upstream_path.get() {
+            let own = self.upstream_path.borrow();
+            act(if own.is_empty() { UpstreamPath::OfRequest } else { UpstreamPath::Rewritten(&own) });
+        }
+    }
+
+    /// Returns the id of the span that the next step gets.
+    #[inline]
+    pub const fn next_step(&self) -> SpanId {
+        self.last.get().next()
     }
 
     /// Begins a step at the time `start`. Returns the id of its span.
+    #[inline]
     pub fn begin(&self, detail: StepDetail, parent: Option<SpanId>, start: Duration) -> SpanId {
         self.add(detail, parent, start, None)
     }
@@ -299,6 +343,7 @@ impl RequestTrace {
         self.add(detail, parent, start, Some(end))
     }
 
+    #[inline]
     fn add(
         &self,
         detail: StepDetail,
@@ -310,15 +355,13 @@ impl RequestTrace {
         self.last.set(id);
         let mut steps = self.steps.borrow_mut();
         if steps.len() < STEPS_MAX {
-            if steps.capacity() == 0 {
-                steps.reserve_exact(EXPECTED_STEPS);
-            }
             steps.push(Step { id, parent, start, end, detail });
         }
         id
     }
 
     /// Changes the step with the span `id`, if it was recorded.
+    #[inline]
     pub fn change(&self, id: SpanId, change: impl FnOnce(&mut Step)) {
         if let Some(step) = self.steps.borrow_mut().iter_mut().rev().find(|step| step.id == id) {
             change(step);
@@ -344,11 +387,25 @@ impl StepDetail {
     }
 }
 
+#[inline]
+const fn fast_until(start: u64, slow: u64) -> u64 {
+    start.saturating_add(slow).saturating_sub(COARSE_NANOS)
+}
+
+/// Returns the duration in nanoseconds. The result wraps around after 584 years.
+#[inline]
+const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().wrapping_mul(1_000_000_000).wrapping_add(duration.subsec_nanos() as u64)
+}
+
+/// [`RequestTrace::COARSE_TIME_ERROR_MAX`] in nanoseconds.
+const COARSE_NANOS: u64 = 10_000_000;
+
+/// Maximum memory for a path that a cleared trace keeps.
+const KEPT_PATH_BYTES_MAX: usize = 256;
+
 /// Maximum number of steps of a request. Later steps are not recorded.
 const STEPS_MAX: usize = 64;
-
-/// Number of steps of a usual request: one attempt, and its connection or the wait for it.
-const EXPECTED_STEPS: usize = 2;
 
 #[cfg(test)]
 mod tests {
@@ -357,7 +414,7 @@ mod tests {
 
     fn trace() -> RequestTrace {
         let own = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: 0 };
-        RequestTrace::new(own, None, "", Duration::ZERO, Duration::from_secs(1))
+        RequestTrace::new(own, None, "", Duration::ZERO, 1_000_000_000)
     }
 
     #[test]
@@ -403,11 +460,11 @@ mod tests {
         used.enter(used.begin(StepDetail::Queue, None, Duration::ZERO));
         used.set_route(&Arc::from("/a"));
         used.set_upstream(&Arc::from("a"));
-        used.set_upstream_path("/a");
+        used.set_upstream_path(UpstreamPath::Rewritten("/a"));
         used.set_routed(Duration::ZERO);
         used.break_off("timeout");
         used.clear();
-        used.restart(new.trace_parent(), None, "", Duration::ZERO, Duration::from_secs(1));
+        used.restart(new.trace_parent(), None, "", Duration::ZERO, 1_000_000_000);
         assert_eq!(format!("{used:?}"), format!("{new:?}"));
     }
 
@@ -426,6 +483,19 @@ mod tests {
         let step = trace.begin(StepDetail::Queue, None, Duration::ZERO);
         let exemplar = trace.exemplar(Some(step), fast, false, now).unwrap();
         assert_eq!((exemplar.trace_id, exemplar.span_id), (parent.trace_id, step));
+    }
+
+    #[test]
+    fn coarse_time_drops_only_traces_that_are_certainly_not_exported() {
+        let trace = trace();
+        let slow = Duration::from_secs(1);
+        let early = slow - RequestTrace::COARSE_TIME_ERROR_MAX;
+        assert!(trace.is_dropped(early - Duration::from_nanos(1), false));
+        assert!(!trace.is_dropped(Duration::ZERO, true), "the request has failed");
+        assert!(!trace.is_dropped(early, false), "the request may be slow");
+        let parent = TraceParent { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED };
+        trace.adopt(parent, "");
+        assert!(!trace.is_dropped(Duration::ZERO, false), "the trace is sampled");
     }
 
     #[test]

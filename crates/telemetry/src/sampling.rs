@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::queue::{SpanBuffer, SpanQueue};
 use crate::request_trace::RequestTrace;
-use crate::trace_parent::{SAMPLED, SpanId, TraceId, TraceParent};
+use crate::trace_parent::{IdGenerator, SAMPLED, TraceId, TraceParent};
 
 /// The sampling settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -65,37 +65,43 @@ impl Tracer {
     /// the caller, if any. `state` is the `tracestate` of the caller. Without a parent, begins a new trace.
     pub fn begin(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> RequestTrace {
         let parent_id = parent.map(|parent| parent.span_id);
-        RequestTrace::new(self.identity(parent), parent_id, state, start, self.slow())
+        let own = self.identity(parent, &mut IdGenerator::default());
+        RequestTrace::new(own, parent_id, state, start, self.slow())
     }
 
     /// Begins a trace like [`begin`](Self::begin), in the memory of the [cleared](RequestTrace::clear) trace
-    /// `trace`.
+    /// `trace`. The ids come from `ids`.
+    #[inline]
     pub fn begin_again(
         &self,
         trace: &mut RequestTrace,
         parent: Option<TraceParent>,
         state: &str,
         start: Duration,
+        ids: &mut IdGenerator,
     ) {
         let parent_id = parent.map(|parent| parent.span_id);
-        trace.restart(self.identity(parent), parent_id, state, start, self.slow());
+        trace.restart(self.identity(parent, ids), parent_id, state, start, self.slow());
     }
 
-    fn slow(&self) -> Duration {
-        Duration::from_nanos(self.slow_nanos.load(Ordering::Relaxed))
+    #[inline]
+    fn slow(&self) -> u64 {
+        self.slow_nanos.load(Ordering::Relaxed)
     }
 
     /// Returns the ids and the flags of a new request.
-    fn identity(&self, parent: Option<TraceParent>) -> TraceParent {
-        let span_id = SpanId::random();
+    #[inline]
+    fn identity(&self, parent: Option<TraceParent>, ids: &mut IdGenerator) -> TraceParent {
+        let span_id = ids.span_id();
         if let Some(parent) = parent {
             return parent.with_span(span_id);
         }
-        let trace_id = TraceId::random();
+        let trace_id = ids.trace_id();
         let flags = if self.is_in_ratio(trace_id) { SAMPLED } else { 0 };
         TraceParent { trace_id, span_id, flags }
     }
 
+    #[inline]
     fn is_in_ratio(&self, trace_id: TraceId) -> bool {
         trace_id.low() & LOW_BITS < self.threshold.load(Ordering::Relaxed)
     }

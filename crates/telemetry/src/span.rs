@@ -13,7 +13,7 @@ pub struct Span<'a> {
     pub is_parent_remote: bool,
     /// The `tracestate` of the trace.
     pub state: &'a str,
-    /// The name, or its first part.
+    /// The name, or its first part. Empty if the [encoded fields](crate::EncodedFields) contain the name.
     pub name: &'a str,
     /// The second part of the name, if any. A space separates the parts.
     pub target: Option<&'a str>,
@@ -23,8 +23,9 @@ pub struct Span<'a> {
     pub start_nanos: u64,
     /// The end, in nanoseconds since the Unix epoch.
     pub end_nanos: u64,
-    /// An event in this span, if any.
-    pub event: Option<Event>,
+    /// Time at which the head of a response arrived, in nanoseconds since the Unix epoch. It becomes the event
+    /// `first byte`.
+    pub first_byte_nanos: Option<u64>,
     /// The status.
     pub status: SpanStatus,
 }
@@ -47,15 +48,6 @@ pub enum SpanStatus {
     Unset,
     /// The operation has failed.
     Error,
-}
-
-/// A point in time in a span.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Event {
-    /// The name.
-    pub name: &'static str,
-    /// The time, in nanoseconds since the Unix epoch.
-    pub nanos: u64,
 }
 
 /// An attribute of a span or of a value of a metric.

@@ -22,11 +22,32 @@ pub struct TraceParent {
     pub flags: u8,
 }
 
+/// Creates random ids. Each worker has its own generator, because a generator of the thread costs more
+/// instructions per id. The ids are not secret.
+#[derive(Clone, Debug, Default)]
+pub struct IdGenerator(fastrand::Rng);
+
+impl IdGenerator {
+    #[inline]
+    pub(crate) fn trace_id(&mut self) -> TraceId {
+        TraceId::from_halves(self.0.u64(..), self.0.u64(..).max(1))
+    }
+
+    #[inline]
+    pub(crate) fn span_id(&mut self) -> SpanId {
+        SpanId(self.0.u64(..).max(1).to_be_bytes())
+    }
+}
+
 impl TraceId {
     /// Returns a random id. The id is not secret.
     pub fn random() -> Self {
-        let (high, low) = (fastrand::u64(..), fastrand::u64(..).max(1));
-        Self((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+        IdGenerator::default().trace_id()
+    }
+
+    #[inline]
+    const fn from_halves(high: u64, low: u64) -> Self {
+        Self(((high as u128) << 64 | low as u128).to_be_bytes())
     }
 
     /// Returns the lower 64 bits, from which samplers derive their decision.
@@ -46,7 +67,7 @@ impl SpanId {
     /// Returns a random id. The id is not secret.
     #[inline]
     pub fn random() -> Self {
-        Self(fastrand::u64(..).max(1).to_be_bytes())
+        IdGenerator::default().span_id()
     }
 
     /// Returns the id of the next span in the same trace. Starting at a random id, all ids of a trace differ.
@@ -71,6 +92,12 @@ impl TraceParent {
     /// Length of the value that [`to_bytes`](Self::to_bytes) returns.
     pub const BYTES: usize = 55;
 
+    /// Length of the line that [`to_line`](Self::to_line) returns.
+    pub const LINE_BYTES: usize = VALUE_AT + Self::BYTES + 2;
+
+    /// Position of the span id in the line that [`to_line`](Self::to_line) returns.
+    pub const SPAN_AT: usize = VALUE_AT + 36;
+
     /// Parses a value of the header. Returns `None` if the value is malformed, so the receiver must start a
     /// new trace. Accepts later versions, and ignores the parts that they add (W3C Trace Context §4.3).
     pub fn parse(value: &[u8]) -> Option<Self> {
@@ -93,11 +120,19 @@ impl TraceParent {
 
     /// Returns the value for the header, in version 00.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        write_hex(&self.trace_id.0, &mut text[3..35]);
-        write_hex(&self.span_id.0, &mut text[36..52]);
-        text[53..].copy_from_slice(&hex_digits(self.flags.into())[6..]);
+        let mut text = [0; Self::BYTES];
+        text.copy_from_slice(&self.to_line()[VALUE_AT..VALUE_AT + Self::BYTES]);
         text
+    }
+
+    /// Returns the header in the format of HTTP/1.1: the name, the value in version 00, and CRLF.
+    #[inline]
+    pub fn to_line(self) -> [u8; Self::LINE_BYTES] {
+        let mut line = *b"traceparent: 00-00000000000000000000000000000000-0000000000000000-00\r\n";
+        write_hex(&self.trace_id.0, &mut line[VALUE_AT + 3..VALUE_AT + 35]);
+        write_hex(&self.span_id.0, &mut line[Self::SPAN_AT..Self::SPAN_AT + 16]);
+        line[VALUE_AT + 54] = b'0' + (self.flags & KNOWN_FLAGS);
+        line
     }
 
     /// Returns `true` if the sender has sampled the trace.
@@ -132,21 +167,23 @@ const fn digit(text: u8) -> Option<u8> {
 #[inline]
 fn write_hex(bytes: &[u8], text: &mut [u8]) {
     for (number, digits) in bytes.as_chunks::<4>().0.iter().zip(text.as_chunks_mut::<8>().0) {
-        *digits = hex_digits(u32::from_be_bytes(*number));
+        *digits = hex_digits(u32::from_le_bytes(*number));
     }
 }
 
-/// Returns the hexadecimal digits of `number`. Computes all digits together: each byte of a word is one digit.
+/// Returns the hexadecimal digits of the four bytes of `number`, beginning with the lowest byte. Computes all
+/// digits together: each byte of a word is one digit. The code has no multiplication and no branch, so the
+/// compiler can compute the digits of two numbers with one vector instruction.
 #[inline]
 const fn hex_digits(number: u32) -> [u8; 8] {
     let mut digits = number as u64;
     digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
     digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
-    digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    digits = (digits >> 4 | digits << 8) & 0x0f0f_0f0f_0f0f_0f0f;
     // 1 in each byte whose digit is a letter
     let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
-    let to_letter = (b'a' - b'0' - 10) as u64;
-    (digits + 0x3030_3030_3030_3030 + letters * to_letter).to_be_bytes()
+    let to_letter = ((letters << 7) - letters) & 0x2727_2727_2727_2727;
+    (digits + 0x3030_3030_3030_3030 + to_letter).to_le_bytes()
 }
 
 impl fmt::Display for TraceId {
@@ -176,6 +213,9 @@ impl fmt::Debug for SpanId {
 /// Difference between successive span ids of a trace: an odd number without a pattern (the golden ratio).
 const ID_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Position of the value in the header line.
+const VALUE_AT: usize = 13;
+
 /// The flag of a sampled trace.
 pub(crate) const SAMPLED: u8 = 1;
 
@@ -198,6 +238,7 @@ mod tests {
         assert_eq!(parent.span_id.to_string(), "b7ad6b7169203331");
         assert!(parent.is_sampled());
         assert_eq!(parent.to_bytes(), VALID.as_bytes());
+        assert_eq!(parent.to_line(), format!("traceparent: {VALID}\r\n").as_bytes());
         assert_eq!(parent.trace_id.to_hex(), parent.trace_id.to_string().as_bytes());
         assert_eq!(parent.span_id.to_hex(), parent.span_id.to_string().as_bytes());
     }

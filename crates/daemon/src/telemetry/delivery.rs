@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thruway_net::{Admitted, Clock, LogLimit};
-use thruway_telemetry::{ExportOutcome, Resource, RetrySchedule, encode_request};
+use thruway_telemetry::{ExportOutcome, Framing, Resource, RetrySchedule, SpanBatch, encode_request};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -34,12 +35,27 @@ pub(super) struct Order {
 }
 
 /// A batch of encoded spans or metrics.
-#[derive(Clone, Copy)]
 pub(super) struct EncodedBatch<'b> {
     /// The encoded entries.
-    pub(super) entries: &'b [u8],
+    pub(super) entries: Entries<'b>,
     /// Number of spans or values in the batch.
     pub(super) items: u64,
+}
+
+/// The encoded entries of a batch.
+pub(super) enum Entries<'b> {
+    Spans(&'b mut SpanBatch),
+    Metrics(&'b [u8]),
+}
+
+impl Entries<'_> {
+    /// Returns the request for an attempt to send the entries.
+    fn request(&mut self, resource: &Resource, framing: Framing) -> Bytes {
+        match self {
+            Self::Spans(batch) => Bytes::from_owner(batch.request(resource, framing)),
+            Self::Metrics(entries) => encode_request(resource, entries, framing).into(),
+        }
+    }
 }
 
 /// The connection to the collector for one kind of telemetry.
@@ -77,14 +93,14 @@ impl Delivery {
     /// values that the collector has rejected. Returns `None` if no attempt was successful.
     pub(super) async fn deliver(
         &mut self,
-        batch: EncodedBatch<'_>,
+        mut batch: EncodedBatch<'_>,
         schedule: &mut RetrySchedule,
     ) -> Option<u64> {
         let reason = loop {
             self.follow_orders();
-            let Attempt { outcome, reason } = self.attempt(batch).await;
+            let Attempt { outcome, reason } = self.attempt(&mut batch.entries).await;
             let retry_after = match outcome {
-                ExportOutcome::Accepted { rejected } => return Some(self.accepted(batch, rejected)),
+                ExportOutcome::Accepted { rejected } => return Some(self.accepted(batch.items, rejected)),
                 ExportOutcome::Refused => break reason,
                 ExportOutcome::Unavailable { retry_after } => retry_after,
             };
@@ -96,12 +112,12 @@ impl Delivery {
                 break reason;
             }
         };
-        self.given_up(batch, &reason);
+        self.given_up(batch.items, &reason);
         None
     }
 
-    async fn attempt(&mut self, batch: EncodedBatch<'_>) -> Attempt {
-        let message = encode_request(&self.target.resource, batch.entries);
+    async fn attempt(&mut self, entries: &mut Entries<'_>) -> Attempt {
+        let message = entries.request(&self.target.resource, self.collector.framing());
         let end = pin!(end_of_service(self.orders.clone()));
         let sent = send_until(self.collector.send(message), end);
         match timeout(EXPORT_TIMEOUT, sent).await {
@@ -138,8 +154,8 @@ impl Delivery {
     }
 
     /// Logs an accepted batch after a failure. Returns the number of rejected spans or values.
-    fn accepted(&mut self, batch: EncodedBatch<'_>, rejected: u64) -> u64 {
-        let (rejected, items) = (rejected.min(batch.items), self.signal.items());
+    fn accepted(&mut self, count: u64, rejected: u64) -> u64 {
+        let (rejected, items) = (rejected.min(count), self.signal.items());
         if std::mem::take(&mut self.is_failing) {
             tracing::info!(collector = self.target.collector.url.origin(), "{items} are exported again");
         }
@@ -160,10 +176,10 @@ impl Delivery {
     }
 
     /// Logs a batch that is given up.
-    fn given_up(&mut self, batch: EncodedBatch<'_>, reason: &str) {
+    fn given_up(&mut self, count: u64, reason: &str) {
         self.is_failing = true;
         if let Some(Admitted { suppressed }) = self.lost_log.admit() {
-            let (collector, count) = (self.target.collector.url.origin(), batch.items);
+            let collector = self.target.collector.url.origin();
             let items = self.signal.items();
             tracing::warn!(
                 collector,
@@ -224,11 +240,18 @@ impl Collector {
         }
     }
 
-    /// Sends an `ExportTraceServiceRequest` or an `ExportMetricsServiceRequest`.
+    const fn framing(&self) -> Framing {
+        match self {
+            Self::Http(_) => Framing::None,
+            Self::Grpc(_) => Framing::Grpc,
+        }
+    }
+
+    /// Sends an `ExportTraceServiceRequest` or an `ExportMetricsServiceRequest` with its framing.
     ///
     /// # Errors
     /// Returns an error if no response arrives.
-    async fn send(&mut self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
+    async fn send(&mut self, message: Bytes) -> Result<CollectorResponse, CollectorError> {
         match self {
             Self::Http(collector) => collector.send(message).await,
             Self::Grpc(collector) => collector.send(message).await,

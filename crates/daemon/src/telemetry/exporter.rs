@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use thruway_net::Clock;
+use thruway_net::{Clock, lower_thread_priority};
 use thruway_telemetry::{RetrySchedule, SpanQueue};
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-use super::delivery::{Delivery, EncodedBatch, ExportTarget, Order};
+use super::delivery::{Delivery, EncodedBatch, Entries, ExportTarget, Order};
 use super::http::Signal;
 use super::metrics::{ExportedMetrics, MetricsExport};
 
@@ -32,6 +32,9 @@ impl Exporter {
         let (orders, receiver) = watch::channel(Order { target: Arc::new(target), ends_at: None });
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
+            if let Err(error) = lower_thread_priority() {
+                tracing::debug!(%error, "cannot lower the priority of the thread that exports spans");
+            }
             LocalSet::new().block_on(&runtime, async move {
                 let spans = SpanExport::new(queue, Delivery::new(Signal::Traces, receiver.clone()));
                 let metrics = MetricsExport::new(metrics, Delivery::new(Signal::Metrics, receiver));
@@ -92,11 +95,12 @@ impl SpanExport {
     }
 
     async fn export(&mut self) {
-        while let Some(batch) = self.queue.take() {
+        while let Some(mut batch) = self.queue.take() {
             let mut schedule = RetrySchedule::start(Clock::system().now_exact());
-            let encoded = EncodedBatch { entries: batch.bytes(), items: batch.spans() };
+            let items = batch.spans();
+            let encoded = EncodedBatch { entries: Entries::Spans(&mut batch), items };
             let rejected = self.delivery.deliver(encoded, &mut schedule).await;
-            let failed = rejected.unwrap_or(batch.spans());
+            let failed = rejected.unwrap_or(items);
             self.queue.finish(batch, failed);
         }
     }

@@ -17,7 +17,7 @@ use thruway_http1::BodyLength;
 use thruway_message::{FieldLines, Method};
 use thruway_net::tls::{TlsFailure, TlsServerName};
 use thruway_net::{Clock, spawn};
-use thruway_telemetry::{ExportOutcome, grpc_frame, rejected_items, retry_delay};
+use thruway_telemetry::{ExportOutcome, rejected_items, retry_delay};
 
 use super::collector_error::{CollectorError, CollectorResponse, CollectorStatus};
 use super::http::{Signal, USER_AGENT};
@@ -50,8 +50,8 @@ impl GrpcCollector {
         self.connection = None;
     }
 
-    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
-        let outcome = self.call(grpc_frame(&message).into()).await;
+    pub(super) async fn send(&mut self, frame: Bytes) -> Result<CollectorResponse, CollectorError> {
+        let outcome = self.call(frame).await;
         if outcome.is_err() {
             self.disconnect();
         }

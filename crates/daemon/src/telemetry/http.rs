@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use thruway_client::{Client, ClientConfig, Url};
 use thruway_net::Clock;
 use thruway_telemetry::{ExportOutcome, rejected_items};
@@ -56,7 +57,7 @@ impl HttpCollector {
         Self { client: Client::with_config(settings), config: config.clone(), signal }
     }
 
-    pub(super) async fn send(&self, message: Vec<u8>) -> Result<CollectorResponse, CollectorError> {
+    pub(super) async fn send(&self, message: Bytes) -> Result<CollectorResponse, CollectorError> {
         let request = self
             .client
             .post(self.signal.url(&self.config).as_str())

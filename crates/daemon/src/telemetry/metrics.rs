@@ -9,7 +9,7 @@ use std::time::Duration;
 use thruway_net::Clock;
 use thruway_telemetry::{ExportCounts, MetricsCollection, RetrySchedule};
 
-use super::delivery::{Delivery, EncodedBatch, Order};
+use super::delivery::{Delivery, EncodedBatch, Entries, Order};
 
 /// Returns the current values of all metrics. `None` if the service has ended.
 pub(crate) type MetricsSource = Box<dyn Fn() -> Option<MetricsCollection> + Send + Sync>;
@@ -97,7 +97,7 @@ impl MetricsExport {
         let mut schedule = RetrySchedule::start_within(Clock::system().now_exact(), interval);
         let mut left = collection.points();
         for batch in &collection.batches {
-            let encoded = EncodedBatch { entries: &batch.bytes, items: batch.points };
+            let encoded = EncodedBatch { entries: Entries::Metrics(&batch.bytes), items: batch.points };
             let Some(rejected) = self.delivery.deliver(encoded, &mut schedule).await else { break };
             self.metrics.count(batch.points - rejected, rejected);
             left -= batch.points;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thruway_client::{ConnectError, Resolve, UpstreamAddr, connect_any};
 use thruway_net::{Clock, PooledBuffer, Stream, Worker};
 use thruway_server::{Forwarded, Response};
-use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail};
+use thruway_telemetry::{AttemptDetail, AttemptTarget, RequestTrace, SpanId, StepDetail};
 use tokio::time::timeout;
 
 use super::config::{ConnectConfig, Destination};
@@ -71,16 +71,9 @@ pub(super) async fn open(opening: Opening, destination: Destination, worker: Rc<
 /// Begins the span of a tunnel. It ends together with the request, unless the connection fails.
 fn begin_attempt(trace: &RequestTrace, destination: &Destination, since: Duration) -> SpanId {
     trace.set_routed(since);
-    trace.set_upstream(&CONNECT.into());
-    let detail = AttemptDetail {
-        upstream: CONNECT.into(),
-        server: format!("{}:{}", destination.host, destination.port).into(),
-        scheme: "http",
-        retries: 0,
-        first_byte: None,
-        status: None,
-        error: None,
-    };
+    let server = format!("{}:{}", destination.host, destination.port);
+    let target = AttemptTarget::new(CONNECT, &server, "http").into();
+    let detail = AttemptDetail { target, retries: 0, status: None, first_byte: None, error: None };
     trace.begin(StepDetail::Attempt(detail), None, since)
 }
 

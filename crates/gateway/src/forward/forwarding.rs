@@ -65,6 +65,13 @@ impl Forwarding {
         self.until = total.map(|total| now.saturating_add(total));
     }
 
+    /// Records that no server is available at once.
+    pub(super) fn note_wait(&self) {
+        if let Some(timeline) = &self.timeline {
+            timeline.waits(&self.upstream);
+        }
+    }
+
     /// Records the server that was selected for the next attempt.
     #[inline]
     pub(super) fn note_server(&mut self, slot: &ServerSlot) {
@@ -94,13 +101,13 @@ impl Forwarding {
     /// Completes a response to a request whose steps are recorded. If the request has a trace, its metrics
     /// get an exemplar.
     fn complete_recorded(&mut self, timeline: Timeline, response: &mut Response) {
-        let trace = timeline.trace().cloned();
-        timeline.finish(response, || self.request.path());
-        match (self.pending.take(), trace) {
-            (Some(pending), Some(trace)) => pending.respond_traced(response.status(), &trace),
-            (Some(pending), None) => pending.respond(response.status()),
-            (None, _) => {}
+        if let Some(pending) = self.pending.take() {
+            match timeline.trace() {
+                Some(trace) => pending.respond_traced(response.status(), trace),
+                None => pending.respond(response.status()),
+            }
         }
+        timeline.finish(response, || self.request.path());
     }
 
     /// Returns the response to a request that got no response from the upstream.

@@ -57,7 +57,10 @@ impl Future for ForwardFuture {
 /// Completes a request that has left the usual course.
 async fn complete(mut forwarding: Forwarding, from: Detour) -> Response {
     let outcome = match from {
-        Detour::SelectServer => send(&mut forwarding, None).await,
+        Detour::SelectServer => {
+            forwarding.note_wait();
+            send(&mut forwarding, None).await
+        }
         Detour::AcquireConnection(slot) => send(&mut forwarding, Some(slot)).await,
         Detour::Retry(failed) => retry(&mut forwarding, failed).await,
     };

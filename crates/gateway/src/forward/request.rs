@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
@@ -12,14 +11,14 @@ use thruway_message::token::is_in_any_case;
 use thruway_message::{AbsoluteForm, FieldLine, Method, RequestTarget, Version, list};
 use thruway_net::PooledBuffer;
 use thruway_server::{ProxyFields, Request};
-use thruway_telemetry::SpanId;
+use thruway_telemetry::{SpanId, UpstreamPath};
 
 use super::config::{ForwardConfig, ForwardedFields, HostRewrite};
 use super::fields::{ConnectionOptions, reads_as, x_forwarded};
 use super::forwarded;
 use super::request_id::RequestId;
 use super::rewrite::ResponseRewrite;
-use super::trace_fields::{TRACE_PARENT, is_trace_field, set_span, write_trace_fields};
+use super::trace_fields::{TRACE_PARENT, TraceSpan, is_trace_field, write_trace_fields};
 
 /// A prepared request to the upstream. The gateway can send it several times.
 pub(super) struct OutgoingRequest {
@@ -38,8 +37,8 @@ pub(super) struct OutgoingRequest {
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Byte position of the `Host` line. `None` if `bytes` already contains the `Host` line.
     host_at: Option<usize>,
-    /// Byte position of the span id in the value of `traceparent`. `None` if tracing is off.
-    trace_span_at: Option<NonZeroUsize>,
+    /// The span id in the value of `traceparent`. `None` if tracing is off.
+    trace_span: Option<TraceSpan>,
     /// Configured changes to the response. `None` if no changes are configured.
     response_rewrite: Option<Box<ResponseRewrite>>,
 }
@@ -90,7 +89,7 @@ impl OutgoingRequest {
         let mut bytes = PooledBuffer::take();
         write_first_line(&mut bytes, request, config)?;
         let host_at = (config.host == HostRewrite::Server).then_some(bytes.len());
-        let trace_span_at = write_field_lines(&mut bytes, request, config, id)?;
+        let trace_span = write_field_lines(&mut bytes, request, config, id)?;
         write_end_of_request_head(&mut bytes, request.method(), body_length);
         bytes.extend_from_slice(content);
         // A body that is already in `bytes` does not count as unsent.
@@ -104,7 +103,7 @@ impl OutgoingRequest {
             is_own: request.connection().peer.is_own(),
             websocket_accept: if asks_for_upgrade { websocket_accept_of(request) } else { None },
             host_at,
-            trace_span_at,
+            trace_span,
             response_rewrite: ResponseRewrite::of(config, request, id),
         })
     }
@@ -135,16 +134,20 @@ impl OutgoingRequest {
     }
 
     /// Returns the path of the request, without the query.
-    pub(super) fn path(&self) -> &str {
+    pub(super) fn path(&self) -> UpstreamPath<'_> {
+        if self.trace_span.is_some_and(|place| place.has_same_path) {
+            return UpstreamPath::OfRequest;
+        }
         let target = self.bytes.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-        str::from_utf8(path).unwrap_or_default()
+        UpstreamPath::Rewritten(str::from_utf8(path).unwrap_or_default())
     }
 
     /// Names the span of the next attempt in `traceparent`.
+    #[inline]
     pub(super) fn set_trace_span(&mut self, span: SpanId) {
-        if let Some(at) = self.trace_span_at {
-            set_span(&mut self.bytes, at, span);
+        if let Some(place) = &mut self.trace_span {
+            place.set(&mut self.bytes, span);
         }
     }
 
@@ -187,8 +190,8 @@ fn target_of<'a>(request: &Request<'a>) -> Cow<'a, [u8]> {
 }
 
 /// Appends the header lines for the upstream, with `Host` as the first line. Leaves out the headers that
-/// frame the message, such as `Content-Length`. Returns the byte position of the span id in `traceparent`, if
-/// the request has a trace.
+/// frame the message, such as `Content-Length`. Returns the place of the span id in `traceparent`, if the
+/// request has a trace.
 ///
 /// # Errors
 /// Returns an error if the request has passed through too many gateways.
@@ -197,7 +200,7 @@ fn write_field_lines(
     request: &Request<'_>,
     config: &ForwardConfig,
     id: &RequestId,
-) -> Result<Option<NonZeroUsize>, Unsendable> {
+) -> Result<Option<TraceSpan>, Unsendable> {
     let host = host_of(request);
     write_host(lines, host, &config.host);
     let field_lines = request.field_lines();
@@ -231,7 +234,8 @@ fn write_field_lines(
     if is_rewritten {
         rewrite.write(lines, request, id);
     }
-    Ok(trace.map(|trace| write_trace_fields(lines, trace)))
+    let has_same_path = config.rewrite.path.is_none() && matches!(request.target(), RequestTarget::Origin(_));
+    Ok(trace.and_then(|trace| write_trace_fields(lines, trace, has_same_path)))
 }
 
 /// Returns the number of Thruway gateways in a value of the header `Via` (RFC 9110 §7.6.3).

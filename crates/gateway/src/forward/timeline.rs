@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thruway_net::Clock;
 use thruway_server::{Forwarded, Request, Response};
-use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail};
+use thruway_telemetry::{AttemptDetail, RequestTrace, SpanId, StepDetail, UpstreamPath};
 
 use super::request_id::RequestId;
 use crate::Failure;
@@ -65,13 +65,24 @@ impl Timeline {
         let of_request =
             || Forwarded { request_id: id.into_used_id(), ..Forwarded::to(upstream.label.clone()) };
         let forwarded = is_logged.then(|| Box::new(of_request()));
-        let since = request.worker().clock().now_exact();
-        let traced = request.trace().map(|trace| {
+        let (trace, clock) = (request.trace(), request.worker().clock());
+        let since = match trace {
+            // Routing and policies usually take a few microseconds.
+            Some(trace) if is_coarse(trace, is_logged) && trace.starts_after(clock.now()) => trace.start(),
+            _ => clock.now_exact(),
+        };
+        let traced = trace.map(|trace| {
             trace.set_routed(since);
-            trace.set_upstream(&upstream.label);
             TracedRequest { trace: trace.clone(), attempt: None, retries: 0, is_connected: false }
         });
         Self { forwarded, since, traced }
+    }
+
+    /// Records that the request waits for a server of `upstream`.
+    pub(super) fn waits(&self, upstream: &Upstream) {
+        if let Some(traced) = &self.traced {
+            traced.trace.set_upstream(&upstream.label);
+        }
     }
 
     /// Records that a server was selected, possibly after a wait.
@@ -130,12 +141,18 @@ impl Timeline {
 
     /// Records that the head of `response` arrived. `is_complete` is `true` if no part of the body is missing.
     pub(super) fn responded(&mut self, response: &Response, is_complete: bool, clock: &Clock) {
-        self.note(clock, |forwarded, elapsed| forwarded.head = Some(elapsed));
+        let status = response.status().as_u16();
+        let coarse =
+            self.traced.as_ref().and_then(|traced| traced.coarse_time(self.is_logged(), status, clock));
+        match coarse {
+            Some(now) => self.since = self.since.max(now),
+            None => self.note(clock, |forwarded, elapsed| forwarded.head = Some(elapsed)),
+        }
         let now = self.since;
         if let Some(traced) = &self.traced {
             traced.change_attempt(is_complete.then_some(now), |attempt| {
                 attempt.first_byte = Some(now);
-                attempt.status = Some(response.status().as_u16());
+                attempt.status = Some(status);
             });
         }
     }
@@ -177,7 +194,7 @@ impl Timeline {
 
     /// Attaches the recorded durations to `response`, for the access log. `path` is the path of the request to
     /// the upstream.
-    pub(super) fn finish<'p>(self, response: &mut Response, path: impl FnOnce() -> &'p str) {
+    pub(super) fn finish<'p>(self, response: &mut Response, path: impl FnOnce() -> UpstreamPath<'p>) {
         let failed = response.status().as_u16() >= 500;
         if let Some(TracedRequest { trace, .. }) = &self.traced
             && (failed || trace.trace_parent().is_sampled())
@@ -187,6 +204,10 @@ impl Timeline {
         if let Some(forwarded) = self.forwarded {
             response.set_forwarded(forwarded);
         }
+    }
+
+    const fn is_logged(&self) -> bool {
+        self.forwarded.is_some()
     }
 
     /// Calls `note` with the duration since the previous step ended.
@@ -200,7 +221,25 @@ impl Timeline {
     }
 }
 
+/// Returns `true` if the times of the request may have the precision of the fast clock. The trace is not sampled,
+/// so it is exported only if the request fails or is slow.
+#[inline]
+fn is_coarse(trace: &RequestTrace, is_logged: bool) -> bool {
+    !is_logged && !trace.trace_parent().is_sampled()
+}
+
 impl TracedRequest {
+    /// Returns a coarse time if the trace is certainly not exported, as far as known when the response arrives with
+    /// the status `status`.
+    #[inline]
+    fn coarse_time(&self, is_logged: bool, status: u16, clock: &Clock) -> Option<Duration> {
+        if !is_coarse(&self.trace, is_logged) {
+            return None;
+        }
+        let now = clock.now();
+        self.trace.is_dropped(now, status >= 500).then_some(now)
+    }
+
     /// Adds the step in which the request waited for a server or for a connection.
     fn add_wait(&self, start: Duration, end: Duration) {
         if end.saturating_sub(start) >= WAIT_MIN {
@@ -212,12 +251,10 @@ impl TracedRequest {
     /// this server.
     fn begin_attempt(&mut self, slot: &ServerSlot, now: Duration) {
         let detail = AttemptDetail {
-            upstream: slot.upstream.label.clone(),
-            server: slot.server.label.clone(),
-            scheme: if slot.upstream.config.tls.is_some() { "https" } else { "http" },
+            target: slot.server.target.clone(),
             retries: self.retries,
-            first_byte: None,
             status: None,
+            first_byte: None,
             error: None,
         };
         match self.attempt {

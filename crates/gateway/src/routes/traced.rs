@@ -24,7 +24,7 @@ impl Handler for TracedRoute {
         if let Some(trace) = request.trace() {
             trace.set_route(&self.route);
         }
-        self.handler.handle(request)
+        (*self.handler).handle(request)
     }
 }
 

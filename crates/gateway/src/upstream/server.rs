@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use thruway_client::UpstreamAddr;
+use thruway_telemetry::AttemptTarget;
 
 use super::config::{ServerConfig, UpstreamConfig};
 use super::health::admin_state::AdminState;
@@ -22,6 +23,8 @@ pub(crate) struct Server {
     pub(crate) address: UpstreamAddr,
     /// The address of the server, for access logs.
     pub(crate) label: Arc<str>,
+    /// The server as a part of traces.
+    pub(crate) target: Arc<AttemptTarget>,
     /// Index of the server in the config.
     pub(crate) origin: usize,
     pub(crate) weight: u32,
@@ -89,6 +92,12 @@ impl Server {
             weight: config.weight.min(ServerConfig::WEIGHT_MAX),
             is_backup: config.is_backup,
             label: address.to_string().into(),
+            target: AttemptTarget::new(
+                &upstream.name,
+                &address.to_string(),
+                if upstream.tls.is_some() { "https" } else { "http" },
+            )
+            .into(),
             seed: hash(address.to_string().as_bytes()),
             token,
             set_cookie: sticky.map(|sticky| sticky.set_cookie(token)),

@@ -11,7 +11,7 @@ use thruway_telemetry::Tracer;
 use super::http1::{Connection, drive};
 use super::service::{Recording, Service};
 use super::timers::limited_timeout;
-use super::trace_spans::WorkerTracing;
+use super::worker_tracing::WorkerTracing;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;

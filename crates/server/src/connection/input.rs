@@ -269,6 +269,9 @@ impl<T: Transport> Connection<T> {
             let is_safe = head.method.is_safe();
             self.exchanges.push_back(Exchange { facts: *facts, answer, interim, log, is_safe });
         }
+        if let Some(start) = start {
+            self.service.end_start(start);
+        }
         whole.map_or(0, <[u8]>::len)
     }
 

@@ -20,7 +20,7 @@ impl Log {
     /// Returns this log for another request.
     fn replaced(mut self: Box<Self>, head: &RequestHead<'_>, start: &RecordStart) -> Box<Self> {
         match &mut self.head {
-            Some(copy) => copy.replace(*head),
+            Some(copy) => copy.replace(head),
             None => self.head = Some(OwnedRequestHead::from(*head)),
         }
         self.start = start.clone();
@@ -114,30 +114,32 @@ impl Outcome {
 }
 
 /// The relation between the worker's clock and the time of day.
+#[derive(Clone, Copy)]
 pub(super) struct SpanTimes {
-    end: Duration,
+    /// The end of the request in nanoseconds since the Unix epoch.
     pub(super) end_nanos: u64,
+    /// Difference between the time since the Unix epoch and the worker's clock, in nanoseconds.
+    difference: u64,
 }
 
 impl SpanTimes {
     /// Creates the relation at the end of a request: `end` on the worker's clock is the time of day `time`.
     pub(super) fn new(end: Duration, time: SystemTime) -> Self {
-        Self { end, end_nanos: nanos(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()) }
-    }
-
-    /// Returns the end of the request on the worker's clock.
-    pub(super) const fn end(&self) -> Duration {
-        self.end
+        let end_nanos = nanos(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        Self { end_nanos, difference: end_nanos.wrapping_sub(nanos(end)) }
     }
 
     /// Returns the time `at` of the worker's clock in nanoseconds since the Unix epoch.
+    #[inline]
     pub(super) fn nanos(&self, at: Duration) -> u64 {
-        self.end_nanos.saturating_sub(nanos(self.end.saturating_sub(at)))
+        self.difference.wrapping_add(nanos(at)).min(self.end_nanos)
     }
 }
 
+/// Returns the duration in nanoseconds. The result wraps around after 584 years.
+#[inline]
 fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    duration.as_secs().wrapping_mul(1_000_000_000).wrapping_add(duration.subsec_nanos().into())
 }
 
 /// Status in access logs if the client left before the response. As in nginx, this status is only logged and

@@ -15,7 +15,9 @@
 mod origin_fields;
 mod service;
 mod log;
+mod known_fields;
 mod trace_spans;
+mod worker_tracing;
 mod mcp_spans;
 
 // requests
@@ -45,4 +47,4 @@ pub(crate) use origin_fields::OriginFields;
 pub(crate) use service::{Recording, Service};
 pub(crate) use streaming::{is_client_fault, log_failure, poll_meanwhile, poll_piece};
 pub(crate) use timers::OVER_LIMIT_TIMEOUT_MAX;
-pub(crate) use trace_spans::WorkerTracing;
+pub(crate) use worker_tracing::WorkerTracing;

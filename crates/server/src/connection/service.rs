@@ -9,9 +9,9 @@ use thruway_http1::HeadIndex;
 use thruway_message::{OwnedRequestHead, RequestHead, StatusCode};
 use thruway_net::{PooledBuffer, Worker};
 
-use super::log::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, RecordStart, UnusedLogs};
+use super::log::{CLIENT_CLOSED_REQUEST, Log, Logged, Outcome, RecordStart, SpanTimes, UnusedLogs};
 use super::origin_fields::OriginFields;
-use super::trace_spans::WorkerTracing;
+use super::worker_tracing::WorkerTracing;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::live::WorkerHandler;
@@ -128,6 +128,17 @@ impl Service {
         })
     }
 
+    /// Keeps the memory of the trace for a later request, if the request is already recorded.
+    #[inline]
+    pub(super) fn end_start(&self, start: RecordStart) {
+        if let Some(tracing) = self.recording.as_ref().and_then(|recording| recording.tracing.as_ref())
+            && let Some(trace) = start.trace
+            && Rc::strong_count(&trace) == 1
+        {
+            tracing.reuse(trace);
+        }
+    }
+
     /// Returns the status to record for a request that got no response. The status is 503 if the timeout of a
     /// graceful shutdown has expired, and otherwise 499, because the client has left.
     pub(crate) fn unanswered(&self) -> StatusCode {
@@ -142,12 +153,27 @@ impl Service {
     /// Records a request and its outcome.
     pub(crate) fn record(&self, connection: &ConnectionInfo, logged: Logged<'_>, outcome: Outcome) {
         let Some(recording) = &self.recording else { return };
-        self.record_with(recording, connection, &logged, outcome);
+        if !self.is_ignored(recording, logged.start(), outcome.status) {
+            self.record_with(recording, connection, &logged, outcome);
+        }
         if let Logged::Kept(log) = logged {
             recording.reuse(log);
         }
     }
 
+    /// Returns `true` if only the tracer would receive the record, and its trace is certainly not exported. Most
+    /// requests are ignored if few traces are sampled, so this function reads the fast clock.
+    #[inline]
+    fn is_ignored(&self, recording: &Recording, start: &RecordStart, status: StatusCode) -> bool {
+        if recording.take.is_some() {
+            return false;
+        }
+        let Some(trace) = &start.trace else { return true };
+        let has_failed = status.as_u16() >= 500 || trace.is_broken_off();
+        trace.is_dropped(self.worker.clock().now(), has_failed)
+    }
+
+    #[inline(never)]
     fn record_with(
         &self,
         recording: &Recording,
@@ -174,12 +200,13 @@ impl Service {
         let origin = proxies.map(|(proxies, head)| proxies.origin(connection.client, head.field_lines));
         let client = origin.as_ref().map_or(connection.client, |origin| origin.client);
         let scheme = origin.and_then(|origin| origin.scheme).unwrap_or_else(|| connection.scheme());
+        let time = if exported.is_some() { clock.time_of_day_exact() } else { clock.time_of_day() };
         let record = Record {
             connection,
             client,
             scheme,
             head,
-            time: clock.time_of_day(),
+            time,
             status,
             content_bytes,
             received_bytes,
@@ -195,7 +222,7 @@ impl Service {
             take.borrow_mut()(&record);
         }
         if let Some((tracing, trace)) = exported {
-            tracing.export(&record, trace, end, clock);
+            tracing.export(&record, trace, SpanTimes::new(end, time));
         }
     }
 }
