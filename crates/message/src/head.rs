@@ -150,7 +150,8 @@ impl OwnedRequestHead {
 
     /// Copies the method and the target. If the buffer with the field lines was copied as a whole (`is_whole`), it
     /// usually contains the target too.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call costs as much as the copy")]
     fn set_start_line(&mut self, head: &RequestHead<'_>, is_whole: bool) {
         self.method = match head.method.registered() {
             Some(method) => OwnedMethod::Registered(method),

@@ -44,25 +44,16 @@ impl WorkerTracing {
     /// code would make requests without a trace slower.
     #[inline(never)]
     pub(super) fn begin(&self, head: &RequestHead<'_>, start: Duration) -> Rc<RequestTrace> {
-        match parent_of(head) {
-            None => self.begin_with(None, "", start),
-            parent => {
-                let states = head.field_lines.all("tracestate").map(|value| value.as_bytes());
-                self.begin_with(parent, &combine_trace_state(states), start)
-            }
-        }
-    }
-
-    #[inline]
-    fn begin_with(&self, parent: Option<TraceParent>, state: &str, start: Duration) -> Rc<RequestTrace> {
+        let parent = parent_of(head);
+        let state = if parent.is_some() { state_of(head) } else { String::new() };
         let WorkerTraces { unused, ids } = &mut *self.traces.borrow_mut();
         if let Some(mut trace) = unused.pop()
             && let Some(place) = Rc::get_mut(&mut trace)
         {
-            self.tracer.begin_again(place, parent, state, start, ids);
+            self.tracer.begin_again(place, parent, &state, start, ids);
             return trace;
         }
-        Rc::new(self.tracer.begin(parent, state, start))
+        Rc::new(self.tracer.begin(parent, &state, start))
     }
 
     /// Keeps the memory of the trace of a completed request for a later request.
@@ -99,4 +90,9 @@ fn parent_of(head: &RequestHead<'_>) -> Option<TraceParent> {
     let mut parents = head.field_lines.all(TraceParent::FIELD_NAME);
     let parent = TraceParent::parse(parents.next()?.as_bytes())?;
     parents.next().is_none().then_some(parent)
+}
+
+#[cold]
+fn state_of(head: &RequestHead<'_>) -> String {
+    combine_trace_state(head.field_lines.all("tracestate").map(|value| value.as_bytes()))
 }
