@@ -69,8 +69,8 @@ pub struct Invalid<'a> {
 #[expect(clippy::result_large_err, reason = "the error is no larger than the message in `Ok`")]
 pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
     let text = core::str::from_utf8(bytes).map_err(|_| not_json())?;
-    let envelope: Envelope<'_, &RawValue, &RawValue> = serde_json::from_str(text)
-        .map_err(|error| if error.is_data() { no_envelope(text) } else { not_json() })?;
+    let mut envelope = Envelope::<&RawValue, &RawValue>::EMPTY;
+    envelope.read(text).map_err(|error| if error.is_data() { no_envelope(text) } else { not_json() })?;
     let id = match &envelope.id {
         None => None,
         Some(raw) => match serde_json::from_str(raw.get()) {
@@ -109,8 +109,10 @@ pub fn parse(bytes: &[u8]) -> Result<Message<'_>, Invalid<'_>> {
 /// message, or if the result is not a valid `R`. The caller should then use [`parse`].
 pub fn read_result<'a, R: Deserialize<'a>>(bytes: &'a [u8], id: &Id<'_>) -> Option<R> {
     let text = core::str::from_utf8(bytes).ok()?;
-    let envelope: Envelope<'_, IgnoredAny, Object<R>> = serde_json::from_str(text).ok()?;
-    let Envelope { jsonrpc, id: Some(answered), method: None, params: None, result, error: None } = envelope
+    let mut envelope = Envelope::<IgnoredAny, Object<R>>::EMPTY;
+    envelope.read(text).ok()?;
+    let Envelope { jsonrpc, id: Some(answered), method: None, params: None, result, error: None } =
+        &mut envelope
     else {
         return None;
     };
@@ -118,15 +120,16 @@ pub fn read_result<'a, R: Deserialize<'a>>(bytes: &'a [u8], id: &Id<'_>) -> Opti
     if !is_its || jsonrpc.as_deref() != Some("2.0") {
         return None;
     }
-    result.map(|Object(result)| result)
+    result.take().map(|Object(result)| result)
 }
 
 /// Parses a request of the method `method` and its parameters in one pass. Returns `None` if `bytes` is
 /// any other message, or if the parameters are not a valid `P`. The caller should then use [`parse`].
 pub fn read_request<'a, P: Deserialize<'a>>(bytes: &'a [u8], method: &str) -> Option<(Id<'a>, P)> {
     let text = core::str::from_utf8(bytes).ok()?;
-    let envelope: Envelope<'_, Object<P>, IgnoredAny> = serde_json::from_str(text).ok()?;
-    let Envelope { jsonrpc, id: Some(id), method: asked, params, result: None, error: None } = envelope
+    let mut envelope = Envelope::<Object<P>, IgnoredAny>::EMPTY;
+    envelope.read(text).ok()?;
+    let Envelope { jsonrpc, id: Some(id), method: asked, params, result: None, error: None } = &mut envelope
     else {
         return None;
     };
@@ -134,7 +137,7 @@ pub fn read_request<'a, P: Deserialize<'a>>(bytes: &'a [u8], method: &str) -> Op
         return None;
     }
     let id = serde_json::from_str(id.get()).ok()?;
-    params.map(|Object(params)| (id, params))
+    params.take().map(|Object(params)| (id, params))
 }
 
 fn is_object(raw: &RawValue) -> bool {
@@ -179,24 +182,30 @@ struct Envelope<'a, P, R> {
     error: Option<&'a RawValue>,
 }
 
-impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Deserialize<'de> for Envelope<'de, P, R> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EnvelopeVisitor(PhantomData))
+impl<'a, P: Deserialize<'a>, R: Deserialize<'a>> Envelope<'a, P, R> {
+    const EMPTY: Self =
+        Self { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
+
+    /// Reads the members of the message `text`. Returning the envelope instead would copy large parameters several
+    /// times.
+    fn read(&mut self, text: &'a str) -> serde_json::Result<()> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        deserializer.deserialize_map(EnvelopeVisitor(self))?;
+        deserializer.end()
     }
 }
 
-struct EnvelopeVisitor<P, R>(PhantomData<(P, R)>);
+struct EnvelopeVisitor<'e, 'a, P, R>(&'e mut Envelope<'a, P, R>);
 
-impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVisitor<P, R> {
-    type Value = Envelope<'de, P, R>;
+impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVisitor<'_, 'de, P, R> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON-RPC message")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de, P, R>, A::Error> {
-        let mut envelope =
-            Envelope { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(envelope) = self;
         while let Some(Text(member)) = map.next_key()? {
             match &*member {
                 "jsonrpc" => once(&mut envelope.jsonrpc, "jsonrpc", &mut map, |Text(text)| text)?,
@@ -208,7 +217,7 @@ impl<'de, P: Deserialize<'de>, R: Deserialize<'de>> Visitor<'de> for EnvelopeVis
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(envelope)
+        Ok(())
     }
 }
 
