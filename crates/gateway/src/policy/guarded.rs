@@ -156,6 +156,9 @@ impl Guarded {
             }
             Verdict::Continue => self.handler.handle(request),
             Verdict::Hold(permit) => self.handler.handle(request).map(|response| response.holding(permit)),
+            Verdict::HoldShared(permit) => {
+                self.handler.handle(request).map(|response| response.holding(permit))
+            }
             Verdict::Limit(bytes) => {
                 request.limit_content(bytes);
                 self.handler.handle(request)

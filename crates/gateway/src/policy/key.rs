@@ -2,14 +2,21 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::iter;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
+use super::fields::VerifiedClient;
+use super::shared::store_key::{StoreKey, StoreKeys};
+
 /// The property by which a policy groups requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CountBy {
+    /// All requests together.
+    All,
     /// By client address. IPv6 addresses with the same first 64 bits count as one client, because a provider
     /// assigns at least such a network to each customer. All clients of Unix sockets count as one client.
     Address,
@@ -17,6 +24,9 @@ pub enum CountBy {
     Header(String),
     /// By the name of the route.
     Route,
+    /// By the user that an earlier policy of the route has verified. Requests without a user are grouped by client
+    /// address. Needs [`Guarded::identified`](super::Guarded::identified) of the earlier policy.
+    User,
 }
 
 /// Computes unpredictable keys, so that a client cannot choose the key of another client.
@@ -37,6 +47,8 @@ impl Keys {
             CountBy::Address => self.of_client(request.client()),
             CountBy::Header(name) => self.of_field(request, name),
             CountBy::Route => self.hasher.hash_one(route),
+            CountBy::All => 0,
+            CountBy::User => self.of_user(request),
         }
     }
 
@@ -52,8 +64,53 @@ impl Keys {
         if is_there { hasher.finish() } else { self.of_client(request.client()) }
     }
 
+    fn of_user(&self, request: &Request<'_>) -> u64 {
+        match user_of(request) {
+            Some(user) => self.hasher.hash_one((&*user.policy, user.user.as_deref())),
+            None => self.of_client(request.client()),
+        }
+    }
+
+    /// Returns the key of `request` in the store, which is equal on all replicas.
+    pub(super) fn store_key(&self, request: &Request<'_>, route: &str, keys: &StoreKeys) -> StoreKey {
+        match &self.by {
+            CountBy::All => keys.key(b'*', iter::empty()),
+            CountBy::Route => keys.key(b'r', iter::once(route.as_bytes())),
+            CountBy::Address => store_key_of_client(request.client(), keys),
+            CountBy::Header(name) => {
+                let mut values = request.field_lines().all(name).map(|value| value.as_bytes()).peekable();
+                match values.peek() {
+                    Some(_) => keys.key(b'h', values),
+                    None => store_key_of_client(request.client(), keys),
+                }
+            }
+            CountBy::User => match user_of(request) {
+                Some(user) => {
+                    let name = user.user.as_deref().unwrap_or_default();
+                    keys.key(b'u', [user.policy.as_bytes(), name.as_bytes()].into_iter())
+                }
+                None => store_key_of_client(request.client(), keys),
+            },
+        }
+    }
+
     fn of_client(&self, client: ClientAddr) -> u64 {
         self.hasher.hash_one(client.ip().map(network_of))
+    }
+}
+
+/// Returns the verified client, if it has a name.
+fn user_of<'r>(request: &'r Request<'_>) -> Option<&'r VerifiedClient> {
+    let client = request.extensions().get::<Arc<VerifiedClient>>()?;
+    client.user.is_some().then_some(client)
+}
+
+fn store_key_of_client(client: ClientAddr, keys: &StoreKeys) -> StoreKey {
+    match client.ip().map(network_of) {
+        Some((is_v6, network)) => {
+            keys.key(b'a', [&[u8::from(is_v6)][..], &network.to_be_bytes()].into_iter())
+        }
+        None => keys.key(b'a', iter::empty()),
     }
 }
 
@@ -72,6 +129,8 @@ impl fmt::Display for CountBy {
             Self::Address => f.write_str("address"),
             Self::Header(name) => write!(f, "header {name}"),
             Self::Route => f.write_str("route"),
+            Self::All => f.write_str("all"),
+            Self::User => f.write_str("user"),
         }
     }
 }

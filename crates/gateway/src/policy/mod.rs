@@ -28,6 +28,10 @@ mod client_certificate;
 mod jwt;
 mod rate_limit;
 mod concurrency;
+mod quota;
+
+// limits for a fleet
+mod shared;
 
 #[cfg(test)]
 mod scene;
@@ -51,16 +55,23 @@ pub use fields::VerifiedClient;
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;
+pub use quota::{QuotaConfig, QuotaPeriod};
 pub use rate_limit::RateLimitConfig;
+pub use shared::{
+    LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts, SharedLimits,
+};
 
 use addresses::Addresses;
 use api_keys::ApiKeys;
 use basic_auth::BasicAuth;
 use client_certificate::ClientCertificate;
 use concurrency::Concurrency;
+use concurrency::shared::SharedConcurrency;
 use fields::VerifiedFacts;
 use jwt::Jwt;
+use quota::Quota;
 use rate_limit::RateLimit;
+use rate_limit::shared::SharedRateLimit;
 use refusal::Refusal;
 use verdict::Verdict;
 
@@ -85,6 +96,8 @@ pub enum PolicyConfig {
     ContentBytesMax(u64),
     /// Requires a JSON Web Token (RFC 7519).
     Jwt(JwtConfig),
+    /// Limits the number of requests in each hour, day or month.
+    Quota(QuotaConfig),
     /// Limits the rate of requests.
     RateLimit(RateLimitConfig),
 }
@@ -102,6 +115,7 @@ impl PolicyConfig {
             | Self::ClientCertificate(_)
             | Self::Concurrency(_)
             | Self::ContentBytesMax(_)
+            | Self::Quota(_)
             | Self::RateLimit(_) => false,
         }
     }
@@ -114,6 +128,27 @@ impl PolicyConfig {
         match self {
             Self::ApiKeys(ApiKeysConfig { place: KeyPlace::Query(name), .. }) => Some(name),
             _ => None,
+        }
+    }
+
+    /// Returns `true` if all replicas of a fleet enforce the limit together.
+    pub const fn is_shared(&self) -> bool {
+        match self {
+            Self::Concurrency(config) => config.shared.is_some(),
+            Self::Quota(config) => config.shared.is_some(),
+            Self::RateLimit(config) => config.shared.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if the policy counts requests by the user that an earlier policy has verified. Then the earlier
+    /// policy needs [`Guarded::identified`].
+    pub fn counts_by_user(&self) -> bool {
+        match self {
+            Self::Concurrency(config) => config.by == CountBy::User,
+            Self::Quota(config) => config.by == CountBy::User,
+            Self::RateLimit(config) => config.by == CountBy::User,
+            _ => false,
         }
     }
 }
@@ -135,13 +170,28 @@ enum Kind {
     Concurrency(Concurrency),
     ContentBytesMax(u64),
     Jwt(Jwt),
+    Quota(Quota),
     RateLimit(RateLimit),
+    SharedConcurrency(SharedConcurrency),
+    SharedRateLimit(SharedRateLimit),
 }
 
 impl Policy {
-    /// Creates a policy with empty state.
+    /// Creates a policy with empty state. A shared limit holds for this process only.
     pub fn new(name: impl Into<Arc<str>>, config: PolicyConfig) -> Self {
-        let name = name.into();
+        Self::create(name.into(), config, None)
+    }
+
+    /// Creates a policy with empty state. A shared limit holds for all replicas with the same store.
+    pub fn with_shared_limits(
+        name: impl Into<Arc<str>>,
+        config: PolicyConfig,
+        limits: &SharedLimits,
+    ) -> Self {
+        Self::create(name.into(), config, Some(limits))
+    }
+
+    fn create(name: Arc<str>, config: PolicyConfig, limits: Option<&SharedLimits>) -> Self {
         let kind = match config {
             PolicyConfig::Addresses(config) => Kind::Addresses(Addresses::new(config)),
             PolicyConfig::ApiKeys(config) => Kind::ApiKeys(ApiKeys::new(config)),
@@ -149,10 +199,23 @@ impl Policy {
             PolicyConfig::ClientCertificate(config) => {
                 Kind::ClientCertificate(ClientCertificate::new(config))
             }
-            PolicyConfig::Concurrency(config) => Kind::Concurrency(Concurrency::new(config)),
+            PolicyConfig::Concurrency(config) => match config.shared.zip(limits) {
+                None => Kind::Concurrency(Concurrency::new(config)),
+                Some((shared, limits)) => {
+                    let limit = SharedConcurrency::new(&name, config, shared, limits.clone());
+                    Kind::SharedConcurrency(limit)
+                }
+            },
             PolicyConfig::ContentBytesMax(bytes) => Kind::ContentBytesMax(bytes),
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
-            PolicyConfig::RateLimit(config) => Kind::RateLimit(RateLimit::new(&config)),
+            PolicyConfig::Quota(config) => Kind::Quota(Quota::new(&name, config, limits)),
+            PolicyConfig::RateLimit(config) => match config.shared.zip(limits) {
+                None => Kind::RateLimit(RateLimit::new(&config)),
+                Some((shared, limits)) => {
+                    let limit = SharedRateLimit::new(&name, config, shared, limits.clone());
+                    Kind::SharedRateLimit(limit)
+                }
+            },
         };
         Self { name, kind }
     }
@@ -180,7 +243,10 @@ impl Policy {
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
             Kind::ContentBytesMax(bytes) => decide_content(request, *bytes),
             Kind::Jwt(jwt) => jwt.decide(request),
+            Kind::Quota(quota) => quota.decide(request, route),
             Kind::RateLimit(limit) => limit.decide(request, route),
+            Kind::SharedConcurrency(limit) => limit.decide(request, route),
+            Kind::SharedRateLimit(limit) => limit.decide(request, route),
         }
     }
 
@@ -215,6 +281,7 @@ impl fmt::Display for PolicyConfig {
             Self::Concurrency(config) => config.fmt(f),
             Self::ContentBytesMax(bytes) => write!(f, "body of at most {bytes} bytes"),
             Self::Jwt(config) => config.fmt(f),
+            Self::Quota(config) => config.fmt(f),
             Self::RateLimit(config) => config.fmt(f),
         }
     }

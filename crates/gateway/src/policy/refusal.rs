@@ -22,6 +22,10 @@ pub(super) enum Refusal {
     Credentials { scheme: &'static str, realm: Option<String>, parameters: &'static str, is_missing: bool },
     /// The keys for verifying tokens have not been fetched yet.
     NoKeys,
+    /// The store of shared limits fails, and the policy refuses requests until it works again.
+    NoStore,
+    /// The quota is used up. The new window starts after the time `wait`.
+    Quota { status: StatusCode, requests: u32, wait: Duration },
     /// The rate limit is reached.
     Rate { status: StatusCode, burst: u32, wait: Duration },
 }
@@ -39,6 +43,8 @@ impl Refusal {
             Self::Credentials { is_missing: true, .. } => "credentials_missing",
             Self::Credentials { is_missing: false, .. } => "credentials_invalid",
             Self::NoKeys => "no_keys",
+            Self::NoStore => "no_store",
+            Self::Quota { .. } => "quota",
             Self::Rate { .. } => "rate",
         }
     }
@@ -46,8 +52,8 @@ impl Refusal {
     pub(super) const fn status(&self) -> StatusCode {
         match self {
             Self::Address | Self::Certificate { .. } => StatusCode::FORBIDDEN,
-            Self::Busy | Self::NoKeys => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Concurrency(status) | Self::Rate { status, .. } => *status,
+            Self::Busy | Self::NoKeys | Self::NoStore => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Concurrency(status) | Self::Quota { status, .. } | Self::Rate { status, .. } => *status,
             Self::ContentTooLarge => StatusCode::CONTENT_TOO_LARGE,
             Self::Credentials { .. } => StatusCode::UNAUTHORIZED,
         }
@@ -74,7 +80,9 @@ impl Refusal {
         let response = Response::text(text).with_status(status).with_field("Proxy-Status", PROXY_STATUS);
         match self {
             Self::Address | Self::Certificate { .. } | Self::ContentTooLarge => response,
-            Self::Busy | Self::Concurrency(_) | Self::NoKeys => response.with_field("Retry-After", "1"),
+            Self::Busy | Self::Concurrency(_) | Self::NoKeys | Self::NoStore => {
+                response.with_field("Retry-After", "1")
+            }
             Self::Credentials { scheme, realm, parameters, .. } => {
                 let realm = quoted(realm.as_deref().unwrap_or(policy));
                 let metadata_url = metadata_url.filter(|_| *scheme == "Bearer" && !is_for_tunnel);
@@ -83,11 +91,11 @@ impl Refusal {
                     .unwrap_or_default();
                 response.with_field(challenge, format!("{scheme} realm={realm}{parameters}{metadata}"))
             }
-            Self::Rate { burst, wait, .. } => {
+            Self::Rate { burst: limit, wait, .. } | Self::Quota { requests: limit, wait, .. } => {
                 let seconds = wait.as_nanos().div_ceil(1_000_000_000).to_string();
                 response
                     .with_field("Retry-After", &seconds)
-                    .with_field("RateLimit-Limit", burst.to_string())
+                    .with_field("RateLimit-Limit", limit.to_string())
                     .with_field("RateLimit-Remaining", "0")
                     .with_field("RateLimit-Reset", &seconds)
             }

@@ -9,6 +9,7 @@ use super::concurrency::state::Permit;
 use super::fields::VerifiedFacts;
 use super::jwt::source::Refreshed;
 use super::refusal::Refusal;
+use super::shared::SharedPermit;
 
 /// The decision of a policy about a request.
 pub(super) enum Verdict<'p> {
@@ -19,6 +20,8 @@ pub(super) enum Verdict<'p> {
     Continue,
     /// The policy accepts the request. The permit is kept until the end of the response.
     Hold(Permit),
+    /// The policy accepts the request. The permit of the fleet is kept until the end of the response.
+    HoldShared(SharedPermit),
     /// The policy accepts the request, but reading its body fails after this number of bytes.
     Limit(u64),
     /// The policy refuses the request.

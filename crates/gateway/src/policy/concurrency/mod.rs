@@ -1,6 +1,7 @@
 //! Limits the number of requests in flight. A request ends after the last byte of its response, or when its
 //! client has left.
 
+pub(super) mod shared;
 pub(super) mod state;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use thruway_server::{Request, StatusCode};
 
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
+use super::shared::SharedLimit;
 use super::verdict::Verdict;
 
 use state::Counts;
@@ -25,6 +27,9 @@ pub struct ConcurrencyConfig {
     pub by: CountBy,
     /// Status of the response to a refused request. Default 503.
     pub status: StatusCode,
+    /// If set, the limit holds for all replicas of a fleet together, with a policy of
+    /// [`Policy::with_shared_limits`](crate::Policy::with_shared_limits). Default `None`.
+    pub shared: Option<SharedLimit>,
 }
 
 #[derive(Debug)]
@@ -38,13 +43,13 @@ pub(super) struct Concurrency {
 impl ConcurrencyConfig {
     /// Returns settings that limit the requests of each route.
     pub const fn of_route(requests_max: u32) -> Self {
-        Self { requests_max, by: CountBy::Route, status: StatusCode::SERVICE_UNAVAILABLE }
+        Self { requests_max, by: CountBy::Route, status: StatusCode::SERVICE_UNAVAILABLE, shared: None }
     }
 }
 
 impl Concurrency {
     pub(super) fn new(config: ConcurrencyConfig) -> Self {
-        let ConcurrencyConfig { requests_max, by, status } = config;
+        let ConcurrencyConfig { requests_max, by, status, .. } = config;
         Self { keys: Keys::new(by), requests_max: requests_max.max(1), status, counts: Arc::default() }
     }
 
@@ -58,6 +63,7 @@ impl Concurrency {
 
 impl fmt::Display for ConcurrencyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} requests at a time, by {}", self.requests_max, self.by)
+        write!(f, "{} requests at a time, by {}", self.requests_max, self.by)?;
+        self.shared.map_or(Ok(()), |shared| shared.fmt(f))
     }
 }

@@ -1,5 +1,7 @@
 //! Rate limits with a token bucket for each key.
 
+pub(super) mod shared;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use thruway_server::{Request, StatusCode};
 
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
+use super::shared::SharedLimit;
 use super::verdict::Verdict;
 
 /// Settings of the rate limit policy.
@@ -23,9 +26,12 @@ pub struct RateLimitConfig {
     pub by: CountBy,
     /// Status of the response to a refused request. Default 429.
     pub status: StatusCode,
-    /// Maximum number of keys that the policy remembers. Each key needs 17 bytes. Default
-    /// [`KEYS_MAX`](Self::KEYS_MAX).
+    /// Maximum number of keys that the policy remembers. Each key needs 17 bytes, and 107 bytes if the limit is
+    /// shared. Default [`KEYS_MAX`](Self::KEYS_MAX).
     pub keys_max: usize,
+    /// If set, the limit holds for all replicas of a fleet together, with a policy of
+    /// [`Policy::with_shared_limits`](crate::Policy::with_shared_limits). Default `None`.
+    pub shared: Option<SharedLimit>,
 }
 
 #[derive(Debug)]
@@ -51,20 +57,17 @@ impl RateLimitConfig {
             by: CountBy::Address,
             status: StatusCode::TOO_MANY_REQUESTS,
             keys_max: Self::KEYS_MAX,
+            shared: None,
         }
     }
 }
 
 impl RateLimit {
     pub(super) fn new(config: &RateLimitConfig) -> Self {
-        let keys_max = match config.by {
-            CountBy::Route => ROUTES_MAX,
-            CountBy::Address | CountBy::Header(_) => config.keys_max,
-        };
         Self {
             keys: Keys::new(config.by.clone()),
             rate: TokenRate::new(config.requests, config.per, config.burst),
-            buckets: TokenBuckets::new(keys_max),
+            buckets: TokenBuckets::new(keys_max(config)),
             status: config.status,
             burst: config.burst,
         }
@@ -82,7 +85,16 @@ impl RateLimit {
 impl fmt::Display for RateLimitConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, per, burst, by, .. } = self;
-        write!(f, "{requests} requests in {per:?}, {burst} at once, by {by}")
+        write!(f, "{requests} requests in {per:?}, {burst} at once, by {by}")?;
+        self.shared.map_or(Ok(()), |shared| shared.fmt(f))
+    }
+}
+
+fn keys_max(config: &RateLimitConfig) -> usize {
+    match config.by {
+        CountBy::All => 1,
+        CountBy::Route => ROUTES_MAX,
+        CountBy::Address | CountBy::Header(_) | CountBy::User => config.keys_max,
     }
 }
 

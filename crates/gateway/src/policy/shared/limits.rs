@@ -1,0 +1,115 @@
+//! The part of a process that all shared limits have in common.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::queue::{Job, SettlementQueue, SharedCounters};
+use super::store_key::StoreKeys;
+
+/// Connects the shared limits of a gateway to their store. All clones are equal.
+///
+/// Requests only use tokens that are in memory, and never wait for the store. A task of the program runs
+/// [`run`](Self::run), which settles the used tokens with the store and gets new ones.
+#[derive(Clone)]
+pub struct SharedLimits(Arc<Common>);
+
+/// Number of messages to the store, and of failures.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SharedLimitCounts {
+    /// Number of round trips to the store.
+    pub round_trips: u64,
+    /// Number of operations in these round trips.
+    pub operations: u64,
+    /// Number of operations without an answer.
+    pub failures: u64,
+}
+
+struct Common {
+    keys: StoreKeys,
+    queue: SettlementQueue,
+    replicas: AtomicU32,
+    is_store_down: AtomicBool,
+    round_trips: AtomicU64,
+    operations: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl SharedLimits {
+    /// Creates the common part of a process. All replicas of a fleet need the same `secret`. Names in the store
+    /// contain hashes with this secret, so that the store does not reveal addresses, header values or user names.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        Self(Arc::new(Common {
+            keys: StoreKeys::new(secret),
+            queue: SettlementQueue::default(),
+            replicas: AtomicU32::new(1),
+            is_store_down: AtomicBool::new(false),
+            round_trips: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }))
+    }
+
+    /// Sets the number of replicas in the fleet, including this one. Default 1.
+    pub fn set_replicas(&self, replicas: NonZeroU32) {
+        self.0.replicas.store(replicas.get(), Ordering::Relaxed);
+    }
+
+    /// Returns the number of replicas in the fleet.
+    pub fn replicas(&self) -> u32 {
+        self.0.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the last message to the store had an answer. Otherwise, each policy applies its
+    /// [failure policy](crate::OnStoreFailure).
+    pub fn is_store_available(&self) -> bool {
+        !self.0.is_store_down.load(Ordering::Relaxed)
+    }
+
+    /// Returns the counts since the start.
+    pub fn counts(&self) -> SharedLimitCounts {
+        SharedLimitCounts {
+            round_trips: self.0.round_trips.load(Ordering::Relaxed),
+            operations: self.0.operations.load(Ordering::Relaxed),
+            failures: self.0.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn set_store_available(&self, is_available: bool) {
+        self.0.is_store_down.store(!is_available, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_round_trip(&self, operations: usize, failures: usize) {
+        self.0.round_trips.fetch_add(1, Ordering::Relaxed);
+        self.0.operations.fetch_add(operations as u64, Ordering::Relaxed);
+        self.0.failures.fetch_add(failures as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keys(&self) -> &StoreKeys {
+        &self.0.keys
+    }
+
+    pub(super) fn queue(&self) -> &SettlementQueue {
+        &self.0.queue
+    }
+
+    pub(super) fn push_urgent<C: SharedCounters + 'static>(&self, counters: &Arc<C>, key: u64) -> bool {
+        self.0.queue.push_urgent(Job { counters: counters.clone(), key })
+    }
+
+    pub(super) fn push_open<C: SharedCounters + 'static>(&self, counters: &Arc<C>, key: u64) -> bool {
+        self.0.queue.push_open(Job { counters: counters.clone(), key })
+    }
+}
+
+impl fmt::Debug for SharedLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_store_available = self.is_store_available();
+        let replicas = self.replicas();
+        f.debug_struct("SharedLimits")
+            .field("replicas", &replicas)
+            .field("is_store_available", &is_store_available)
+            .finish_non_exhaustive()
+    }
+}
