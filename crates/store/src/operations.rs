@@ -18,6 +18,9 @@ pub struct TokenRequest {
     pub wanted: u64,
     /// Tokens of earlier grants that the caller returns first.
     pub returned: u64,
+    /// Tokens that the caller has already used without a grant. The store removes them before the grant, even if
+    /// the bucket does not contain them. The bucket then has debt, at most ten times `burst`.
+    pub spent: u64,
 }
 
 /// Result of [`Store::take_tokens`](crate::Store::take_tokens).

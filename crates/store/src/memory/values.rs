@@ -78,14 +78,15 @@ impl MemoryStore {
             Some(((level, at), _)) => level + (now - at).as_secs_f64() * per_second,
         };
         let level = (level + float(asked.returned)).min(burst);
-        let granted = (level + ROUNDING).floor().min(float(asked.wanted));
-        let level = (level - granted).max(0.0);
+        let level = (level - float(asked.spent)).max(-DEBT_MAX * burst);
+        let granted = (level + ROUNDING).floor().min(float(asked.wanted)).max(0.0);
+        let level = level - granted;
         let full_after = Duration::from_secs_f64((burst - level) / per_second);
         table.put(key.as_str(), Value::Tokens((level, now)), now + full_after + EXPIRES_AFTER)?;
         let missing = (1.0 - level).max(0.0);
         Ok(TokenGrant {
             granted: integer(granted),
-            left: integer(level + ROUNDING),
+            left: integer((level + ROUNDING).max(0.0)),
             next_after: Duration::from_secs_f64(missing / per_second),
         })
     }
@@ -215,6 +216,9 @@ const fn float(number: u64) -> f64 {
 const fn integer(number: f64) -> u64 {
     number as u64
 }
+
+/// Maximum debt of a bucket, as a multiple of its capacity.
+const DEBT_MAX: f64 = 10.0;
 
 /// Corrects rounding errors: a bucket that contains almost a whole token has a token.
 const ROUNDING: f64 = 1e-6;

@@ -12,7 +12,7 @@ const SHORT: Duration = Duration::from_millis(120);
 
 /// A bucket that gets a token every 100 ms, at most five tokens.
 const fn bucket(wanted: u64) -> TokenRequest {
-    TokenRequest { rate: 10, per: Duration::from_secs(1), burst: 5, wanted, returned: 0 }
+    TokenRequest { rate: 10, per: Duration::from_secs(1), burst: 5, wanted, returned: 0, spent: 0 }
 }
 
 pub(crate) async fn a_bucket_grants_its_burst_and_then_its_rate(store: Store) {
@@ -37,6 +37,21 @@ pub(crate) async fn returned_tokens_are_granted_again(store: Store) {
     assert_eq!(store.take_tokens(&key, slow).await.unwrap().granted, 2);
     let returned = TokenRequest { wanted: 9, returned: 100, ..slow };
     assert_eq!(store.take_tokens(&key, returned).await.unwrap().granted, 5);
+}
+
+pub(crate) async fn spent_tokens_become_debt_of_the_bucket(store: Store) {
+    let key = key("rate");
+    let slow = TokenRequest { rate: 1, per: Duration::from_mins(1), ..bucket(1) };
+    let grant = store.take_tokens(&key, TokenRequest { spent: 3, ..slow }).await.unwrap();
+    assert_eq!((grant.granted, grant.left), (1, 1));
+    let grant = store.take_tokens(&key, TokenRequest { spent: 4, ..slow }).await.unwrap();
+    assert_eq!((grant.granted, grant.left), (0, 0));
+    let seconds = grant.next_after.as_secs_f64();
+    assert!((238.0..=240.0).contains(&seconds), "{seconds}");
+    let grant = store.take_tokens(&key, TokenRequest { spent: 1_000_000, ..slow }).await.unwrap();
+    assert!(grant.next_after <= Duration::from_mins(51), "{grant:?}");
+    let grant = store.take_tokens(&key, TokenRequest { returned: 1_000_000, ..slow }).await.unwrap();
+    assert_eq!((grant.granted, grant.left), (1, 4));
 }
 
 pub(crate) async fn many_callers_get_no_more_than_the_bucket(store: Store) {

@@ -17,7 +17,7 @@ macro_rules! with_all {
                 sets_have_a_maximum, large_values_are_refused, other_kinds_of_values_are_refused,
                 a_log_keeps_the_newest_entries, readers_of_a_log_notice_missing_entries,
                 subscribers_receive_messages_of_their_channel;
-            limits: a_bucket_grants_its_burst_and_then_its_rate, returned_tokens_are_granted_again,
+            limits: a_bucket_grants_its_burst_and_then_its_rate, returned_tokens_are_granted_again, spent_tokens_become_debt_of_the_bucket,
                 many_callers_get_no_more_than_the_bucket, a_bucket_reports_the_time_to_the_next_token,
                 a_counter_stops_at_its_maximum, a_counter_expires_from_its_first_addition,
                 owners_share_slots, an_owner_without_renewal_loses_its_slots;
