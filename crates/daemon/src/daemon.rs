@@ -10,6 +10,7 @@ use thruway_server::{
     AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
     TerminationSignals, raise_descriptor_limit,
 };
+use thruway_store::Store;
 use thruway_telemetry::Tracer;
 
 use crate::access_log::LiveLog;
@@ -105,7 +106,7 @@ impl Daemon {
     /// use.
     pub fn from_config(config: Config) -> Result<Self, Failure> {
         check_references(&config)?;
-        Self::start(config, None)
+        Self::start(config, None, None)
     }
 
     /// Starts a service with the config that `source` loads.
@@ -113,13 +114,24 @@ impl Daemon {
     /// # Errors
     /// Returns the same errors as [`from_file`](Self::from_file).
     pub fn from_source(source: ConfigSource) -> Result<Self, Failure> {
-        Self::start(source.load()?, Some(source))
+        Self::start(source.load()?, Some(source), None)
     }
 
-    fn start(config: Config, source: Option<ConfigSource>) -> Result<Self, Failure> {
+    /// Starts a service as [`from_source`](Self::from_source) does. The service shares `store` with other services in
+    /// this process. For tests of fleets.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`from_file`](Self::from_file).
+    #[doc(hidden)]
+    pub fn with_store(source: ConfigSource, store: Store) -> Result<Self, Failure> {
+        Self::start(source.load()?, Some(source), Some(store))
+    }
+
+    fn start(config: Config, source: Option<ConfigSource>, store: Option<Store>) -> Result<Self, Failure> {
         let tls_manager = TlsManager::default();
         raise_descriptor_limit();
-        let (routes, mut parts) = routes::build(&config, &Parts::with_store(LiveStore::start(&config)?))?;
+        let store = LiveStore::start(&config, store)?;
+        let (routes, mut parts) = routes::build(&config, &Parts::with_store(store))?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
         let telemetry = LiveTelemetry::default();

@@ -28,6 +28,7 @@ mod config;
 mod routes;
 mod shared_health;
 mod live_store;
+mod shared_limits;
 mod mcp;
 mod acme;
 mod access_log;

@@ -42,20 +42,24 @@ impl Default for LiveStore {
 }
 
 impl LiveStore {
-    /// Starts the store that `config` describes. Does not wait for a connection.
+    /// Starts the store that `config` describes. Does not wait for a connection. Uses `store` instead if it is set.
     ///
     /// # Errors
     /// Returns an error if the system cannot start a thread.
-    pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
+    pub(crate) fn start(config: &Config, store: Option<Store>) -> Result<Self, Failure> {
         match &config.shared {
-            Some(shared) => Self::of(shared).map_err(|error| failure(&error)),
+            Some(shared) => Self::of(shared, store).map_err(|error| failure(&error)),
             None => Ok(Self::default()),
         }
     }
 
-    fn of(shared: &SharedConfig) -> io::Result<Self> {
+    fn of(shared: &SharedConfig, store: Option<Store>) -> io::Result<Self> {
         let key = shared.key.clone().unwrap_or_else(SharedKey::random);
         let replica = shared.replica.clone().unwrap_or_else(random_replica);
+        if let Some(store) = store {
+            let thread = Some(StoreThread::start()?);
+            return Ok(Self(Arc::new(Running { store, key, replica, thread })));
+        }
         let Some(config) = &shared.store else {
             return Ok(Self(Arc::new(Running { store: Store::memory(), key, replica, thread: None })));
         };

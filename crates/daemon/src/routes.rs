@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RefusalCount, RouteMatch, RouteMeter, Routes, Split, TracedMeasured, TracedRoute, Unreachable, Upstream,
-    UpstreamConfig,
+    RefusalCount, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute,
+    Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -19,6 +19,7 @@ use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, Liste
 use crate::live_store::LiveStore;
 use crate::mcp::{McpEndpoints, RunningUpstreams};
 use crate::shared_health::SharedHealth;
+use crate::shared_limits;
 
 /// Components that handlers use: upstreams, policies, counters and others. A reload keeps a component with
 /// its connections and sessions if its config has not changed.
@@ -26,6 +27,8 @@ use crate::shared_health::SharedHealth;
 pub(crate) struct Parts {
     upstreams: BTreeMap<String, (UpstreamConfig, Arc<Upstream>)>,
     policies: BTreeMap<String, (PolicyConfig, Arc<Policy>)>,
+    /// Connection of shared limits to the store of the fleet. Without it, limits hold for this process.
+    limits: Option<SharedLimits>,
     /// Number of refused requests, by route and policy.
     refusals: BTreeMap<(String, String), Arc<RefusalCount>>,
     demo: Option<Arc<dyn Handler>>,
@@ -91,8 +94,8 @@ fn guards_of(route: &Route) -> Vec<String> {
 impl Parts {
     /// Returns the components before the first config.
     pub(crate) fn with_store(store: LiveStore) -> Self {
-        let health = SharedHealth::start(&store);
-        Self { store, health, ..Self::default() }
+        let (limits, health) = (shared_limits::start(&store), SharedHealth::start(&store));
+        Self { limits, store, health, ..Self::default() }
     }
 
     /// Returns the store that several gateways share.
@@ -108,6 +111,7 @@ impl Parts {
             unrouted: before.unrouted.clone(),
             mcp,
             store: before.store.clone(),
+            limits: before.limits.clone(),
             health: before.health.clone(),
             ..Self::default()
         };
@@ -119,7 +123,10 @@ impl Parts {
         for (name, config) in &config.policies {
             let policy = match before.policies.get(name) {
                 Some((other, kept)) if config == other => kept.clone(),
-                before => Arc::new(fresh_policy(name, config, before.map(|(_, before)| &**before))),
+                before => {
+                    let before = before.map(|(_, before)| &**before);
+                    Arc::new(fresh_policy(name, config, parts.limits.as_ref(), before))
+                }
             };
             parts.policies.insert(name.clone(), (config.clone(), policy));
         }
@@ -257,6 +264,7 @@ impl Parts {
         let resource = resource_of_route(&config.mcp, &config.policies, route);
         let metadata_url = resource.map(|resource| resource.metadata_url());
         let name: Arc<str> = route.matching.to_string().into();
+        let counts_by_user = route.policies.iter().any(|policy| self.policies[policy].0.counts_by_user());
         route.policies.iter().rev().fold(handler, |handler, policy| {
             let place = (name.to_string(), policy.clone());
             let refusals = before.refusals.get(&place).cloned().unwrap_or_default();
@@ -264,7 +272,7 @@ impl Parts {
             // The config was checked, so the policy exists.
             let (settings, policy) = self.policies[policy].clone();
             let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
-            let is_identified = matches!(route.action, Action::Mcp(_));
+            let is_identified = matches!(route.action, Action::Mcp(_)) || counts_by_user;
             let guarded = guarded.recorded(is_logged).identified(is_identified);
             let metadata_url = metadata_url.iter().filter(|_| matches!(settings, PolicyConfig::Jwt(_)));
             metadata_url.cloned().fold(guarded, Guarded::metadata_url).into_handler()
@@ -378,8 +386,16 @@ impl Parts {
 
 /// Builds a policy that is new or changed. The policy takes over the fetched keys of the previous policy
 /// `before`.
-fn fresh_policy(name: &str, config: &PolicyConfig, before: Option<&Policy>) -> Policy {
-    let policy = Policy::new(name, config.clone());
+fn fresh_policy(
+    name: &str,
+    config: &PolicyConfig,
+    limits: Option<&SharedLimits>,
+    before: Option<&Policy>,
+) -> Policy {
+    let policy = match limits {
+        None => Policy::new(name, config.clone()),
+        Some(limits) => Policy::with_shared_limits(name, config.clone(), limits),
+    };
     match before {
         Some(before) => policy.in_place_of(before),
         None => policy,

@@ -118,6 +118,7 @@ fn example_config_contains_every_key() {
         "[policies.a]\njwt.",
         "[policies.a]\nrate_limit.",
         "[policies.a]\nconcurrency.",
+        "[policies.a]\nquota.",
     ]
     .into_iter()
     .chain(["[upstreams.a]\nservers = [{ x = 1 }]\n"])

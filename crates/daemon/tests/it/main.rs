@@ -12,5 +12,6 @@ mod metrics_export;
 mod reload;
 mod secured_collectors;
 mod service;
+mod shared_limits;
 mod shared_store;
 mod tracing;

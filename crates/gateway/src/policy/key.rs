@@ -1,16 +1,17 @@
 //! Keys that assign requests to groups, so that a policy can count the requests of each group.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use thruway_net::ClientAddr;
 use thruway_server::Request;
 
 use super::fields::VerifiedClient;
-use super::shared::store_key::{StoreKey, StoreKeys};
 
 /// The property by which a policy groups requests for counting.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,6 +121,55 @@ fn network_of(address: IpAddr) -> (bool, u64) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),
         IpAddr::V6(address) => (true, u64::try_from(address.to_bits() >> 64).unwrap_or_default()),
+    }
+}
+
+/// A key that all replicas of a fleet compute equally for the same property of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct StoreKey([u8; 16]);
+
+/// Computes [`StoreKey`]s with the secret of the fleet. Without the secret, a reader of the store could find common
+/// values, such as addresses, by computing their keys.
+#[derive(Clone)]
+pub(super) struct StoreKeys(Hmac<Sha256>);
+
+impl StoreKeys {
+    pub(super) fn new(secret: &[u8; 32]) -> Self {
+        #[expect(clippy::expect_used, reason = "HMAC accepts keys of any length")]
+        Self(Hmac::new_from_slice(secret).expect("a key of any length is valid"))
+    }
+
+    /// Returns the key for `parts`. `kind` separates values of different properties.
+    pub(super) fn key<'p>(&self, kind: u8, parts: impl Iterator<Item = &'p [u8]>) -> StoreKey {
+        let mut mac = self.0.clone();
+        mac.update(&[kind]);
+        for part in parts {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        let mut key = [0; 16];
+        key.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+        // Zero marks an unused entry.
+        key[0] |= 1;
+        StoreKey(key)
+    }
+}
+
+impl StoreKey {
+    /// Returns `true` unless this is the default value.
+    pub(super) const fn is_set(&self) -> bool {
+        self.0[0] != 0
+    }
+
+    /// Returns the name in the store. `policy` is the name of the policy.
+    pub(super) fn name(&self, policy: &str) -> String {
+        let mut name = String::with_capacity(policy.len() + 33);
+        name.push_str(policy);
+        name.push(':');
+        for byte in self.0 {
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
     }
 }
 

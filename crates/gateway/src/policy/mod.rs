@@ -31,7 +31,7 @@ mod concurrency;
 mod quota;
 
 // limits for a fleet
-mod shared;
+mod fleet;
 
 #[cfg(test)]
 mod scene;
@@ -52,26 +52,26 @@ pub use client_certificate::{
 pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
 pub use fields::VerifiedClient;
+pub use fleet::{
+    LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts, SharedLimits,
+};
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;
 pub use quota::{QuotaConfig, QuotaPeriod};
 pub use rate_limit::RateLimitConfig;
-pub use shared::{
-    LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts, SharedLimits,
-};
 
 use addresses::Addresses;
 use api_keys::ApiKeys;
 use basic_auth::BasicAuth;
 use client_certificate::ClientCertificate;
 use concurrency::Concurrency;
-use concurrency::shared::SharedConcurrency;
+use concurrency::fleet::SharedConcurrency;
 use fields::VerifiedFacts;
 use jwt::Jwt;
 use quota::Quota;
 use rate_limit::RateLimit;
-use rate_limit::shared::SharedRateLimit;
+use rate_limit::fleet::SharedRateLimit;
 use refusal::Refusal;
 use verdict::Verdict;
 

@@ -7,9 +7,9 @@ use serde_json::Map;
 use super::basic_auth::state::Verification;
 use super::concurrency::state::Permit;
 use super::fields::VerifiedFacts;
+use super::fleet::SharedPermit;
 use super::jwt::source::Refreshed;
 use super::refusal::Refusal;
-use super::shared::SharedPermit;
 
 /// The decision of a policy about a request.
 pub(super) enum Verdict<'p> {

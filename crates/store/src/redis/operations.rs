@@ -44,7 +44,8 @@ impl RedisStore {
     ) -> Result<TokenGrant, StoreError> {
         let per = u64::try_from(asked.per.as_micros()).unwrap_or(u64::MAX).max(1);
         let request = self.script(&scripts::TAKE_TOKENS, key).number(asked.rate).number(per);
-        let request = request.number(asked.burst).number(asked.wanted).number(asked.returned);
+        let request =
+            request.number(asked.burst).number(asked.wanted).number(asked.returned).number(asked.spent);
         let [granted, left, next] = numbers(self.send(request.number(LIFETIME_MAX)).await?)?;
         Ok(TokenGrant { granted, left, next_after: Duration::from_micros(next) })
     }

@@ -46,7 +46,7 @@ async fn a_killed_server_is_used_again_after_its_restart() {
     assert!(time < Duration::from_secs(5), "{time:?}");
     assert_eq!(store.health().reconnects, 1);
     // The new server is empty, and it does not have the scripts.
-    let tokens = TokenRequest { rate: 1, per: LONG, burst: 5, wanted: 2, returned: 0 };
+    let tokens = TokenRequest { rate: 1, per: LONG, burst: 5, wanted: 2, returned: 0, spent: 0 };
     assert_eq!(store.take_tokens(&key(), tokens).await.unwrap().granted, 2);
     assert_eq!(timeout(LIMIT, news.next()).await.unwrap(), Some(SubscriptionEvent::Gap));
     store.publish(&channel, Bytes::from_static(b"again")).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_full_server_is_reported_and_recovers() {
     let store = connect(config(&server.url())).await;
     store.set(&key(), Bytes::from_static(b"before"), LONG).await.unwrap();
     server.cli(&["config", "set", "maxmemory", "1"]);
-    let tokens = TokenRequest { rate: 1, per: LONG, burst: 5, wanted: 2, returned: 0 };
+    let tokens = TokenRequest { rate: 1, per: LONG, burst: 5, wanted: 2, returned: 0, spent: 0 };
     let bucket = StoreKey::new("rate", "a");
     assert_eq!(store.set(&key(), Bytes::from_static(b"x"), LONG).await, Err(StoreError::Full));
     assert_eq!(store.take_tokens(&bucket, tokens).await, Err(StoreError::Full));

@@ -1,4 +1,4 @@
-//! The policies `rate_limit` and `concurrency`.
+//! The policies `rate_limit`, `concurrency` and `quota`.
 
 use std::time::Duration;
 
@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
-use thruway_gateway::{ConcurrencyConfig, CountBy, RateLimitConfig};
+use thruway_gateway::{
+    ConcurrencyConfig, CountBy, OnStoreFailure, QuotaConfig, QuotaPeriod, RateLimitConfig, SharedLimit,
+};
 use thruway_server::StatusCode;
 
 use crate::config::policies::headers::resolve_own_field;
@@ -23,15 +25,26 @@ pub(in crate::config) struct RawRateLimit {
     pub(in crate::config) per: Option<Spanned<Period>>,
     /// Maximum number of requests that may arrive at once. Default: the value of `requests`.
     pub(in crate::config) burst: Option<Spanned<u32>>,
-    /// Property that selects the counter of a request: `address` (of the client), `route`, or `{ header =
-    /// "NAME" }`. Requests with the same value share a counter. Risk of `header`: clients can choose the
+    /// Property that selects the counter of a request: `address` (of the client), `route`, `user` (verified by an
+    /// earlier policy of the route), `all` (one counter), or `{ header = "NAME" }`. Requests with the same value share
+    /// a counter. Requests without a user or header are counted by address. Risk of `header`: clients can choose the
     /// value, unless an earlier policy of the route sets the header. Default: `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
     /// Maximum number of counters in memory, 8 to 100000000. There is one counter for each client address, or
-    /// for each value of the header. A counter takes 17 bytes of memory. Default: 65536.
+    /// for each value of the header. A counter takes 17 bytes of memory, and 107 bytes with `shared`. Default:
+    /// 65536.
     pub(in crate::config) keys_max: Option<Spanned<usize>>,
+    /// The limit holds for all gateways with the same `[shared]` store together. Without such a store, it holds for
+    /// this process. Default: false.
+    pub(in crate::config) shared: Option<bool>,
+    /// Behavior of a shared limit while the store fails: `local` (each gateway enforces a part of the limit), `allow`
+    /// (no limit) or `deny` (all requests get 503). Risk of `allow`: clients can exceed the limit. Default: `local`.
+    pub(in crate::config) on_store_failure: Option<Spanned<RawOnStoreFailure>>,
+    /// Part of the limit that each gateway enforces with `on_store_failure = "local"`, in percent, 1 to 100. Default:
+    /// 100 divided by the last known number of gateways.
+    pub(in crate::config) share: Option<Spanned<u8>>,
 }
 
 /// A limit of requests in flight.
@@ -44,6 +57,57 @@ pub(in crate::config) struct RawConcurrency {
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
     /// Status of refused requests, 400 to 599. Default: 503.
     pub(in crate::config) status: Option<Spanned<u16>>,
+    /// The limit holds for all gateways with the same `[shared]` store together. Without such a store, it holds for
+    /// this process. Default: false.
+    pub(in crate::config) shared: Option<bool>,
+    /// Behavior of a shared limit while the store fails: `local` (each gateway enforces a part of the limit), `allow`
+    /// (no limit) or `deny` (all requests get 503). Risk of `allow`: clients can exceed the limit. Default: `local`.
+    pub(in crate::config) on_store_failure: Option<Spanned<RawOnStoreFailure>>,
+    /// Part of the limit that each gateway enforces with `on_store_failure = "local"`, in percent, 1 to 100. Default:
+    /// 100 divided by the last known number of gateways.
+    pub(in crate::config) share: Option<Spanned<u8>>,
+}
+
+/// A maximum number of requests in each hour, day or month.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawQuota {
+    /// Maximum number of requests in each window. Refused requests do not count.
+    pub(in crate::config) requests: Spanned<u32>,
+    /// The windows: `hour`, `day` or `month`. Windows begin at full hours, days or months in UTC. Default: `day`.
+    pub(in crate::config) per: Option<Spanned<RawQuotaPeriod>>,
+    /// Property that selects the counter of a request, as in `rate_limit`. Default: `user`.
+    pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
+    /// Status of refused requests, 400 to 599. Default: 429.
+    pub(in crate::config) status: Option<Spanned<u16>>,
+    /// Maximum number of counters in memory, 8 to 100000000. A counter takes 25 bytes of memory, and 115 bytes with
+    /// `shared`. Default: 65536.
+    pub(in crate::config) keys_max: Option<Spanned<usize>>,
+    /// The limit holds for all gateways with the same `[shared]` store together. Without such a store, it holds for
+    /// this process. Default: false.
+    pub(in crate::config) shared: Option<bool>,
+    /// Behavior of a shared limit while the store fails: `local` (each gateway enforces a part of the limit), `allow`
+    /// (no limit) or `deny` (all requests get 503). Risk of `allow`: clients can exceed the limit. Default: `local`.
+    pub(in crate::config) on_store_failure: Option<Spanned<RawOnStoreFailure>>,
+    /// Part of the limit that each gateway enforces with `on_store_failure = "local"`, in percent, 1 to 100. Default:
+    /// 100 divided by the last known number of gateways.
+    pub(in crate::config) share: Option<Spanned<u8>>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum RawQuotaPeriod {
+    Hour,
+    Day,
+    Month,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum RawOnStoreFailure {
+    Local,
+    Allow,
+    Deny,
 }
 
 /// Property by which requests are counted: a name, or a table.
@@ -58,7 +122,9 @@ pub(in crate::config) enum RawCountBy {
 #[serde(rename_all = "snake_case")]
 pub(in crate::config) enum RawCountByName {
     Address,
+    All,
     Route,
+    User,
 }
 
 /// Requests with the same value of a header share a counter.
@@ -70,7 +136,7 @@ pub(in crate::config) struct RawCountByHeader {
 }
 
 impl FromText for RawCountBy {
-    const EXPECTED: &'static str = "`address`, `route` or a table with `header`";
+    const EXPECTED: &'static str = "`address`, `all`, `route`, `user` or a table with `header`";
 
     fn from_text<E: Error>(text: &str) -> Result<Self, E> {
         RawCountByName::deserialize(text.into_deserializer()).map(Self::Named)
@@ -93,6 +159,7 @@ pub(in crate::config) fn resolve_rate_limit(
         by: resolve_count_by(resolver, raw.by, default.by),
         status: resolve_refusal_status(resolver, raw.status, default.status),
         keys_max: resolver.or(raw.keys_max, default.keys_max, 8..=100_000_000),
+        shared: resolve_shared(resolver, raw.shared, raw.on_store_failure, raw.share),
         ..default
     }
 }
@@ -105,8 +172,51 @@ pub(in crate::config) fn resolve_concurrency(
     ConcurrencyConfig {
         by: resolve_count_by(resolver, raw.by, default.by),
         status: resolve_refusal_status(resolver, raw.status, default.status),
+        shared: resolve_shared(resolver, raw.shared, raw.on_store_failure, raw.share),
         ..default
     }
+}
+
+pub(in crate::config) fn resolve_quota(resolver: &mut Resolver<'_>, raw: RawQuota) -> QuotaConfig {
+    let per = match raw.per.map(Spanned::into_inner) {
+        Some(RawQuotaPeriod::Hour) => QuotaPeriod::Hour,
+        Some(RawQuotaPeriod::Day) | None => QuotaPeriod::Day,
+        Some(RawQuotaPeriod::Month) => QuotaPeriod::Month,
+    };
+    let default = QuotaConfig::of_user(resolver.or(Some(raw.requests), 1, 1..=1_000_000_000), per);
+    QuotaConfig {
+        by: resolve_count_by(resolver, raw.by, default.by),
+        status: resolve_refusal_status(resolver, raw.status, default.status),
+        keys_max: resolver.or(raw.keys_max, default.keys_max, 8..=100_000_000),
+        shared: resolve_shared(resolver, raw.shared, raw.on_store_failure, raw.share),
+        ..default
+    }
+}
+
+/// Resolves the settings of a shared limit. Refuses settings that have no effect.
+fn resolve_shared(
+    resolver: &mut Resolver<'_>,
+    shared: Option<bool>,
+    on_store_failure: Option<Spanned<RawOnStoreFailure>>,
+    share: Option<Spanned<u8>>,
+) -> Option<SharedLimit> {
+    let is_shared = shared.unwrap_or(false);
+    if let Some(failure) = on_store_failure.as_ref().filter(|_| !is_shared) {
+        resolver.refuse_with(failure, "only a shared limit uses the store", "add `shared = true`");
+    }
+    let failure = on_store_failure.map_or(RawOnStoreFailure::Local, Spanned::into_inner);
+    let is_local = is_shared && matches!(failure, RawOnStoreFailure::Local);
+    if let Some(share) = share.as_ref().filter(|_| !is_local) {
+        let message = "only a shared limit with `on_store_failure = \"local\"` uses a share";
+        resolver.refuse_with(share, message, "remove `share`");
+    }
+    let share = share.map(|share| resolver.or(Some(share), 100, 1..=100));
+    let on_store_failure = match failure {
+        RawOnStoreFailure::Local => OnStoreFailure::Local { share },
+        RawOnStoreFailure::Allow => OnStoreFailure::Allow,
+        RawOnStoreFailure::Deny => OnStoreFailure::Deny,
+    };
+    is_shared.then_some(SharedLimit { on_store_failure })
 }
 
 fn resolve_count_by(
@@ -117,7 +227,9 @@ fn resolve_count_by(
     match raw.map(|TextOrTable(by)| by) {
         None => default,
         Some(RawCountBy::Named(RawCountByName::Address)) => CountBy::Address,
+        Some(RawCountBy::Named(RawCountByName::All)) => CountBy::All,
         Some(RawCountBy::Named(RawCountByName::Route)) => CountBy::Route,
+        Some(RawCountBy::Named(RawCountByName::User)) => CountBy::User,
         Some(RawCountBy::Header(RawCountByHeader { header })) => {
             resolve_own_field(resolver, Some(header)).map_or(default, CountBy::Header)
         }

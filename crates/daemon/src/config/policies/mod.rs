@@ -16,7 +16,7 @@ use thruway_server::Networks;
 use crate::config::policies::client_certificate::{RawClientCertificate, resolve_client_certificate};
 use crate::config::policies::jwt::{RawJwt, resolve_jwt};
 use crate::config::policies::limits::{
-    RawConcurrency, RawRateLimit, resolve_concurrency, resolve_rate_limit,
+    RawConcurrency, RawQuota, RawRateLimit, resolve_concurrency, resolve_quota, resolve_rate_limit,
 };
 use crate::config::policies::users::{RawApiKeys, RawBasicAuth, resolve_api_keys, resolve_basic_auth};
 use crate::config::resolver::Resolver;
@@ -47,6 +47,8 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) rate_limit: Option<RawRateLimit>,
     /// Limit for the number of requests in flight. Requests above the limit get 503.
     pub(in crate::config) concurrency: Option<RawConcurrency>,
+    /// Maximum number of requests in each hour, day or month. Requests above the maximum get 429.
+    pub(in crate::config) quota: Option<RawQuota>,
     /// Maximum size of a request body in bytes. Larger requests get 413.
     pub(in crate::config) body_bytes_max: Option<u64>,
 }
@@ -108,6 +110,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
         client_certificate,
         rate_limit,
         concurrency,
+        quota,
         body_bytes_max,
     } = raw.into_inner();
     let mut kinds: Vec<Option<PolicyConfig>> = Vec::new();
@@ -123,6 +126,7 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
     }));
     kinds.extend(rate_limit.map(|raw| Some(PolicyConfig::RateLimit(resolve_rate_limit(resolver, raw)))));
     kinds.extend(concurrency.map(|raw| Some(PolicyConfig::Concurrency(resolve_concurrency(resolver, raw)))));
+    kinds.extend(quota.map(|raw| Some(PolicyConfig::Quota(resolve_quota(resolver, raw)))));
     kinds.extend(body_bytes_max.map(|bytes| Some(PolicyConfig::ContentBytesMax(bytes))));
     if kinds.len() == 1 {
         return kinds.pop().flatten();
@@ -150,7 +154,7 @@ fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<
 }
 
 const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
-                     `rate_limit`, `concurrency`, `body_bytes_max`";
+                     `rate_limit`, `concurrency`, `quota`, `body_bytes_max`";
 
 /// Returns each policy that needs client certificates, with its position.
 pub(in crate::config) fn asking_for_certificates(

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use thruway_gateway::{CountBy, KeyPlace, PolicyConfig, RateLimitConfig};
+use thruway_gateway::{
+    CountBy, KeyPlace, OnStoreFailure, PolicyConfig, QuotaConfig, QuotaPeriod, RateLimitConfig,
+};
 
 use super::*;
 
@@ -24,7 +26,28 @@ fn rate_limit_settings_are_optional() {
     let custom = limit(", per = \"1m\", burst = 3, by = { header = \"X-Key\" }, keys_max = 100");
     assert_eq!((custom.per, custom.burst, custom.keys_max), (Duration::from_mins(1), 3, 100));
     assert_eq!(custom.by, CountBy::Header("X-Key".to_owned()));
-    assert_eq!(limit(", by = \"route\"").by, CountBy::Route);
+    for (text, by) in [("route", CountBy::Route), ("all", CountBy::All), ("user", CountBy::User)] {
+        assert_eq!(limit(&format!(", by = \"{text}\"")).by, by);
+    }
+}
+
+#[test]
+fn shared_limits_declare_their_behavior_without_the_store() {
+    let limit = |keys: &str| match policy(&format!("quota = {{ requests = 7{keys} }}")).unwrap() {
+        PolicyConfig::Quota(quota) => quota,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(limit(""), QuotaConfig::of_user(7, QuotaPeriod::Day));
+    assert_eq!(limit(", per = \"month\", by = \"all\"").per, QuotaPeriod::Month);
+    for (keys, on_store_failure) in [
+        ("", OnStoreFailure::Local { share: None }),
+        (", share = 40", OnStoreFailure::Local { share: Some(40) }),
+        (", on_store_failure = \"allow\"", OnStoreFailure::Allow),
+        (", on_store_failure = \"deny\"", OnStoreFailure::Deny),
+    ] {
+        let shared = limit(&format!(", shared = true{keys}")).shared.unwrap();
+        assert_eq!(shared.on_store_failure, on_store_failure);
+    }
 }
 
 #[test]
@@ -95,7 +118,16 @@ fn invalid_policy_error_names_its_line() {
         ("rate_limit = { requests = 0 }", "the value must be from 1 to 1000000000"),
         ("rate_limit = { requests = 1, per = \"0s\" }", "the value must be from 1ms to 24h"),
         ("rate_limit = { requests = 1, status = 200 }", "the value must be from 400 to 599"),
-        ("rate_limit = { requests = 1, by = \"user\" }", "unknown value `user`"),
+        ("rate_limit = { requests = 1, by = \"host\" }", "unknown value `host`"),
+        ("rate_limit = { requests = 1, share = 50 }", "only a shared limit with"),
+        ("rate_limit = { requests = 1, shared = true, share = 0 }", "the value must be from 1 to 100"),
+        ("rate_limit = { requests = 1, on_store_failure = \"allow\" }", "only a shared limit uses the store"),
+        (
+            "concurrency = { requests_max = 1, shared = true, on_store_failure = \"deny\", share = 5 }",
+            "only a shared limit with",
+        ),
+        ("quota = { per = \"day\" }", "missing field `requests`"),
+        ("quota = { requests = 1, per = \"week\" }", "unknown value `week`"),
         ("rate_limit = { requests = 1, by = { field = \"a\" } }", "unknown key `field`"),
         ("concurrency = { requests_max = 0 }", "the value must be from 1 to 1000000"),
         ("body_bytes_max = -1", "invalid value: integer `-1`"),

@@ -1,7 +1,7 @@
 //! Limits the number of requests in flight. A request ends after the last byte of its response, or when its
 //! client has left.
 
-pub(super) mod shared;
+pub(super) mod fleet;
 pub(super) mod state;
 #[cfg(test)]
 mod tests;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use thruway_server::{Request, StatusCode};
 
+use super::fleet::SharedLimit;
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
-use super::shared::SharedLimit;
 use super::verdict::Verdict;
 
 use state::Counts;

@@ -13,7 +13,7 @@ struct Count {
     key: u64,
     /// Start of the window.
     window: u64,
-    count: u32,
+    requests: u32,
 }
 
 impl WindowCounts {
@@ -27,15 +27,15 @@ impl WindowCounts {
     pub(super) fn add(&self, key: u64, window: u64, max: u32) -> bool {
         let mut set = self.set(key);
         let known =
-            set.iter().position(|count| count.key == key && count.window == window && count.count > 0);
+            set.iter().position(|count| count.key == key && count.window == window && count.requests > 0);
         let place = known.unwrap_or_else(|| {
-            let worth = |place: &usize| (set[*place].window == window, set[*place].count);
+            let worth = |place: &usize| (set[*place].window == window, set[*place].requests);
             let place = (0..WAYS).min_by_key(worth).unwrap_or_default();
-            set[place] = Count { key, window, count: 0 };
+            set[place] = Count { key, window, requests: 0 };
             place
         });
-        let is_within = set[place].count < max;
-        set[place].count += u32::from(is_within);
+        let is_within = set[place].requests < max;
+        set[place].requests += u32::from(is_within);
         is_within
     }
 

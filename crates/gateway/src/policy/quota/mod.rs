@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use thruway_server::{Request, StatusCode};
 
+use super::fleet::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
-use super::shared::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use super::verdict::Verdict;
 
 pub use window::QuotaPeriod;
@@ -88,10 +88,10 @@ impl Quota {
             Some((_, OnStoreFailure::Deny)) => return Verdict::Refuse(Refusal::NoStore),
             Some((budgets, failure)) => self.is_within_alone(key, window, *failure, budgets.limits()),
         };
-        match is_within {
-            true => Verdict::Continue,
-            false => Verdict::Refuse(Refusal::Quota { status, requests, wait: window.time_left(time) }),
+        if is_within {
+            return Verdict::Continue;
         }
+        Verdict::Refuse(Refusal::Quota { status, requests, wait: window.time_left(time) })
     }
 
     /// Decides about a request while the store fails.

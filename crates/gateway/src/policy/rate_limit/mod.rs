@@ -1,6 +1,6 @@
 //! Rate limits with a token bucket for each key.
 
-pub(super) mod shared;
+pub(super) mod fleet;
 
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use thruway_net::{TokenBuckets, TokenRate};
 use thruway_server::{Request, StatusCode};
 
+use super::fleet::SharedLimit;
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
-use super::shared::SharedLimit;
 use super::verdict::Verdict;
 
 /// Settings of the rate limit policy.

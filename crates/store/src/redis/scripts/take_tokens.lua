@@ -1,4 +1,4 @@
--- Arguments: rate, period in microseconds, burst, wanted, returned, maximum lifetime in milliseconds.
+-- Arguments: rate, period in microseconds, burst, wanted, returned, spent, maximum lifetime in milliseconds.
 -- Value: number of tokens, and the time in microseconds.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -12,8 +12,9 @@ if saved then
   level = tokens + math.max(now - at, 0) * rate / per
 end
 level = math.min(level + tonumber(ARGV[5]), burst)
-local granted = math.min(math.floor(level + 1e-6), tonumber(ARGV[4]))
-level = math.max(level - granted, 0)
-local lifetime = math.min(math.ceil((burst - level) * per / rate / 1000) + 1000, tonumber(ARGV[6]))
+level = math.max(level - tonumber(ARGV[6]), -10 * burst)
+local granted = math.max(math.min(math.floor(level + 1e-6), tonumber(ARGV[4])), 0)
+level = level - granted
+local lifetime = math.min(math.ceil((burst - level) * per / rate / 1000) + 1000, tonumber(ARGV[7]))
 redis.call('SET', KEYS[1], string.format('%.6f %.0f', level, now), 'PX', string.format('%.0f', lifetime))
-return {granted, math.floor(level + 1e-6), math.ceil(math.max(1 - level, 0) * per / rate)}
+return {granted, math.max(math.floor(level + 1e-6), 0), math.ceil(math.max(1 - level, 0) * per / rate)}

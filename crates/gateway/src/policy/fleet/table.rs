@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::budget::Budget;
-use super::store_key::StoreKey;
+use crate::policy::key::StoreKey;
 
 /// The budgets of a policy, in sets of eight. Each set has a lock, which a request holds only while it searches the
 /// eight budgets. If a set has no space for a new key, the table forgets the key of the set that does the least harm.

@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::super::settle::nanos;
-use super::super::store_key::StoreKey;
 use super::super::{LimitAnswer, LimitOperation, LimitStore, SharedBudgets, SharedLimits, SharedPermits};
+use crate::policy::key::StoreKey;
 
 /// A store with the semantics of [`LimitOperation`].
 #[derive(Clone)]
@@ -87,8 +87,8 @@ impl LimitStore for FakeStore {
 impl FakeState {
     fn apply(&mut self, operation: LimitOperation, replica: usize, now: f64) -> LimitAnswer {
         match operation {
-            LimitOperation::Tokens { name, interval, capacity, spent, wanted } => {
-                let (interval, capacity) = (interval.as_secs_f64(), f64::from(capacity));
+            LimitOperation::Tokens { name, requests, per, capacity, spent, wanted } => {
+                let (interval, capacity) = (per.as_secs_f64() / f64::from(requests), f64::from(capacity));
                 let (tokens, at) = *self.buckets.entry(name.clone()).or_insert((capacity, now));
                 let tokens = (tokens + (now - at) / interval).min(capacity);
                 let tokens = (tokens - spent as f64).clamp(-10.0 * capacity, capacity);
@@ -121,7 +121,7 @@ impl FakeState {
 impl Replica {
     /// Creates a shared rate limit with tokens in each `interval`.
     pub(super) fn rate_limit(&self, interval: Duration, burst: u32) -> SharedBudgets {
-        SharedBudgets::of_rate("limit".into(), interval, burst, 1024, self.limits.clone())
+        SharedBudgets::of_rate("limit".into(), (1, interval), burst, 1024, self.limits.clone())
     }
 
     pub(super) fn quota(&self, requests: u32) -> SharedBudgets {

@@ -7,8 +7,8 @@ use super::budget::{Admission, Budget, BudgetRules, Demand, Settled, Settlement}
 use super::limits::SharedLimits;
 use super::queue::{AtTick, SharedCounters};
 use super::store::{LimitAnswer, LimitOperation};
-use super::store_key::StoreKey;
 use super::table::BudgetTable;
+use crate::policy::key::StoreKey;
 
 /// The budgets of a policy on this replica.
 pub(crate) struct SharedBudgets(Arc<Budgets>);
@@ -16,31 +16,41 @@ pub(crate) struct SharedBudgets(Arc<Budgets>);
 struct Budgets {
     /// Name of the policy.
     policy: Arc<str>,
+    /// The requests in each period. `None` for a quota.
+    rate: Option<(u32, Duration)>,
     rules: BudgetRules,
     table: BudgetTable,
     limits: SharedLimits,
 }
 
 impl SharedBudgets {
-    /// Creates the budgets of a rate limit with a token in each `interval` and bursts of `burst` requests.
+    /// Creates the budgets of a rate limit of `requests` requests in each period `per`, and bursts of `burst` requests.
     pub(crate) fn of_rate(
         policy: Arc<str>,
-        interval: Duration,
+        (requests, per): (u32, Duration),
         burst: u32,
         keys: usize,
         limits: SharedLimits,
     ) -> Self {
-        let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        Self::new(policy, BudgetRules::of_rate(interval, burst), keys, limits)
+        let interval = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX) / u64::from(requests.max(1));
+        let rules = BudgetRules::of_rate(interval, burst);
+        Self::new(Budgets {
+            policy,
+            rate: Some((requests.max(1), per)),
+            rules,
+            table: BudgetTable::new(keys),
+            limits,
+        })
     }
 
     /// Creates the budgets of a quota of `requests` requests in each window.
     pub(crate) fn of_quota(policy: Arc<str>, requests: u32, keys: usize, limits: SharedLimits) -> Self {
-        Self::new(policy, BudgetRules::of_quota(requests), keys, limits)
+        let rules = BudgetRules::of_quota(requests);
+        Self::new(Budgets { policy, rate: None, rules, table: BudgetTable::new(keys), limits })
     }
 
-    fn new(policy: Arc<str>, rules: BudgetRules, keys: usize, limits: SharedLimits) -> Self {
-        Self(Arc::new(Budgets { policy, rules, table: BudgetTable::new(keys), limits }))
+    fn new(budgets: Budgets) -> Self {
+        Self(Arc::new(budgets))
     }
 
     /// Decides about a request in the window `window` of a quota, or in the window 0 of a rate limit.
@@ -94,7 +104,7 @@ impl Budgets {
     }
 
     const fn is_quota(&self) -> bool {
-        self.rules.interval == 0
+        self.rate.is_none()
     }
 
     fn name(&self, store_key: StoreKey, window: u64) -> String {
@@ -104,12 +114,11 @@ impl Budgets {
 
     fn operation(&self, name: String, settlement: Settlement) -> LimitOperation {
         let Settlement { spent, wanted } = settlement;
-        if self.is_quota() {
+        let Some((requests, per)) = self.rate else {
             let amount = u64::try_from(spent).unwrap_or_default();
             return LimitOperation::Count { name, amount, ttl: QUOTA_TTL };
-        }
-        let BudgetRules { interval, capacity, .. } = self.rules;
-        LimitOperation::Tokens { name, interval: Duration::from_nanos(interval), capacity, spent, wanted }
+        };
+        LimitOperation::Tokens { name, requests, per, capacity: self.rules.capacity, spent, wanted }
     }
 
     fn settled(&self, answer: LimitAnswer) -> Option<Settled> {
@@ -125,7 +134,7 @@ impl Budgets {
                 let retry_after = if remaining == 0 { u64::MAX } else { 0 };
                 Some(Settled { granted: 0, credit: self.credit_of(remaining), retry_after })
             }
-            LimitAnswer::Permits { .. } => None,
+            LimitAnswer::Permits { .. } | LimitAnswer::Rejected => None,
         }
     }
 }
@@ -144,12 +153,12 @@ impl SharedCounters for Budgets {
 
     fn finish(&self, key: u64, operation: &LimitOperation, answer: Option<LimitAnswer>, now: u64) -> bool {
         let settled = answer.and_then(|answer| self.settled(answer));
-        let finish = |budget: &mut Budget| match settled {
-            Some(settled) => budget.finish(settled, now),
-            None => {
-                budget.fail();
-                false
+        let finish = |budget: &mut Budget| {
+            if let Some(settled) = settled {
+                return budget.finish(settled, now);
             }
+            budget.fail();
+            false
         };
         let is_open = self.table.with_known(key, |entry| {
             let name = self.name(entry.store_key, entry.budget.window);

@@ -6,7 +6,7 @@ use thruway_net::{TokenBuckets, TokenRate};
 use tokio::time::{Instant, sleep_until};
 
 use super::fleet::{FakeStore, Replica};
-use crate::policy::shared::SharedBudgets;
+use crate::policy::fleet::SharedBudgets;
 
 /// The load of one replica: requests per second.
 type Rates = [f64; 3];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::queue::{Job, SettlementQueue, SharedCounters};
-use super::store_key::StoreKeys;
+use crate::policy::key::StoreKeys;
 
 /// Connects the shared limits of a gateway to their store. All clones are equal.
 ///
@@ -86,7 +86,7 @@ impl SharedLimits {
         self.0.failures.fetch_add(failures as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn keys(&self) -> &StoreKeys {
+    pub(in crate::policy) fn keys(&self) -> &StoreKeys {
         &self.0.keys
     }
 

@@ -25,6 +25,7 @@ pub(super) struct BudgetRules {
 /// Every admitted request is charged to the shared bucket, either before (`prepaid`) or at the next settlement.
 /// So the average rate of the fleet is exact, even if the replicas together exceed the limit for a moment.
 #[derive(Clone, Copy, Default, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent, and keep the table small")]
 pub(super) struct Budget {
     /// Start of the window to which the budget belongs. Rate limits have only the window 0.
     pub(super) window: u64,

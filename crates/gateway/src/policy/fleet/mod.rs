@@ -16,23 +16,17 @@ mod table;
 mod rate;
 mod concurrency;
 
-// names in the store
-pub(super) mod store_key;
-
 // settlement with the store
 mod store;
 mod queue;
 mod limits;
 mod settle;
 
-mod failure;
-
 #[cfg(test)]
 mod tests;
 
-pub use failure::{OnStoreFailure, SharedLimit};
 pub use limits::{SharedLimitCounts, SharedLimits};
-pub use store::{LimitAnswer, LimitOperation, LimitStore};
+pub use store::{LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit};
 
 pub(super) use concurrency::{SharedPermit, SharedPermits};
 pub(super) use rate::SharedBudgets;

@@ -6,9 +6,9 @@ use thruway_net::{TokenBuckets, TokenRate};
 use thruway_server::Request;
 
 use super::{RateLimitConfig, keys_max};
+use crate::policy::fleet::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use crate::policy::key::Keys;
 use crate::policy::refusal::Refusal;
-use crate::policy::shared::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use crate::policy::verdict::Verdict;
 
 /// A rate limit that holds for all replicas together.
@@ -29,12 +29,12 @@ impl SharedRateLimit {
         limits: SharedLimits,
     ) -> Self {
         let keys_max = keys_max(&config);
-        let interval = config.per / config.requests.max(1);
+        let rate = (config.requests, config.per);
         // Without `local`, the policy needs no buckets while the store fails.
         let is_local = matches!(shared.on_store_failure, OnStoreFailure::Local { .. });
         Self {
             keys: Keys::new(config.by.clone()),
-            budgets: SharedBudgets::of_rate(policy.clone(), interval, config.burst, keys_max, limits),
+            budgets: SharedBudgets::of_rate(policy.clone(), rate, config.burst, keys_max, limits),
             on_store_failure: shared.on_store_failure,
             local: TokenBuckets::new(if is_local { keys_max } else { 1 }),
             config,

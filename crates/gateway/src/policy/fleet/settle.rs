@@ -35,7 +35,9 @@ impl SharedLimits {
                 is_answered = self.settle(store, jobs, &now).await;
                 jobs = rest;
             }
-            jobs.iter().for_each(|job| job.counters.abandon(job.key));
+            for job in &jobs {
+                job.counters.abandon(job.key);
+            }
             if !is_answered {
                 self.wait_for_store(store).await;
             }
@@ -66,8 +68,8 @@ impl SharedLimits {
         jobs: Vec<Job>,
         now: impl Fn() -> u64 + Send + Sync,
     ) -> bool {
-        let begun = now();
-        let begin = |job: Job| job.counters.begin(job.key, begun).map(|operation| (job, operation));
+        let time = now();
+        let begin = |job: Job| job.counters.begin(job.key, time).map(|operation| (job, operation));
         let (jobs, operations): (Vec<_>, Vec<_>) = jobs.into_iter().filter_map(begin).unzip();
         if jobs.is_empty() {
             return true;
@@ -109,14 +111,16 @@ impl SharedLimits {
 
     fn abandon_all(&self) {
         let (urgent, open) = (self.queue().take_urgent(usize::MAX), self.queue().take_open());
-        urgent.iter().chain(&open).for_each(|job| job.counters.abandon(job.key));
+        for job in urgent.iter().chain(&open) {
+            job.counters.abandon(job.key);
+        }
     }
 }
 
 /// Returns an operation that writes, because a store without free memory answers only operations that read.
 fn probe() -> LimitOperation {
-    let interval = Duration::from_secs(1);
-    LimitOperation::Tokens { name: "probe".to_owned(), interval, capacity: 10, spent: 0, wanted: 1 }
+    let (name, per) = ("probe".to_owned(), Duration::from_secs(1));
+    LimitOperation::Tokens { name, requests: 1, per, capacity: 10, spent: 0, wanted: 1 }
 }
 
 pub(super) fn nanos(time: Duration) -> u64 {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use thruway_server::{Request, StatusCode};
 
 use super::ConcurrencyConfig;
+use crate::policy::fleet::{OnStoreFailure, SharedLimit, SharedLimits, SharedPermits};
 use crate::policy::key::Keys;
 use crate::policy::refusal::Refusal;
-use crate::policy::shared::{OnStoreFailure, SharedLimit, SharedLimits, SharedPermits};
 use crate::policy::verdict::Verdict;
 
 /// A limit of requests in flight that holds for all replicas together.

@@ -5,6 +5,7 @@ use super::queue::AtTick;
 
 /// The permits that this replica holds for a key, and the requests that use them.
 #[derive(Clone, Copy, Default, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent, and keep the table small")]
 pub(super) struct Permits {
     in_flight: u32,
     /// Largest number of requests in flight since the last settlement.
@@ -57,8 +58,7 @@ impl Permits {
         if self.is_settling {
             return Demand::None;
         }
-        let is_short =
-            !self.is_full && self.granted < max && self.with_reserve(self.in_flight) > self.granted;
+        let is_short = !self.is_full && self.granted < max && with_reserve(self.in_flight) > self.granted;
         let may_retry = !is_admitted && now.saturating_sub(self.synced_at) >= RETRY_TIME;
         if !is_valid || is_short || (may_retry && self.granted < max) {
             self.is_settling = true;
@@ -101,7 +101,7 @@ impl Permits {
             // Offers some permits to replicas without permits.
             self.granted - (self.granted / YIELDED_PART).max(1)
         } else {
-            self.with_reserve(self.peak)
+            with_reserve(self.peak)
         };
         self.peak = self.in_flight;
         self.wanted = wanted.clamp(self.in_flight.min(max), max);
@@ -134,10 +134,11 @@ impl Permits {
     pub(super) const fn is_queued(&self) -> bool {
         self.is_settling || self.is_open
     }
+}
 
-    const fn with_reserve(&self, requests: u32) -> u32 {
-        requests.saturating_add(requests / 4).saturating_add(1)
-    }
+/// Returns the number of permits to hold for `requests` requests in flight.
+const fn with_reserve(requests: u32) -> u32 {
+    requests.saturating_add(requests / 4).saturating_add(1)
 }
 
 /// Time after which the store takes back permits that a replica does not renew.

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::budget::Demand;
-use super::failure::OnStoreFailure;
 use super::limits::SharedLimits;
 use super::permits::{PERMIT_TTL, Permits};
 use super::queue::{AtTick, SharedCounters};
-use super::store::{LimitAnswer, LimitOperation};
-use super::store_key::StoreKey;
+use super::store::{LimitAnswer, LimitOperation, OnStoreFailure};
+use crate::policy::key::StoreKey;
 
 /// The permits of a policy on this replica.
 pub(crate) struct SharedPermits(Arc<PermitTable>);
@@ -51,10 +50,10 @@ impl SharedPermits {
         store_key: impl FnOnce() -> StoreKey,
     ) -> Option<SharedPermit> {
         let PermitTable { requests_max, limits, .. } = &*self.0;
-        let share = requests_max.div_ceil(limits.replicas().max(1));
+        let part = requests_max.div_ceil(limits.replicas().max(1));
         let mut shard = self.0.shard(key);
         let (_, permits) = shard.entry(key).or_insert_with(|| (store_key(), Permits::default()));
-        let (is_admitted, demand) = permits.enter(*requests_max, share, now);
+        let (is_admitted, demand) = permits.enter(*requests_max, part, now);
         let is_queued = match demand {
             Demand::None => true,
             Demand::Later => limits.push_open(&self.0, key),
@@ -126,12 +125,12 @@ impl SharedCounters for PermitTable {
     }
 
     fn finish(&self, key: u64, _: &LimitOperation, answer: Option<LimitAnswer>, now: u64) -> bool {
-        let is_open = self.with(key, |_, permits| match answer {
-            Some(LimitAnswer::Permits { granted, is_full }) => permits.finish(granted, is_full, now),
-            _ => {
-                permits.forget_demand();
-                false
+        let is_open = self.with(key, |_, permits| {
+            if let Some(LimitAnswer::Permits { granted, is_full }) = answer {
+                return permits.finish(granted, is_full, now);
             }
+            permits.forget_demand();
+            false
         });
         is_open.unwrap_or(false)
     }

@@ -1,0 +1,127 @@
+//! Connects the shared limits of policies to the store of the fleet.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thruway_gateway::{LimitAnswer, LimitOperation, LimitStore, SharedLimits};
+use thruway_store::{AddRequest, LeaseRequest, Store, StoreError, StoreKey, TokenRequest};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::live_store::LiveStore;
+
+/// Starts the background task of shared limits. It runs until the store ends. Returns `None` for a store of this process
+/// only: then the limits hold for this process, without messages to a store.
+pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
+    let runtime = store.runtime()?;
+    // All gateways of the fleet have the same key, so they get the same secret.
+    let limits = SharedLimits::new(&store.key().signing("limits").sign(b"names"));
+    let fleet = FleetStore { store: store.store().clone(), replica: store.replica().into() };
+    let running = limits.clone();
+    runtime.spawn(async move {
+        tokio::join!(running.run(&fleet), count_replicas(&running, &fleet));
+    });
+    Some(limits)
+}
+
+/// The store, as shared limits use it.
+#[derive(Clone)]
+struct FleetStore {
+    store: Store,
+    /// Name of this replica.
+    replica: Arc<str>,
+}
+
+impl LimitStore for FleetStore {
+    async fn apply(&self, operations: Vec<LimitOperation>) -> Vec<Option<LimitAnswer>> {
+        // The connection sends operations that are in flight together in one round trip.
+        let mut answers = vec![None; operations.len()];
+        let mut running = JoinSet::new();
+        for (place, operation) in operations.into_iter().enumerate() {
+            let store = self.clone();
+            running.spawn(async move { (place, store.apply_one(operation).await) });
+        }
+        while let Some(ended) = running.join_next().await {
+            match ended {
+                Ok((place, Ok(answer))) => answers[place] = Some(answer),
+                Ok((place, Err(error))) => answers[place] = answer_of(&error),
+                Err(_) => {}
+            }
+        }
+        answers
+    }
+}
+
+impl FleetStore {
+    async fn apply_one(&self, operation: LimitOperation) -> Result<LimitAnswer, StoreError> {
+        match operation {
+            LimitOperation::Tokens { name, requests, per, capacity, spent, wanted } => {
+                let request = TokenRequest {
+                    rate: requests.into(),
+                    per,
+                    burst: capacity.into(),
+                    wanted: wanted.into(),
+                    returned: u64::try_from(-spent).unwrap_or_default(),
+                    spent: u64::try_from(spent).unwrap_or_default(),
+                };
+                let grant = self.store.take_tokens(&StoreKey::new("rate", &name), request).await?;
+                Ok(LimitAnswer::Tokens {
+                    granted: small(grant.granted),
+                    remaining: small(grant.left),
+                    retry_after: grant.next_after,
+                })
+            }
+            LimitOperation::Count { name, amount, ttl } => {
+                let request = AddRequest { amount, max: u64::MAX, ttl };
+                let added = self.store.add(&StoreKey::new("quota", &name), request).await?;
+                Ok(LimitAnswer::Count(added.total))
+            }
+            LimitOperation::Permits { name, wanted, max, ttl } => {
+                let key = StoreKey::new("permits", &name);
+                let (wanted, max) = (wanted.into(), max.into());
+                let request = LeaseRequest { owner: &self.replica, wanted, max, ttl };
+                let grant = self.store.lease(&key, request).await?;
+                Ok(LimitAnswer::Permits { granted: small(grant.granted), is_full: grant.total >= max })
+            }
+        }
+    }
+
+    /// Registers this replica, and returns the number of registered replicas.
+    async fn replicas(&self) -> Result<NonZeroU32, StoreError> {
+        let replicas = StoreKey::new("limit-replicas", "all");
+        self.store.put_member(&replicas, &self.replica, Bytes::new(), REGISTRATION_TTL).await?;
+        let members = self.store.list(&replicas).await?;
+        Ok(u32::try_from(members.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
+    }
+}
+
+/// Counts the replicas again and again. A failing store does not change the number.
+async fn count_replicas(limits: &SharedLimits, store: &FleetStore) {
+    loop {
+        if let Ok(replicas) = store.replicas().await {
+            limits.set_replicas(replicas);
+        }
+        sleep(REGISTRATION_INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
+    }
+}
+
+/// Returns the answer to a rejected operation. Returns `None` if the store itself fails.
+fn answer_of(error: &StoreError) -> Option<LimitAnswer> {
+    tracing::debug!(%error, "an operation of a shared limit failed");
+    match error {
+        StoreError::TooLarge | StoreError::UnknownFormat | StoreError::Rejected(_) => {
+            Some(LimitAnswer::Rejected)
+        }
+        _ => None,
+    }
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+const REGISTRATION_INTERVAL: Duration = Duration::from_secs(2);
+/// Time after which a replica no longer counts.
+const REGISTRATION_TTL: Duration = Duration::from_secs(9);
