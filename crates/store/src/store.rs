@@ -186,7 +186,7 @@ impl Store {
     }
 
     /// Sets a value that only the holder of a lock writes. Returns `false` if the value has a higher number,
-    /// because another process has acquired the lock since then. Read the value with [`Store::get_fenced`].
+    /// because another process has acquired the lock since then. Read the value with [`Store::fenced_value`].
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -205,8 +205,8 @@ impl Store {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn get_fenced(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
-        call!(self, get_fenced(key))
+    pub async fn fenced_value(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
+        call!(self, fenced_value(key))
     }
 
     /// Adds a member to a small set, such as the gateways of a fleet, or replaces the value of the member.

@@ -170,7 +170,7 @@ impl MemoryStore {
         Ok(true)
     }
 
-    pub(crate) fn get_fenced(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
+    pub(crate) fn fenced_value(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
         match self.table().get(key.as_str(), Instant::now()) {
             None => Ok(None),
             Some(Value::Fenced(fence, value)) => Ok(Some((*fence, value.clone()))),

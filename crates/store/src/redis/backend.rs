@@ -9,11 +9,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connector::{Connection, Connector, is_master};
+use super::connector::{Connector, is_master};
 use super::failures::Failure;
-use super::link::Link;
+use super::link::{Backoff, Link};
 use super::meter::Meter;
-use super::scripts::Request;
+use super::scripts::{Connection, Request};
 use super::settings::StoreConfig;
 use super::subscriber::Subscriber;
 use super::url::StoreLayout;
@@ -219,21 +219,6 @@ async fn keep_connected(link: Arc<RedisLink>) {
     }
 }
 
-/// Times between attempts to connect.
-#[derive(Default)]
-pub(super) struct Backoff {
-    failures: u32,
-}
-
-impl Backoff {
-    /// Returns the time to the next attempt: from 100 ms to 2 s, with jitter.
-    pub(super) fn next(&mut self) -> Duration {
-        let longest = (BACKOFF_MIN * 2_u32.pow(self.failures.min(5))).min(BACKOFF_MAX);
-        self.failures += 1;
-        longest.mul_f64(0.5 + fastrand::f64() / 2.0).max(BACKOFF_MIN)
-    }
-}
-
 /// Maximum number of operations that wait for the store.
 const WAITING_MAX: usize = 1024;
 
@@ -245,20 +230,3 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Time between two renewals of the identity.
 const CLAIM_EVERY: Duration = Duration::from_hours(1);
-
-const BACKOFF_MIN: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(2);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_become_rare_and_differ() {
-        let mut backoff = Backoff::default();
-        let times: Vec<_> = (0..20).map(|_| backoff.next()).collect();
-        assert!(times.iter().all(|time| (BACKOFF_MIN..=BACKOFF_MAX).contains(time)), "{times:?}");
-        assert!(times[10..].iter().all(|time| *time >= BACKOFF_MAX / 2), "{times:?}");
-        assert!(times[10..].windows(2).any(|pair| pair[0] != pair[1]), "{times:?}");
-    }
-}

@@ -10,32 +10,16 @@ use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, ErrorKind,
     IntoConnectionInfo as _, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
     TlsCertificates, Value,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::failures::describe;
-use super::scripts::{CLAIM, Request};
+use super::scripts::{CLAIM, Connection, Request};
 use super::settings::{StoreConfig, StoreCredentials};
 use super::url::StoreLayout;
-
-/// An open connection. Several operations use it at the same time.
-#[derive(Clone)]
-pub(super) enum Connection {
-    Node(MultiplexedConnection),
-    Cluster(ClusterConnection),
-}
-
-impl Connection {
-    pub(super) async fn request(&mut self, command: &Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Node(node) => command.query_async(node).await,
-            Self::Cluster(cluster) => command.query_async(cluster).await,
-        }
-    }
-}
 
 /// Receives pushed messages of a connection.
 pub(super) type PushSender = Arc<dyn Fn(PushInfo) -> Result<(), redis::aio::SendError> + Send + Sync>;

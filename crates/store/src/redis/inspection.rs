@@ -6,8 +6,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use tokio::time::Instant;
 
-use super::connector::{Connection, Connector, StoreConnectError, explain, identity_key};
-use super::scripts::{Request, TAKE_TOKENS};
+use super::connector::{Connector, StoreConnectError, explain, identity_key};
+use super::scripts::{Connection, Request, TAKE_TOKENS};
 use super::settings::StoreConfig;
 use super::url::StoreLayout;
 

@@ -1,8 +1,9 @@
-//! The current connections.
+//! The current connections, and the times between attempts to connect.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::connector::Connection;
+use super::scripts::Connection;
 use crate::health::StoreState;
 
 /// The current connections, and the state for the status.
@@ -117,5 +118,37 @@ impl Link {
     }
 }
 
+/// Times between attempts to connect.
+#[derive(Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Returns the time to the next attempt: from 100 ms to 2 s, with jitter.
+    pub(super) fn next(&mut self) -> Duration {
+        let longest = (BACKOFF_MIN * 2_u32.pow(self.failures.min(5))).min(BACKOFF_MAX);
+        self.failures += 1;
+        longest.mul_f64(0.5 + fastrand::f64() / 2.0).max(BACKOFF_MIN)
+    }
+}
+
 /// Number of timeouts in a row after which the store connects again.
 const TIMEOUTS_MAX: u32 = 2;
+
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_become_rare_and_differ() {
+        let mut backoff = Backoff::default();
+        let times: Vec<_> = (0..20).map(|_| backoff.next()).collect();
+        assert!(times.iter().all(|time| (BACKOFF_MIN..=BACKOFF_MAX).contains(time)), "{times:?}");
+        assert!(times[10..].iter().all(|time| *time >= BACKOFF_MAX / 2), "{times:?}");
+        assert!(times[10..].windows(2).any(|pair| pair[0] != pair[1]), "{times:?}");
+    }
+}

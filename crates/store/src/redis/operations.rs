@@ -114,7 +114,7 @@ impl RedisStore {
         number(&self.send(request).await?).map(|is_set| is_set == 1)
     }
 
-    pub(crate) async fn get_fenced(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
+    pub(crate) async fn fenced_value(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
         let request = self.command("HMGET", key).arg("fence").arg("value");
         let [fence, value] = exactly(self.send(request).await?)?;
         match (optional_bytes(fence)?, optional_bytes(value)?) {

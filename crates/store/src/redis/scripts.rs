@@ -1,13 +1,13 @@
-//! Commands and scripts.
+//! Commands and scripts, and the connections that send them.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use redis::aio::MultiplexedConnection;
+use redis::cluster_async::ClusterConnection;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use sha1::{Digest as _, Sha1};
-
-use super::connector::Connection;
 
 /// A script that the store runs as one atomic operation.
 pub(super) struct Script {
@@ -48,6 +48,22 @@ scripts! {
     SET_FENCED = "set_fenced.lua";
     SUBTRACT = "subtract.lua";
     TAKE_TOKENS = "take_tokens.lua";
+}
+
+/// An open connection. Several operations use it at the same time.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Node(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    pub(super) async fn request(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Node(node) => command.query_async(node).await,
+            Self::Cluster(cluster) => command.query_async(cluster).await,
+        }
+    }
 }
 
 /// A command, or a call of a script with one key.

@@ -9,8 +9,8 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::backend::Backoff;
 use super::connector::{Connector, PushSender, is_master, role};
+use super::link::Backoff;
 use super::url::StoreLayout;
 use crate::channels::Channels;
 

@@ -47,7 +47,7 @@ pub(crate) async fn a_renewed_lock_lasts_longer(store: Store) {
 
 pub(crate) async fn older_writers_are_refused(store: Store) {
     let (lock, value) = (key("lock"), key("fenced"));
-    assert_eq!(store.get_fenced(&value).await.unwrap(), None);
+    assert_eq!(store.fenced_value(&value).await.unwrap(), None);
     let old = store.lock(&lock, "a", LONG).await.unwrap().unwrap();
     assert!(store.set_fenced(&value, bytes("a"), old, LONG).await.unwrap());
     assert!(store.set_fenced(&value, bytes("a2"), old, LONG).await.unwrap());
@@ -55,5 +55,5 @@ pub(crate) async fn older_writers_are_refused(store: Store) {
     let new = store.lock(&lock, "b", LONG).await.unwrap().unwrap();
     assert!(store.set_fenced(&value, bytes("b"), new, LONG).await.unwrap());
     assert!(!store.set_fenced(&value, bytes("late"), old, LONG).await.unwrap());
-    assert_eq!(store.get_fenced(&value).await.unwrap(), Some((new, bytes("b"))));
+    assert_eq!(store.fenced_value(&value).await.unwrap(), Some((new, bytes("b"))));
 }
