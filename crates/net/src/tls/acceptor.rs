@@ -22,6 +22,7 @@ use super::certificates::{
 use super::challenges::{ALPN_ACME, TlsAlpnChallenges};
 use super::names::{CertificatesByName, NameMatch};
 use super::session::Session;
+use super::shared_tickets::{SharedTicketKeys, SharedTicketer, TicketPurpose};
 use super::staples::{FileStaple, Staples};
 use super::verifier::provider;
 
@@ -51,6 +52,9 @@ pub struct TlsAcceptorConfig {
     /// hours. If `false`, the server stores up to [`sessions_max`](Self::sessions_max) sessions in memory
     /// instead. The default is `true`.
     pub tickets: bool,
+    /// Ticket keys that several servers share, so that a client can resume its session on each server. With
+    /// `None`, the acceptor makes its own keys. Has no effect if `tickets` is `false`. The default is `None`.
+    pub shared_tickets: Option<SharedTicketKeys>,
     /// Maximum number of sessions in memory, for clients without tickets. A full cache evicts the oldest
     /// session. With 0, the server stores no sessions. The default is 10 000.
     pub sessions_max: usize,
@@ -145,6 +149,7 @@ impl TlsAcceptorConfig {
             min_version: TlsVersion::Tls12,
             alpn: vec![b"http/1.1".to_vec()],
             tickets: true,
+            shared_tickets: None,
             sessions_max: 10_000,
             client_authentication: ClientAuthentication::Off,
         }
@@ -170,19 +175,23 @@ impl ClientAuthentication {
         }
     }
 
-    fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, CertificateError> {
+    /// Returns the verifier of client certificates, and the purpose of the tickets for clients that passed
+    /// this verifier.
+    fn verifier(&self) -> Result<(Option<Arc<dyn ClientCertVerifier>>, TicketPurpose), CertificateError> {
         let (roots, is_optional) = match self {
-            Self::Off => return Ok(None),
+            Self::Off => return Ok((None, TicketPurpose::without_client_certificates())),
             Self::Optional(roots) => (roots, true),
             Self::Required(roots) => (roots, false),
         };
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(read_roots(roots)?), provider());
+        let trusted = read_roots(roots)?;
+        let purpose = TicketPurpose::with_client_certificates(&trusted, is_optional);
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(trusted), provider());
         let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
         let refused = |error: rustls::server::VerifierBuilderError| {
             let path = roots.first().map_or(Path::new(""), PathBuf::as_path);
             problem(path, CertificateProblem::Refused(error.to_string()))
         };
-        builder.build().map(Some).map_err(refused)
+        builder.build().map(|verifier| (Some(verifier), purpose)).map_err(refused)
     }
 }
 
@@ -332,7 +341,7 @@ impl Live {
             };
             certificates.extend(loaded.map(|loaded| (files.chain.clone(), loaded)));
         }
-        let verifier = config.client_authentication.verifier()?;
+        let (verifier, purpose) = config.client_authentication.verifier()?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(versions(config.min_version))
             .map_err(|error| refused(config, &error))?;
@@ -347,7 +356,7 @@ impl Live {
         let kept = before.filter(|_| config.client_authentication == ClientAuthentication::Off);
         let sessions = match kept {
             Some(before) => before.sessions.clone(),
-            None => Sessions::new(config).map_err(|error| refused(config, &error))?,
+            None => Sessions::new(config, purpose).map_err(|error| refused(config, &error))?,
         };
         server.alpn_protocols = config.alpn_protocols();
         server.session_storage = sessions.cache.clone();
@@ -359,8 +368,12 @@ impl Live {
 }
 
 impl Sessions {
-    fn new(config: &TlsAcceptorConfig) -> Result<Self, Error> {
-        let tickets = if config.tickets { Some(Ticketer::new()?) } else { None };
+    fn new(config: &TlsAcceptorConfig, purpose: TicketPurpose) -> Result<Self, Error> {
+        let tickets: Option<Arc<dyn ProducesTickets>> = match &config.shared_tickets {
+            _ if !config.tickets => None,
+            Some(keys) => Some(Arc::new(SharedTicketer::new(keys.clone(), purpose))),
+            None => Some(Ticketer::new()?),
+        };
         let cache: Arc<dyn StoresServerSessions> = match config.sessions_max {
             0 => Arc::new(NoServerSessionStorage {}),
             sessions => ServerSessionMemoryCache::new(sessions),

@@ -21,6 +21,7 @@ mod acceptor;
 mod connector;
 mod verifier;
 mod tickets;
+mod shared_tickets;
 
 // state of a connection
 mod session;
@@ -44,5 +45,6 @@ pub use identity::{CertificateName, PeerCertificate, Validity, normal_subject};
 pub use info::{TlsInfo, TlsVersion};
 pub use names::NameMatch;
 pub(crate) use scratch::Scratch;
+pub use shared_tickets::{SharedTicketKeys, TicketKey};
 pub use staples::FileStaple;
 pub use stream::TlsStream;

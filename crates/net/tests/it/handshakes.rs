@@ -6,9 +6,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, Error, HandshakeKind, version};
 use thruway_net::tls::{
-    CertificateFiles, CertificateName, ClientAuthentication, HandshakeError, Roots, TlsAcceptor,
-    TlsAcceptorConfig, TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo, TlsServerName, TlsVersion,
-    connect_tls,
+    CertificateFiles, CertificateName, ClientAuthentication, HandshakeError, Roots, SharedTicketKeys,
+    TicketKey, TlsAcceptor, TlsAcceptorConfig, TlsConnector, TlsConnectorConfig, TlsFailure, TlsInfo,
+    TlsServerName, TlsVersion, connect_tls,
 };
 use thruway_testkit::{CertificateAuthority, pipe};
 
@@ -149,6 +149,36 @@ fn sessions_are_resumed_with_and_without_tickets() {
             let other = Arc::new(TlsAcceptor::load(config).unwrap());
             assert_ne!(kind_of(&other, &client), HandshakeKind::Resumed);
         }
+    }
+}
+
+#[test]
+fn session_is_resumed_on_another_server_with_the_same_ticket_keys() {
+    let authority = CertificateAuthority::new();
+    let files = authority.issue("server", &["a.example"]);
+    let key = TicketKey::random().unwrap();
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        let replica = |keys: Vec<TicketKey>, client_authentication| {
+            let shared = SharedTicketKeys::default();
+            shared.replace(keys);
+            let config = TlsAcceptorConfig {
+                shared_tickets: Some(shared),
+                client_authentication,
+                sessions_max: 0,
+                ..TlsAcceptorConfig::new(vec![files.clone()])
+            };
+            Arc::new(TlsAcceptor::load(config).unwrap())
+        };
+        let one = replica(vec![key.clone()], ClientAuthentication::Off);
+        let newer = replica(vec![TicketKey::random().unwrap(), key.clone()], ClientAuthentication::Off);
+        let client = config_with(&authority, versions);
+        assert_ne!(kind_of(&one, &client), HandshakeKind::Resumed);
+        assert_eq!(kind_of(&newer, &client), HandshakeKind::Resumed);
+        // The second server has sent a ticket with its newer key.
+        assert_ne!(kind_of(&one, &client), HandshakeKind::Resumed);
+        // A listener that requests client certificates does not resume this session.
+        let asks = replica(vec![key.clone()], ClientAuthentication::Optional(vec![authority.root()]));
+        assert_ne!(kind_of(&asks, &client), HandshakeKind::Resumed);
     }
 }
 
