@@ -83,6 +83,10 @@ impl Orders {
         self.all.iter().filter(|order| order.chain.is_some()).count()
     }
 
+    pub(super) fn order_count(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn account_count(&self) -> usize {
         self.accounts.len()
     }

@@ -108,6 +108,11 @@ impl AcmeServer {
         lock(&self.state.orders).issued_count()
     }
 
+    /// Returns the number of created orders.
+    pub fn orders(&self) -> usize {
+        lock(&self.state.orders).order_count()
+    }
+
     /// Returns the number of created accounts.
     pub fn accounts(&self) -> usize {
         lock(&self.state.orders).account_count()

@@ -1,8 +1,11 @@
 //! Responses to ACME challenges.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use thruway_net::tls::TlsAlpnChallenges;
 use thruway_server::{AnswerFirst, Request, Response, StatusCode};
 
@@ -16,14 +19,37 @@ pub struct Challenges {
     /// Key authorizations by token.
     http: Arc<RwLock<HashMap<String, String>>>,
     tls_alpn: TlsAlpnChallenges,
+    /// Number of [`Published`] values for each response. An order of this process and a replica may publish
+    /// the same response.
+    published: Arc<Mutex<HashMap<(ChallengeKind, String), usize>>>,
 }
 
-/// A published challenge response. Dropping this value removes the response.
+/// The data from which each replica can build the response to a challenge.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ChallengeResponse {
+    /// HTTP response for the path with `token`.
+    Http { token: String, key_authorization: String },
+    /// Certificate for TLS handshakes with the host name `name`.
+    TlsAlpn { name: String, digest: Vec<u8> },
+}
+
+/// A published challenge response. After the last of these values for a response is dropped, listeners no
+/// longer send the response.
 pub(super) struct Published {
     challenges: Challenges,
     kind: ChallengeKind,
     /// The token of an `http-01` challenge, or the host name of a `tls-alpn-01` challenge.
     key: String,
+}
+
+impl ChallengeResponse {
+    /// Returns text that identifies this response.
+    pub(super) fn id(&self) -> String {
+        match self {
+            Self::Http { token, .. } => token.clone(),
+            Self::TlsAlpn { name, digest } => format!("{name} {}", URL_SAFE_NO_PAD.encode(digest)),
+        }
+    }
 }
 
 impl Challenges {
@@ -32,8 +58,18 @@ impl Challenges {
         self.tls_alpn.clone()
     }
 
+    /// Publishes `response` on all listeners of this process.
+    pub(super) fn publish(&self, response: &ChallengeResponse) -> Result<Published, AcmeError> {
+        match response {
+            ChallengeResponse::Http { token, key_authorization } => {
+                self.publish_path(token, key_authorization)
+            }
+            ChallengeResponse::TlsAlpn { name, digest } => self.publish_handshake(name, digest),
+        }
+    }
+
     /// Publishes `key_authorization` as the HTTP response for `token` (RFC 8555 §8.3).
-    pub(super) fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
+    fn publish_path(&self, token: &str, key_authorization: &str) -> Result<Published, AcmeError> {
         // Tokens consist of base64url characters. A token with a different character could change the path,
         // or let the ACME server choose the text of the response.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -43,18 +79,23 @@ impl Challenges {
         let mut http = self.http.write().unwrap_or_else(PoisonError::into_inner);
         http.insert(token.to_owned(), key_authorization.to_owned());
         drop(http);
-        Ok(self.published(ChallengeKind::Http01, token))
+        Ok(self.count(ChallengeKind::Http01, token))
     }
 
     /// Publishes the certificate that proves control of `name` in TLS handshakes (RFC 8737 §3).
-    pub(super) fn publish_handshake(&self, name: &str, digest: &[u8]) -> Result<Published, AcmeError> {
+    fn publish_handshake(&self, name: &str, digest: &[u8]) -> Result<Published, AcmeError> {
         let (certificate, key) = validation_certificate(name, digest)?;
         self.tls_alpn.show(name, certificate, key).map_err(|_| AcmeError::ChallengeUnusable)?;
-        Ok(self.published(ChallengeKind::TlsAlpn01, name))
+        Ok(self.count(ChallengeKind::TlsAlpn01, name))
     }
 
-    fn published(&self, kind: ChallengeKind, key: &str) -> Published {
+    fn count(&self, kind: ChallengeKind, key: &str) -> Published {
+        *self.published().entry((kind, key.to_owned())).or_default() += 1;
         Published { challenges: self.clone(), kind, key: key.to_owned() }
+    }
+
+    fn published(&self) -> MutexGuard<'_, HashMap<(ChallengeKind, String), usize>> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,6 +113,15 @@ impl AnswerFirst for Challenges {
 
 impl Drop for Published {
     fn drop(&mut self) {
+        let mut published = self.challenges.published();
+        let response = (self.kind, self.key.clone());
+        match published.get_mut(&response) {
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                return;
+            }
+            _ => published.remove(&response),
+        };
         match self.kind {
             ChallengeKind::Http01 => {
                 let mut http = self.challenges.http.write().unwrap_or_else(PoisonError::into_inner);
@@ -101,8 +151,10 @@ mod tests {
             );
         }
         let published = challenges.publish_path("a-_9Z", "x").unwrap();
-        assert_eq!(challenges.http.read().unwrap().len(), 1);
+        let again = challenges.publish_path("a-_9Z", "x").unwrap();
         drop(published);
+        assert_eq!(challenges.http.read().unwrap().len(), 1);
+        drop(again);
         assert!(challenges.http.read().unwrap().is_empty());
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use thruway_net::tls::{CertificateFiles, TlsConnector};
 
 use super::OrderedNames;
+use crate::shared::SharedSecrets;
 
 /// Config of the ACME client: the ACME server, and the settings of orders.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +30,9 @@ pub struct AcmeConfig {
     /// Directory for the account, keys and certificates. The directory contains a subdirectory for each
     /// ACME server.
     pub store: PathBuf,
+    /// Secrets in the store that all replicas share. If set, `store` contains local copies, and only one
+    /// replica orders each certificate. Default: `None`.
+    pub shared: Option<SharedSecrets>,
     /// Challenge with which the ACME server validates names.
     pub challenge: ChallengeKind,
     /// Timeouts and retry intervals.
@@ -36,7 +40,7 @@ pub struct AcmeConfig {
 }
 
 /// Challenge with which the ACME server validates names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChallengeKind {
     /// A plain HTTP request to port 80 (RFC 8555 §8.3).
     Http01,
@@ -68,6 +72,13 @@ pub struct Pace {
     /// Interval between the first two checks of the state of an order. Later intervals are longer. Default:
     /// 500 ms.
     pub poll: Duration,
+    /// Time after which another replica continues the order of a replica that was killed. Default: 30 s.
+    pub lock: Duration,
+    /// Interval at which a replica reads the challenges of other replicas from the shared store. Replicas also
+    /// notify each other. Default: 5 s.
+    pub follow: Duration,
+    /// Maximum time in which an order waits until all replicas can respond to its challenges. Default: 5 s.
+    pub spread: Duration,
 }
 
 impl Default for Pace {
@@ -78,6 +89,9 @@ impl Default for Pace {
             order: Duration::from_mins(5),
             answer: Duration::from_secs(30),
             poll: Duration::from_millis(500),
+            lock: Duration::from_secs(30),
+            follow: Duration::from_secs(5),
+            spread: Duration::from_secs(5),
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum AcmeError {
     ChallengeUnusable,
     /// A key, a certificate or a signing request could not be created.
     KeyNotMade,
+    /// Another replica took the lock of the order, because this replica did not renew the lock in time.
+    LockLost,
     /// The task of the order panicked because of a bug.
     Panicked,
     /// The ACME server refused a request. Contains the type of the problem (RFC 8555 §6.7) and the
@@ -35,6 +37,10 @@ pub enum AcmeError {
     Refused(String, String),
     /// The ACME server is unreachable, or its response is invalid. Contains the description of the error.
     Server(String),
+    /// The store that replicas share failed before the order. Contains the description of the error.
+    SharedStore(String),
+    /// The store that replicas share failed during the order. Contains the description of the error.
+    SharedStoreLost(String),
     /// A file or directory of the store cannot be read or written. Contains the path of the file or
     /// directory.
     Store(PathBuf, io::ErrorKind),
@@ -52,6 +58,41 @@ impl AcmeError {
     /// Returns `true` if the ACME server does not know the account.
     pub(super) fn is_account_unknown(&self) -> bool {
         matches!(self, Self::Refused(kind, _) if kind == "urn:ietf:params:acme:error:accountDoesNotExist")
+    }
+
+    /// Returns `true` if a later attempt may continue the same order. Returns `false` if only a new order can
+    /// succeed.
+    pub(super) fn may_order_continue(&self) -> bool {
+        match self {
+            Self::LockLost | Self::Server(_) | Self::SharedStore(_) | Self::Store(..) | Self::TimedOut => {
+                true
+            }
+            Self::Refused(kind, _) => kind.ends_with(":rateLimited") || kind.ends_with(":serverInternal"),
+            _ => false,
+        }
+    }
+
+    /// Returns the error for a failure after the first request of an order.
+    pub(super) fn during_order(self) -> Self {
+        match self {
+            Self::SharedStore(reason) => Self::SharedStoreLost(reason),
+            error => error,
+        }
+    }
+
+    /// Returns `true` if an order of another replica would fail for the same reason, because the ACME server
+    /// responded. Other failures may concern only this replica.
+    pub(super) const fn concerns_all_replicas(&self) -> bool {
+        matches!(
+            self,
+            Self::AuthorizationInvalid(..)
+                | Self::CertificateForOtherNames
+                | Self::CertificateTooOld
+                | Self::CertificateUnusable(_)
+                | Self::ChallengeNotOffered(_)
+                | Self::Refused(..)
+                | Self::UnknownName
+        )
     }
 
     pub(super) fn of_problem(problem: &Problem) -> Self {
@@ -107,11 +148,14 @@ impl fmt::Display for AcmeError {
             }
             Self::ChallengeUnusable => f.write_str("cannot respond to the challenge of the ACME server"),
             Self::KeyNotMade => f.write_str("cannot create a key or a signing request"),
+            Self::LockLost => f.write_str("another replica took over the order"),
             Self::Panicked => f.write_str("the task of the order panicked"),
             Self::Refused(kind, detail) => {
                 write!(f, "the ACME server refused the request: {detail} ({kind})")
             }
             Self::Server(reason) => write!(f, "the ACME server failed: {reason}"),
+            Self::SharedStore(reason) => write!(f, "renewal waits for the shared store: {reason}"),
+            Self::SharedStoreLost(reason) => write!(f, "the shared store failed during the order: {reason}"),
             Self::Store(path, kind) => write!(f, "cannot read or write `{}`: {kind}", path.display()),
             Self::StoreInUse(path) => {
                 write!(f, "another process uses the directory `{}` for ACME orders", path.display())

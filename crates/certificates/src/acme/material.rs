@@ -18,9 +18,24 @@ impl SigningRequest {
     /// # Errors
     /// The key or the CSR cannot be created.
     pub(super) fn new(names: &OrderedNames) -> Result<Self, AcmeError> {
-        let key = KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?;
+        Self::for_key(names, KeyPair::generate().map_err(|_| AcmeError::KeyNotMade)?)
+    }
+
+    fn for_key(names: &OrderedNames, key: KeyPair) -> Result<Self, AcmeError> {
         let request = params(names.iter())?.serialize_request(&key).map_err(|_| AcmeError::KeyNotMade)?;
         Ok(Self { der: request.der().to_vec(), key })
+    }
+
+    /// Returns the private key in PKCS#8.
+    pub(super) fn key(&self) -> Vec<u8> {
+        self.key.serialize_der()
+    }
+
+    /// Creates a CSR for `names` with the existing key `key`, in PKCS#8. Returns `None` if the key is
+    /// invalid.
+    pub(super) fn with_existing_key(names: &OrderedNames, key: &[u8]) -> Option<Self> {
+        let key = KeyPair::try_from(key).ok()?;
+        Self::for_key(names, key).ok()
     }
 
     /// Returns a PEM text with `chain` and then the private key. `chain` is the certificate chain that was

@@ -6,6 +6,9 @@
 //!                                      └── backoff ────┤
 //!                                                      └─▶ Challenges ─▶ responses of listeners
 //! ```
+//! Replicas of a gateway can share the account, the certificates and the challenges in a
+//! [`SharedSecrets`](crate::shared::SharedSecrets). Then only one replica orders each certificate.
+//!
 //! If an order fails, the existing certificate stays in use, and the order is repeated with growing delays.
 
 // settings
@@ -23,6 +26,12 @@ mod material;
 mod order;
 mod store;
 mod acme_client;
+
+// replicas
+mod shared_state;
+mod shared_order;
+mod shared_replicas;
+mod shared_client;
 
 // background tasks
 mod renewer;

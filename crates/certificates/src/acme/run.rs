@@ -37,6 +37,8 @@ pub struct Wanted {
 struct CurrentRenewers {
     acme_client: Option<Arc<AcmeClient>>,
     renewers: BTreeMap<OrderedNames, JoinHandle<()>>,
+    /// Task that follows the shared store.
+    follower: Option<JoinHandle<()>>,
 }
 
 impl Acme {
@@ -109,12 +111,25 @@ impl CurrentRenewers {
         statuses.keep_only(&certificates);
         let acme_client = self.acme_client.take().filter(|_| is_same);
         let fresh = || config.map(|config| Arc::new(AcmeClient::new(config, challenges.clone())));
+        let is_fresh = acme_client.is_none();
         self.acme_client = acme_client.or_else(fresh);
+        if is_fresh {
+            self.follow_shared_store();
+        }
         let Some(acme_client) = &self.acme_client else { return };
         for names in certificates {
             let renewer =
                 || tokio::spawn(Renewer::new(acme_client.clone(), names.clone(), statuses.clone()).run());
             self.renewers.entry(names.clone()).or_insert_with(renewer);
         }
+    }
+
+    /// Starts the task that follows the shared store of the current client, and ends the previous task.
+    fn follow_shared_store(&mut self) {
+        if let Some(previous) = self.follower.take() {
+            previous.abort();
+        }
+        let follower = self.acme_client.as_ref().and_then(|acme_client| acme_client.follower());
+        self.follower = follower.map(|follower| tokio::spawn(follower.run()));
     }
 }

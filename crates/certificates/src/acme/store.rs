@@ -36,20 +36,25 @@ impl Store {
 
     /// Returns the stored account, if any.
     pub(super) fn account(&self) -> Result<Option<AccountCredentials>, AcmeError> {
+        let unreadable = |_| AcmeError::AccountUnreadable(self.account_path());
+        let json = self.account_json()?;
+        json.map(|json| serde_json::from_str(&json).map_err(unreadable)).transpose()
+    }
+
+    /// Returns the text of the account file, if any.
+    pub(super) fn account_json(&self) -> Result<Option<String>, AcmeError> {
         let path = self.account_path();
         match fs::read(&path) {
-            Ok(json) => {
-                serde_json::from_slice(&json).map(Some).map_err(|_| AcmeError::AccountUnreadable(path))
-            }
+            Ok(json) => String::from_utf8(json).map(Some).map_err(|_| AcmeError::AccountUnreadable(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failure(&path, &error)),
         }
     }
 
-    pub(super) fn keep_account(&self, account: &AccountCredentials) -> Result<(), AcmeError> {
+    /// Stores the credentials of the account, in JSON.
+    pub(super) fn keep_account(&self, json: &str) -> Result<(), AcmeError> {
         let path = self.account_path();
-        let json = serde_json::to_vec(account).map_err(|_| AcmeError::AccountUnreadable(path.clone()))?;
-        replace(&path, &json).map_err(|error| failure(&path, &error))
+        replace(&path, json.as_bytes()).map_err(|error| failure(&path, &error))
     }
 
     /// Removes the file with the account and its key.

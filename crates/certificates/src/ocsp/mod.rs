@@ -10,6 +10,7 @@ mod subject;
 mod staple;
 mod signature;
 mod fetch;
+mod shared_fetch;
 mod stapler;
 mod error;
 

@@ -13,8 +13,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::fetch::{client, fetch, refresh_after, retry_after};
+use super::fetch::{client, refresh_after, retry_after};
+use super::shared_fetch::{SharedFetch, key_of};
 use super::{OcspError, Staple, Subject};
+use crate::shared::SharedSecrets;
 
 /// Fetches OCSP responses on a separate thread, and passes the responses to TLS acceptors. Clones share the
 /// thread.
@@ -31,6 +33,7 @@ type Acceptors = Vec<Arc<TlsAcceptor>>;
 /// Message to the thread that fetches OCSP responses.
 enum StaplerMessage {
     Follow(Acceptors),
+    Share(Option<SharedSecrets>),
     FetchNow,
 }
 
@@ -76,6 +79,8 @@ struct StapledCertificates {
     stapled: HashMap<Vec<u8>, StapledCertificate>,
     fetches: JoinSet<(Vec<u8>, Result<Staple, OcspError>)>,
     client: Client,
+    /// Store in which replicas share the responses, if any.
+    secrets: Option<SharedSecrets>,
     pace: StaplerPace,
 }
 
@@ -99,6 +104,16 @@ impl Stapler {
         // The thread runs until the sender is dropped. `send` fails only if the runtime could not start or
         // the thread panicked.
         let _ = sender.send(StaplerMessage::Follow(acceptors));
+    }
+
+    /// Shares the responses with all replicas in `secrets` from now on. Then one replica fetches each response,
+    /// and the other replicas read the response from the store.
+    pub fn share(&self, secrets: Option<SharedSecrets>) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && secrets.is_none() {
+            return;
+        }
+        let _ = thread.get_or_insert_with(|| self.start()).send(StaplerMessage::Share(secrets));
     }
 
     /// Fetches the OCSP responses of all certificates immediately.
@@ -146,12 +161,13 @@ async fn run(
     statuses: &(Mutex<Vec<StapleStatus>>, Condvar),
 ) {
     let (client, fetches) = (client(pace.answer), JoinSet::new());
-    let mut looking =
-        StapledCertificates { acceptors: Vec::new(), stapled: HashMap::new(), fetches, client, pace };
+    let (acceptors, stapled, secrets) = (Vec::new(), HashMap::new(), None);
+    let mut looking = StapledCertificates { acceptors, stapled, fetches, client, secrets, pace };
     loop {
         tokio::select! {
             said = wanted.recv() => match said {
                 Some(StaplerMessage::Follow(acceptors)) => looking.follow(acceptors),
+                Some(StaplerMessage::Share(secrets)) => looking.secrets = secrets,
                 Some(StaplerMessage::FetchNow) => looking.stapled.values_mut().for_each(|stapled| stapled.next = Instant::now()),
                 None => return,
             },
@@ -212,9 +228,16 @@ impl StapledCertificates {
             }
             // Sets the time of the next request before this request starts, because this request may
             // never end.
-            stapled.next = now + 2 * self.pace.answer + self.pace.retry;
-            let (client, certificate) = (self.client.clone(), certificate.clone());
-            self.fetches.spawn(async move { (certificate, fetch(&client, &subject).await) });
+            stapled.next = now + 4 * self.pace.answer + self.pace.retry;
+            let fetch = SharedFetch {
+                client: self.client.clone(),
+                subject,
+                key: key_of(certificate),
+                newest: stapled.staple.as_ref().map(|staple| staple.this_update),
+                timeout: self.pace.answer,
+            };
+            let (secrets, certificate) = (self.secrets.clone(), certificate.clone());
+            self.fetches.spawn(async move { (certificate, fetch.run(secrets.as_ref()).await) });
         }
     }
 

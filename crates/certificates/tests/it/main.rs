@@ -5,3 +5,6 @@ mod issuing;
 mod keeping;
 mod failing;
 mod stapling;
+mod fleet;
+mod sharing;
+mod tickets;

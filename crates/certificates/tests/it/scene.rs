@@ -50,6 +50,7 @@ impl Scene {
             contacts: vec!["mailto:admin@a.example".to_owned()],
             external_account: None,
             store: directory.path().join("store"),
+            shared: None,
             challenge,
             pace: PACE,
         };
@@ -125,7 +126,7 @@ impl Drop for Scene {
     }
 }
 
-fn port(site: &RunningServer, index: usize) -> u16 {
+pub(crate) fn port(site: &RunningServer, index: usize) -> u16 {
     match &site.addresses()[index] {
         ListenAddr::Tcp(address) => address.port(),
         ListenAddr::Unix(_) => 0,
@@ -151,10 +152,13 @@ fn is_far(status: &CertificateStatus) -> bool {
 }
 
 /// Shorter than in production, to keep the tests fast.
-const PACE: Pace = Pace {
+pub(crate) const PACE: Pace = Pace {
     retry_first: Duration::from_millis(10),
     retry_max: Duration::from_millis(40),
     order: Duration::from_secs(2),
     answer: Duration::from_secs(1),
     poll: Duration::from_millis(5),
+    lock: Duration::from_millis(1500),
+    follow: Duration::from_millis(50),
+    spread: Duration::from_secs(30),
 };

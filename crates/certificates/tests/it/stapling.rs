@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_certificates::ocsp::{OcspError, Staple, StapleStatus, Stapler};
+use thruway_certificates::shared::SharedSecrets;
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
+use thruway_store::{SharedKey, Store};
 use thruway_testkit::CertificateAuthority;
 use thruway_testkit::ocsp::{OcspAnswer, OcspResponder};
 
@@ -193,4 +195,28 @@ fn ocsp_response_with_another_digest_matches_same_certificate() {
     let other = responder.authority().issue("other", &["b.example"]);
     let about_other = responder.response_for(&other);
     assert_eq!(Staple::of_chain(&about_other, &chain, now).err(), Some(OcspError::ForOther));
+}
+
+#[test]
+fn one_replica_fetches_the_ocsp_response_and_the_others_read_it() {
+    let (responder, files, first) = scene();
+    let (store, key) = (Store::memory(), SharedKey::random());
+    let start = |replica: &str, acceptor: &Arc<TlsAcceptor>| {
+        let stapler = Stapler::with_pace(TIMEOUT, Duration::from_millis(10));
+        stapler.share(Some(SharedSecrets::new(store.clone(), &key, replica)));
+        stapler.follow(vec![acceptor.clone()]);
+        stapler
+    };
+    let second = acceptor(&files);
+    let staplers = [start("one", &first), start("two", &second)];
+    for stapler in &staplers {
+        assert!(stapler.wait_until(TIMEOUT, is_stapled), "{:?}", stapler.statuses());
+    }
+    assert_eq!(responder.requests(), 1);
+    assert_eq!(first.stapled(&files.chain), second.stapled(&files.chain));
+    // A replica that starts later sends no request either.
+    let third = acceptor(&files);
+    let stapler = start("three", &third);
+    assert!(stapler.wait_until(TIMEOUT, is_stapled), "{:?}", stapler.statuses());
+    assert_eq!(responder.requests(), 1);
 }

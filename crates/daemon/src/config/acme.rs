@@ -90,6 +90,7 @@ pub(super) fn resolve_acme(resolver: &mut Resolver<'_>, raw: Spanned<RawAcme>) -
         contacts: raw.contacts.into_iter().map(Spanned::into_inner).collect(),
         external_account: raw.external_account.map(|account| resolve_external_account(resolver, account)),
         store: resolver.relative_to_config(&store),
+        shared: None,
         challenge: match raw.challenge {
             RawChallenge::Http01 => ChallengeKind::Http01,
             RawChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
