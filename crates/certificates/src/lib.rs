@@ -2,10 +2,10 @@
 //!
 //! [`acme`] orders certificates, renews them before they expire and stores them in files. A
 //! [`TlsAcceptor`](thruway_net::tls::TlsAcceptor) reloads these files when they change. [`ocsp`] fetches
-//! OCSP responses. [`shared`] shares all these secrets among replicas. This crate opens no port: the existing listeners of the server respond to ACME
+//! OCSP responses. [`replicas`] shares all these secrets among replicas. This crate opens no port: the existing listeners of the server respond to ACME
 //! challenges.
 #![forbid(unsafe_code)]
 
 pub mod acme;
 pub mod ocsp;
-pub mod shared;
+pub mod replicas;

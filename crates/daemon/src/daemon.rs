@@ -128,7 +128,7 @@ impl Daemon {
     }
 
     fn start(config: Config, source: Option<ConfigSource>, store: Option<Store>) -> Result<Self, Failure> {
-        let tls_manager = TlsManager::default();
+        let tls_manager = TlsManager::new(None);
         raise_descriptor_limit();
         let store = LiveStore::start(&config, store)?;
         let (routes, mut parts) = routes::build(&config, &Parts::with_store(store))?;

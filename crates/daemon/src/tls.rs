@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
 use thruway_certificates::ocsp::{Staple, StapleStatus, Stapler};
+use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateError, CertificateProblem, ServedCertificate, TlsAcceptor, TlsConnector};
 use thruway_server::ListenAddr;
 
-use crate::acme::challenges;
+use crate::acme::{challenges, ticket_keeper};
 use crate::config::{Config, Failure};
 use crate::routes::Parts;
 
@@ -22,19 +23,14 @@ pub(crate) struct TlsManager {
     current: Arc<Mutex<CurrentTls>>,
     acme: Acme,
     stapler: Stapler,
+    /// Secrets that the replicas share, if any.
+    secrets: Option<SharedSecrets>,
 }
 
 /// A certificate that a listener sends to its clients.
 pub(crate) struct ListenerCertificate {
     pub(crate) listener: ListenAddr,
     pub(crate) certificate: ServedCertificate,
-}
-
-impl Default for TlsManager {
-    fn default() -> Self {
-        let acme = Acme::new(Challenges::clone(&challenges()));
-        Self { current: Arc::default(), acme, stapler: Stapler::default() }
-    }
 }
 
 /// TLS acceptors and connectors of the running config.
@@ -47,6 +43,16 @@ struct CurrentTls {
 }
 
 impl TlsManager {
+    /// Returns a manager that shares the account, the certificates, the ticket keys and the OCSP responses with
+    /// all replicas in `secrets`.
+    pub(crate) fn new(secrets: Option<SharedSecrets>) -> Self {
+        let acme = Acme::new(Challenges::clone(&challenges()));
+        let stapler = Stapler::default();
+        stapler.share(secrets.clone());
+        ticket_keeper().follow(secrets.clone());
+        Self { current: Arc::default(), acme, stapler, secrets }
+    }
+
     /// Puts the current TLS acceptor into each listener of `config` whose TLS settings have not changed, so
     /// that clients can resume sessions.
     pub(crate) fn reuse_acceptors(&self, config: &mut Config) {
@@ -77,7 +83,11 @@ impl TlsManager {
             tracing::warn!("{invalid}: most clients will refuse this certificate");
         }
         drop(current);
-        self.acme.follow(config.acme.clone());
+        let mut wanted = config.acme.clone();
+        if let Some(wanted) = &mut wanted {
+            wanted.config.shared.clone_from(&self.secrets);
+        }
+        self.acme.follow(wanted);
         let stapled = config.listener_tls().filter(|(_, tls)| tls.ocsp_stapling);
         let stapled = stapled.map(|(_, tls)| tls.acceptor.clone());
         self.stapler.follow(stapled.collect());

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::exchange::{Exchange, RetryAfter};
 use super::order::OrderInputs;
 use super::renewal::Suggested;
-use super::shared_client::SharedClient;
+use super::shared_access::SharedAccess;
 use super::shared_order::SharedOrder;
 use super::shared_replicas::ReplicaFollower;
 use super::store::Store;
@@ -27,7 +27,7 @@ pub(super) struct AcmeClient {
     /// Lock that is held during an order, so that only one order runs at a time.
     order_lock: Mutex<()>,
     /// `None` if this process shares no certificates.
-    pub(super) shared: Option<SharedClient>,
+    pub(super) shared: Option<SharedAccess>,
 }
 
 /// Result of an order without an error.
@@ -52,7 +52,7 @@ impl AcmeClient {
     pub(super) fn new(config: AcmeConfig, challenges: Challenges) -> Self {
         let (last_retry_after, opened, order_lock) =
             (RetryAfter::default(), Mutex::default(), Mutex::default());
-        let shared = SharedClient::of(&config);
+        let shared = SharedAccess::of(&config);
         Self { config, challenges, last_retry_after, opened, order_lock, shared }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thruway_net::tls::{CertificateFiles, TlsConnector};
 
 use super::OrderedNames;
-use crate::shared::SharedSecrets;
+use crate::replicas::SharedSecrets;
 
 /// Config of the ACME client: the ACME server, and the settings of orders.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@
 //!                                                      └─▶ Challenges ─▶ responses of listeners
 //! ```
 //! Replicas of a gateway can share the account, the certificates and the challenges in a
-//! [`SharedSecrets`](crate::shared::SharedSecrets). Then only one replica orders each certificate.
+//! [`SharedSecrets`](crate::replicas::SharedSecrets). Then only one replica orders each certificate.
 //!
 //! If an order fails, the existing certificate stays in use, and the order is repeated with growing delays.
 
@@ -31,6 +31,7 @@ mod acme_client;
 mod shared_state;
 mod shared_order;
 mod shared_replicas;
+mod shared_access;
 mod shared_client;
 
 // background tasks

@@ -1,69 +1,15 @@
 //! Orders one certificate for all replicas, and copies shared certificates to the files of this process.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use thruway_net::Clock;
 use thruway_net::tls::CertificateContents;
-use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::acme_client::{AcmeClient, Opened, OrderOutcome};
+use super::shared_access::SharedAccess;
 use super::shared_order::SharedOrder;
 use super::shared_state::SharedState;
 use super::{AcmeConfig, AcmeError, OrderedNames};
-
-/// The part of the ACME client that uses the shared store.
-pub(super) struct SharedClient {
-    pub(super) state: SharedState,
-    /// Wakes the renewers when a replica has stored a certificate.
-    pub(super) changed: watch::Sender<()>,
-    /// Error of the last access to the store, if it failed. The client logs each error only once.
-    last_error: Mutex<Option<String>>,
-    /// Times of the last uploads.
-    uploaded: Mutex<BTreeMap<OrderedNames, Instant>>,
-}
-
-impl SharedClient {
-    /// Returns the client for `config`. Returns `None` if the process shares no certificates.
-    pub(super) fn of(config: &AcmeConfig) -> Option<Self> {
-        let state = SharedState::of(config)?;
-        Some(Self {
-            state,
-            changed: watch::Sender::default(),
-            last_error: Mutex::default(),
-            uploaded: Mutex::default(),
-        })
-    }
-
-    /// Logs the first of several failures of the shared store, and its recovery.
-    fn log(&self, outcome: Result<(), AcmeError>) {
-        let error = outcome.err().map(|error| error.to_string());
-        let mut last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last_error == error {
-            return;
-        }
-        if let Some(error) = &error {
-            tracing::warn!("cannot share certificates, keeping the certificates in use: {error}");
-        } else {
-            tracing::info!("sharing certificates again");
-        }
-        *last_error = error;
-    }
-
-    /// Returns `true` if the last upload for `names` was not long ago. Without this limit, two replicas with
-    /// different operator keys would replace the values of each other all the time.
-    fn has_just_uploaded(&self, names: &OrderedNames) -> bool {
-        let mut uploaded = self.uploaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_just = uploaded.get(names).is_some_and(|last| last.elapsed() < UPLOAD_INTERVAL_MIN);
-        if !has_just {
-            uploaded.insert(names.clone(), Instant::now());
-        }
-        has_just
-    }
-}
 
 impl AcmeClient {
     /// Stores the shared certificate for `names` in the file, if it is newer than the file. If the shared
@@ -77,7 +23,7 @@ impl AcmeClient {
         has_changed
     }
 
-    async fn share_now(&self, shared: &SharedClient, names: &OrderedNames) -> Result<bool, AcmeError> {
+    async fn share_now(&self, shared: &SharedAccess, names: &OrderedNames) -> Result<bool, AcmeError> {
         let own = self.present(names).filter(|own| names.are_among(&own.names));
         let theirs = shared.state.certificate(names).await?;
         let now = Clock::system().time_of_day();
@@ -100,7 +46,7 @@ impl AcmeClient {
     /// Copies the certificate in the file to the shared store.
     async fn upload(
         &self,
-        shared: &SharedClient,
+        shared: &SharedAccess,
         names: &OrderedNames,
         own: &CertificateContents,
     ) -> Result<(), AcmeError> {
@@ -114,7 +60,7 @@ impl AcmeClient {
 
     async fn upload_locked(
         &self,
-        shared: &SharedClient,
+        shared: &SharedAccess,
         lock: &SharedOrder,
         names: &OrderedNames,
         own: &CertificateContents,
@@ -131,7 +77,7 @@ impl AcmeClient {
     /// Orders a certificate for all replicas, unless another replica has ordered it.
     pub(super) async fn order_for_replicas(
         &self,
-        shared: &SharedClient,
+        shared: &SharedAccess,
         names: &OrderedNames,
         replaced: Option<&CertificateContents>,
     ) -> Result<OrderOutcome, AcmeError> {
@@ -146,7 +92,7 @@ impl AcmeClient {
 
     async fn order_locked(
         &self,
-        shared: &SharedClient,
+        shared: &SharedAccess,
         lock: &SharedOrder,
         names: &OrderedNames,
         replaced: Option<&CertificateContents>,
@@ -200,5 +146,3 @@ impl Opened {
         Ok(())
     }
 }
-
-const UPLOAD_INTERVAL_MIN: Duration = Duration::from_mins(1);

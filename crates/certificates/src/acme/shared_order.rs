@@ -74,7 +74,7 @@ impl SharedOrder {
 
     /// Returns the pending order of this certificate, if any.
     pub(super) async fn pending(&self) -> Result<Option<PendingOrder>, AcmeError> {
-        Ok(self.state.secrets.get_fenced(&self.state.key_for("pending", &self.names)).await?)
+        Ok(self.state.secrets.fenced(&self.state.key_for("pending", &self.names)).await?)
     }
 
     /// Stores a pending order. `key` is the key of the future certificate.
@@ -168,7 +168,7 @@ mod tests {
 
     use super::super::{AcmeConfig, ChallengeKind, Pace};
     use super::*;
-    use crate::shared::secrets::tests::replica;
+    use crate::replicas::secrets::tests::replica;
 
     fn state(authority: &CertificateAuthority, store: &Store, name: &str) -> SharedState {
         let roots = Roots::Files(vec![authority.root()]);

@@ -62,7 +62,7 @@ impl ReplicaFollower {
     /// Publishes the responses of the order of another replica, and lists these responses in the store.
     async fn follow_challenges(&mut self) -> Result<(), StoreError> {
         let SharedState { secrets, pace, .. } = &self.state;
-        let running: Option<OrderChallenges> = secrets.get_fenced(&self.state.key("challenges")).await?;
+        let running: Option<OrderChallenges> = secrets.fenced(&self.state.key("challenges")).await?;
         let running = running.filter(|running| running.replica != secrets.replica());
         let responses = running.into_iter().flat_map(|running| running.responses);
         let wanted: HashMap<_, _> = responses.map(|response| (response.id(), response)).collect();

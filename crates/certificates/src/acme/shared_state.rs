@@ -9,7 +9,7 @@ use thruway_net::tls::{CertificateContents, Validity};
 use thruway_store::{StoreError, StoreKey};
 
 use super::{AcmeConfig, AcmeError, OrderedNames, Pace};
-use crate::shared::SharedSecrets;
+use crate::replicas::SharedSecrets;
 
 /// Access to the shared state of one ACME server. Clones share the access.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl SharedState {
 
     /// Returns the credentials of the account, in JSON.
     pub(super) async fn account(&self) -> Result<Option<String>, StoreError> {
-        self.secrets.get_fenced(&self.key("account")).await
+        self.secrets.fenced(&self.key("account")).await
     }
 
     /// Removes the account, because the ACME server does not know the account.
@@ -60,7 +60,7 @@ impl SharedState {
         &self,
         names: &OrderedNames,
     ) -> Result<Option<SharedCertificate>, StoreError> {
-        self.secrets.get_fenced(&self.key_for("certificate", names)).await
+        self.secrets.fenced(&self.key_for("certificate", names)).await
     }
 
     /// Returns the failures of the last orders for `names`, and the time until the next order.

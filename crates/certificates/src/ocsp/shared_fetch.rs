@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fetch::fetch;
 use super::{OcspError, Staple, Subject};
-use crate::shared::SharedSecrets;
+use crate::replicas::SharedSecrets;
 
 /// The inputs of a fetch.
 pub(super) struct SharedFetch {
@@ -93,7 +93,7 @@ impl SharedFetch {
     /// Returns the response in the store if it is newer than the response of this process, or if a replica has
     /// just fetched it. The responder may return the same response for hours.
     async fn stored(&self, secrets: &SharedSecrets) -> Result<Option<Staple>, StoreError> {
-        let Some(shared) = secrets.get_fenced::<SharedStaple>(&self.key).await? else { return Ok(None) };
+        let Some(shared) = secrets.fenced::<SharedStaple>(&self.key).await? else { return Ok(None) };
         let now = Clock::system().time_of_day();
         let staple = Staple::read(&shared.der, &self.subject.named, now).ok();
         let has_just_been_fetched = seconds(now).saturating_sub(shared.fetched) < JUST_FETCHED.as_secs();

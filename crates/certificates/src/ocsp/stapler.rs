@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{client, refresh_after, retry_after};
 use super::shared_fetch::{SharedFetch, key_of};
 use super::{OcspError, Staple, Subject};
-use crate::shared::SharedSecrets;
+use crate::replicas::SharedSecrets;
 
 /// Fetches OCSP responses on a separate thread, and passes the responses to TLS acceptors. Clones share the
 /// thread.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use thruway_certificates::acme::{Acme, AcmeConfig, ChallengeKind, Challenges, Wanted};
-use thruway_certificates::shared::SharedSecrets;
+use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
 use thruway_net::tls::{Roots, TlsAcceptor, TlsAcceptorConfig, TlsConnector, TlsConnectorConfig};
 use thruway_server::{ListenAddr, Listener, RunningServer, Server};

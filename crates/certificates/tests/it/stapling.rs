@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_certificates::ocsp::{OcspError, Staple, StapleStatus, Stapler};
-use thruway_certificates::shared::SharedSecrets;
+use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
 use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
 use thruway_store::{SharedKey, Store};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
-use thruway_certificates::shared::{SharedSecrets, TicketKeeper};
+use thruway_certificates::replicas::{SharedSecrets, TicketKeeper};
 use thruway_net::tls::{CertificateFiles, TlsAcceptor, TlsAcceptorConfig};
 use thruway_server::{ListenAddr, Listener, RunningServer, Server};
 use thruway_store::{SharedKey, Store};
@@ -51,7 +51,7 @@ impl Site {
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
         assert!(response.ends_with("the site"), "{response}");
-        stream.conn.handshake_kind().unwrap()
+        stream.into_parts().0.handshake_kind().unwrap()
     }
 }
 

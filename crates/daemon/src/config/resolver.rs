@@ -19,6 +19,8 @@ pub(super) struct Resolver<'s> {
     pub(super) failures: Vec<Failure>,
     /// The ACME settings, with the certificates to order.
     pub(super) acme: Option<Wanted>,
+    /// `true` if replicas share certificates and ticket keys.
+    pub(super) shares_secrets: bool,
 }
 
 impl Resolver<'_> {

@@ -17,7 +17,7 @@ use thruway_net::tls::{
 };
 use thruway_server::FieldValue;
 
-use crate::acme::challenges;
+use crate::acme::{challenges, ticket_keeper};
 use crate::config::acme::{check_validation, resolve_ordered, validates_by};
 use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_relative_to_config, resolve_roots};
 use crate::config::values::Spanned;
@@ -202,6 +202,7 @@ pub(in crate::config) fn resolve_listener_tls(
         challenges,
         min_version: version(raw.min_version),
         tickets: raw.tickets.unwrap_or(defaults.tickets),
+        shared_tickets: resolver.shares_secrets.then(|| ticket_keeper().keys()),
         sessions_max: resolver.or(raw.sessions_max, defaults.sessions_max, 0..=10_000_000),
         client_authentication,
         alpn: alpn(http2),

@@ -59,10 +59,7 @@ impl SharedSecrets {
 
     /// Returns the value that [`set_fenced`](Self::set_fenced) has stored. Returns `None` if the value is
     /// missing or unusable.
-    pub(crate) async fn get_fenced<T: DeserializeOwned>(
-        &self,
-        key: &StoreKey,
-    ) -> Result<Option<T>, StoreError> {
+    pub(crate) async fn fenced<T: DeserializeOwned>(&self, key: &StoreKey) -> Result<Option<T>, StoreError> {
         match self.0.store.get_fenced(key).await {
             Ok(sealed) => Ok(sealed.and_then(|(_, sealed)| self.opened(key.as_str(), &sealed))),
             Err(StoreError::UnknownFormat) => Ok(self.opened(key.as_str(), b"")),
@@ -243,10 +240,10 @@ pub(crate) mod tests {
         // A value of another kind, which the store itself rejects.
         store.remove(&key).await.unwrap();
         own.put_member(&key, "member", &"value", TTL).await.unwrap();
-        assert_eq!(own.get_fenced::<String>(&key).await.unwrap(), None);
+        assert_eq!(own.fenced::<String>(&key).await.unwrap(), None);
         let fence = store.lock(&StoreKey::new("acme", "lock"), "one", TTL).await.unwrap().unwrap();
         assert!(own.set_fenced(&key, &"fenced", fence, TTL).await.unwrap());
-        assert_eq!(own.get_fenced::<String>(&key).await.unwrap().as_deref(), Some("fenced"));
+        assert_eq!(own.fenced::<String>(&key).await.unwrap().as_deref(), Some("fenced"));
         store.remove(&key).await.unwrap();
         own.set(&key, &7, TTL).await.unwrap();
         assert_eq!(own.get::<String>(&key).await.unwrap(), None, "a value of another type");

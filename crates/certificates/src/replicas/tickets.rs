@@ -93,7 +93,7 @@ impl KnownTicketKeys {
     /// Reads the missing keys, and returns all valid keys. The first key is for new tickets.
     async fn update(&mut self, secrets: &SharedSecrets, now: SystemTime) -> Vec<TicketKey> {
         let period = period_at(now);
-        let read = self.read(secrets, now).await;
+        let read = self.read_missing(secrets, now).await;
         self.log(read.as_ref().err());
         if !self.shared.contains_key(&period)
             && !self.own.contains_key(&period)
@@ -110,16 +110,16 @@ impl KnownTicketKeys {
         current.into_iter().chain(others).cloned().collect()
     }
 
-    async fn read(&mut self, secrets: &SharedSecrets, now: SystemTime) -> Result<(), StoreError> {
+    async fn read_missing(&mut self, secrets: &SharedSecrets, now: SystemTime) -> Result<(), StoreError> {
         let period = period_at(now);
         let previous = period.saturating_sub(1);
         if !self.shared.contains_key(&previous) {
-            let key = get(secrets, previous).await?;
+            let key = read(secrets, previous).await?;
             self.shared.extend(key.map(|key| (previous, key)));
         }
         for period in [period, period_at(now + SKEW_MAX)] {
             if !self.shared.contains_key(&period) {
-                let key = get_or_create(secrets, period).await?;
+                let key = read_or_create(secrets, period).await?;
                 self.shared.extend(key.map(|key| (period, key)));
             }
         }
@@ -141,8 +141,8 @@ impl KnownTicketKeys {
 }
 
 /// Returns the key of a period from the store. Creates the key if it is missing.
-async fn get_or_create(secrets: &SharedSecrets, period: u64) -> Result<Option<TicketKey>, StoreError> {
-    if let Some(key) = get(secrets, period).await? {
+async fn read_or_create(secrets: &SharedSecrets, period: u64) -> Result<Option<TicketKey>, StoreError> {
+    if let Some(key) = read(secrets, period).await? {
         return Ok(Some(key));
     }
     let Some(key) = TicketKey::random() else { return Ok(None) };
@@ -151,10 +151,10 @@ async fn get_or_create(secrets: &SharedSecrets, period: u64) -> Result<Option<Ti
     }
     // Another replica has created the key at the same time, or the value is damaged. This process then uses
     // its own key until the end of the period.
-    get(secrets, period).await
+    read(secrets, period).await
 }
 
-async fn get(secrets: &SharedSecrets, period: u64) -> Result<Option<TicketKey>, StoreError> {
+async fn read(secrets: &SharedSecrets, period: u64) -> Result<Option<TicketKey>, StoreError> {
     let bytes: Option<Vec<u8>> = secrets.get(&key_of(period)).await?;
     Ok(bytes.and_then(|bytes| TicketKey::from_bytes(&bytes)))
 }
@@ -182,7 +182,7 @@ mod tests {
     use thruway_store::Store;
 
     use super::*;
-    use crate::shared::secrets::tests::replica;
+    use crate::replicas::secrets::tests::replica;
 
     fn at(hours: f64) -> SystemTime {
         SystemTime::UNIX_EPOCH + 1000 * PERIOD + Duration::from_secs_f64(hours * 3600.0)
