@@ -70,12 +70,12 @@ impl Renewer {
 
     /// Sleeps until a certificate of another replica may be in the shared store, but no longer than `wait`.
     async fn sleep(&mut self, wait: Duration) {
-        let Some(changes) = &mut self.changes else {
+        let (Some(changes), Some(shared)) = (&mut self.changes, &self.acme_client.shared) else {
             // Sleeps for at most one hour, because the system clock may be changed during the sleep.
             return sleep(wait.min(CHECK_INTERVAL_MAX)).await;
         };
         tokio::select! {
-            () = sleep(wait.min(SHARED_CHECK_INTERVAL_MAX)) => {}
+            () = sleep(wait.min(shared.check_interval())) => {}
             _ = changes.changed() => {}
         }
     }
@@ -196,7 +196,3 @@ fn now() -> SystemTime {
 }
 
 const CHECK_INTERVAL_MAX: Duration = Duration::from_hours(1);
-
-/// Interval at which a replica checks the shared store for a new certificate. Replicas also notify each other,
-/// but a message can get lost.
-const SHARED_CHECK_INTERVAL_MAX: Duration = Duration::from_mins(1);

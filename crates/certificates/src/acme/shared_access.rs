@@ -1,7 +1,7 @@
 //! The access of an ACME client to the shared store, and the log lines about failures of the store.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -33,17 +33,23 @@ impl SharedAccess {
         })
     }
 
+    /// Returns the interval at which replicas check the store for a new certificate. Replicas also notify each
+    /// other, but a message can get lost.
+    pub(super) fn check_interval(&self) -> Duration {
+        let has_failed = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if has_failed { self.state.pace.follow } else { CHECK_INTERVAL }
+    }
+
     /// Logs the first of several failures of the shared store, and its recovery.
     pub(super) fn log(&self, outcome: Result<(), AcmeError>) {
         let error = outcome.err().map(|error| error.to_string());
         let mut last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last_error == error {
-            return;
-        }
-        if let Some(error) = &error {
-            tracing::warn!("cannot share certificates, keeping the certificates in use: {error}");
-        } else {
-            tracing::info!("sharing certificates again");
+        match (&*last_error, &error) {
+            (None, Some(error)) => {
+                tracing::warn!("cannot share certificates, keeping the certificates in use: {error}");
+            }
+            (Some(_), None) => tracing::info!("sharing certificates again"),
+            _ => {}
         }
         *last_error = error;
     }
@@ -51,13 +57,18 @@ impl SharedAccess {
     /// Returns `true` if the last upload for `names` was not long ago. Without this limit, two replicas with
     /// different operator keys would replace the values of each other all the time.
     pub(super) fn has_just_uploaded(&self, names: &OrderedNames) -> bool {
-        let mut uploaded = self.uploaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_just = uploaded.get(names).is_some_and(|last| last.elapsed() < UPLOAD_INTERVAL_MIN);
-        if !has_just {
-            uploaded.insert(names.clone(), Instant::now());
-        }
-        has_just
+        self.uploaded().get(names).is_some_and(|last| last.elapsed() < UPLOAD_INTERVAL_MIN)
+    }
+
+    /// Records an upload for `names`.
+    pub(super) fn record_upload(&self, names: &OrderedNames) {
+        self.uploaded().insert(names.clone(), Instant::now());
+    }
+
+    fn uploaded(&self) -> MutexGuard<'_, BTreeMap<OrderedNames, Instant>> {
+        self.uploaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 const UPLOAD_INTERVAL_MIN: Duration = Duration::from_mins(1);
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);

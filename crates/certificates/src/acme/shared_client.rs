@@ -31,6 +31,7 @@ impl AcmeClient {
             (Some(own), theirs) if theirs.as_ref().is_none_or(|theirs| theirs.is_older_than(&own)) => {
                 if own.validity.problem_at(now).is_none() && !shared.has_just_uploaded(names) {
                     self.upload(shared, names, &own).await?;
+                    shared.record_upload(names);
                 }
                 Ok(false)
             }

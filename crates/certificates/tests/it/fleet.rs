@@ -40,7 +40,11 @@ pub(crate) fn operator_key(byte: u8) -> String {
 impl Fleet {
     /// Creates a fleet. The ACME server connects only to the last replica.
     pub(crate) fn new(count: usize, challenge: ChallengeKind) -> Self {
-        let (server, store) = (AcmeServer::start(), Store::memory());
+        Self::with_store(count, challenge, Store::memory())
+    }
+
+    pub(crate) fn with_store(count: usize, challenge: ChallengeKind, store: Store) -> Self {
+        let server = AcmeServer::start();
         let replicas: Vec<_> =
             (0..count).map(|number| Replica::new(&server, &store, challenge, number)).collect();
         let fleet = Self { server, store, replicas };
@@ -143,6 +147,7 @@ impl Drop for Replica {
 }
 
 /// Waits until `is_so` returns `true`.
+#[track_caller]
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let end = Clock::system().time_of_day() + TIMEOUT;
     while !is_so() {

@@ -8,3 +8,4 @@ mod stapling;
 mod fleet;
 mod sharing;
 mod tickets;
+mod losing;
