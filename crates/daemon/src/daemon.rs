@@ -128,9 +128,9 @@ impl Daemon {
     }
 
     fn start(config: Config, source: Option<ConfigSource>, store: Option<Store>) -> Result<Self, Failure> {
-        let tls_manager = TlsManager::new(None);
-        raise_descriptor_limit();
         let store = LiveStore::start(&config, store)?;
+        let tls_manager = TlsManager::new(store.secrets());
+        raise_descriptor_limit();
         let (routes, mut parts) = routes::build(&config, &Parts::with_store(store))?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);

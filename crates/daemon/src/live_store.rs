@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
 use thruway_store::{SharedKey, Store, StoreConfig, StoreHealth, StoreInspection, StoreState, inspect};
 use tokio::runtime::{Builder, Handle};
@@ -75,6 +76,12 @@ impl LiveStore {
     /// Returns the name of this gateway in the fleet.
     pub(crate) fn replica(&self) -> &str {
         &self.0.replica
+    }
+
+    /// Returns access to the secrets in a store that other processes share. Returns `None` for a store in memory.
+    pub(crate) fn secrets(&self) -> Option<SharedSecrets> {
+        let Running { store, key, replica, thread } = &*self.0;
+        thread.as_ref().map(|_| SharedSecrets::new(store.clone(), key, replica.as_str()))
     }
 
     /// Returns the health of a store that other processes share. Returns `None` for a store in memory.

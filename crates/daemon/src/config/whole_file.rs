@@ -135,6 +135,8 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let upstreams = resolve_upstreams(&mut resolver, raw.upstreams);
     let acme_span = raw.acme.as_ref().map(|acme| acme.span());
     resolver.acme = raw.acme.and_then(|acme| resolve_acme(&mut resolver, acme));
+    let shared = raw.shared.map(|shared| resolve_shared(&mut resolver, shared));
+    resolver.shares_secrets = shared.as_ref().is_some_and(|shared| shared.store.is_some());
     let listeners = resolve_listeners(&mut resolver, raw.listeners, &upstreams);
     let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, admin, &listeners));
     check_challenge(&mut resolver, acme_span.as_ref(), &listeners);
@@ -150,7 +152,6 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&mut resolver, log, &policies));
     let telemetry = raw.telemetry.and_then(|telemetry| resolve_telemetry(&mut resolver, telemetry));
-    let shared = raw.shared.map(|shared| resolve_shared(&mut resolver, shared));
     let trusted_proxies =
         resolve_trusted_proxies(&mut resolver, &raw.trusted_proxies, raw.trusted_proxies_write);
     let server = resolve_server(&mut resolver, raw.limits, raw.timeouts, trusted_proxies);
