@@ -60,7 +60,7 @@ impl SharedSecrets {
     /// Returns the value that [`set_fenced`](Self::set_fenced) has stored. Returns `None` if the value is
     /// missing or unusable.
     pub(crate) async fn fenced<T: DeserializeOwned>(&self, key: &StoreKey) -> Result<Option<T>, StoreError> {
-        match self.0.store.get_fenced(key).await {
+        match self.0.store.fenced_value(key).await {
             Ok(sealed) => Ok(sealed.and_then(|(_, sealed)| self.opened(key.as_str(), &sealed))),
             Err(StoreError::UnknownFormat) => Ok(self.opened(key.as_str(), b"")),
             Err(error) => Err(error),
