@@ -25,7 +25,6 @@ mod trace_state;
 
 // one request
 mod sampling;
-mod host_and_port;
 mod attempt;
 mod request_trace;
 mod mcp_step;
@@ -44,11 +43,10 @@ mod queue;
 mod retry;
 mod retry_info;
 
-pub use attempt::{AttemptDetail, AttemptTarget};
+pub use attempt::{AttemptDetail, AttemptTarget, host_and_port};
 pub use attributes::{EncodedFields, SpanAttributes};
 pub use batch::{ExportRequest, SpanBatch};
 pub use exemplar::{Exemplar, Exemplars};
-pub use host_and_port::host_and_port;
 pub use mcp_step::{McpAnswered, McpCall, McpDetail, McpFailure, McpProgress};
 pub use metric::{
     HistogramPoint, Metric, MetricBatch, MetricKind, MetricsCollection, MetricsEncoder, Number,

@@ -67,8 +67,8 @@ impl KnownFields {
     pub(super) fn of_client(&mut self, client: ClientAddr) -> &EncodedFields {
         let address = client.ip();
         let slot = match address {
-            Some(IpAddr::V4(address)) => address.octets()[3].into(),
-            Some(IpAddr::V6(address)) => address.octets()[15].into(),
+            Some(IpAddr::V4(address)) => address.to_bits().to_le_bytes()[0].into(),
+            Some(IpAddr::V6(address)) => address.to_bits().to_le_bytes()[0].into(),
             None => 0,
         };
         self.clients.get(slot, |known| *known == address, || (address, encode_client(address)))
