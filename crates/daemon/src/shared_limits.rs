@@ -12,7 +12,8 @@ use tokio::time::sleep;
 
 use crate::live_store::LiveStore;
 
-/// Starts the background task of shared limits. It runs until the store ends. Returns `None` for a store of this process
+/// Starts the background task of shared limits. It starts with the first shared limit, and runs until the
+/// store ends. Returns `None` for a store of this process
 /// only: then the limits hold for this process, without messages to a store.
 pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
     let runtime = store.runtime()?;
@@ -21,6 +22,7 @@ pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
     let fleet = FleetStore { store: store.store().clone(), replica: store.replica().into() };
     let running = limits.clone();
     runtime.spawn(async move {
+        running.used().await;
         tokio::join!(running.run(&fleet), count_replicas(&running, &fleet));
     });
     Some(limits)

@@ -34,6 +34,7 @@ type Shard = HashMap<u64, (StoreKey, Permits)>;
 
 impl SharedPermits {
     pub(crate) fn new(policy: Arc<str>, requests_max: u32, limits: SharedLimits) -> Self {
+        limits.use_now();
         Self(Arc::new(PermitTable { policy, requests_max, limits, shards: Default::default() }))
     }
 

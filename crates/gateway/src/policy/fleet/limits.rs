@@ -5,6 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use tokio::sync::Notify;
+
 use super::queue::{Job, SettlementQueue, SharedCounters};
 use crate::policy::key::StoreKeys;
 
@@ -31,6 +33,8 @@ struct Common {
     queue: SettlementQueue,
     replicas: AtomicU32,
     is_store_down: AtomicBool,
+    /// Wakes the background task when the first policy uses the limits.
+    first_use: Notify,
     round_trips: AtomicU64,
     operations: AtomicU64,
     failures: AtomicU64,
@@ -45,6 +49,7 @@ impl SharedLimits {
             queue: SettlementQueue::default(),
             replicas: AtomicU32::new(1),
             is_store_down: AtomicBool::new(false),
+            first_use: Notify::new(),
             round_trips: AtomicU64::new(0),
             operations: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -59,6 +64,16 @@ impl SharedLimits {
     /// Returns the number of replicas in the fleet.
     pub fn replicas(&self) -> u32 {
         self.0.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a policy uses the limits. Only one task may wait.
+    pub async fn used(&self) {
+        self.0.first_use.notified().await;
+    }
+
+    /// Notes that a policy uses the limits.
+    pub(super) fn use_now(&self) {
+        self.0.first_use.notify_one();
     }
 
     /// Returns `true` if the last message to the store had an answer. Otherwise, each policy applies its

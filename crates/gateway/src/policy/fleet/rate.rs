@@ -50,6 +50,7 @@ impl SharedBudgets {
     }
 
     fn new(budgets: Budgets) -> Self {
+        budgets.limits.use_now();
         Self(Arc::new(budgets))
     }
 
