@@ -23,8 +23,8 @@ pub use thruway_mcp_server::{
     HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken, InvalidUriTemplate,
     JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer,
     McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource, RegistrationError,
-    ResourceAnswer, ServerResult, SseEndpoints, Structured, TaskOptions, TaskSupport, UriParameters,
-    VerifyToken, backend,
+    ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SseEndpoints, Structured, TaskOptions, TaskSupport,
+    UriParameters, VerifyToken, backend,
 };
 pub use thruway_net::ClientAddr;
 

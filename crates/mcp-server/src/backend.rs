@@ -19,7 +19,7 @@ use thruway_mcp::schema::{ServerCapabilities, SubscriptionFilter, TaskSubscripti
 use thruway_message::FieldLines;
 
 pub use crate::ask::{BoundRequest, PendingRequests, Question, RequestBinding, State, StateKey};
-pub use crate::authorization::Caller;
+pub use crate::authorization::{Caller, CallerAddress};
 pub use crate::dispatch::{Exchange, InterimMessage, Reply, Status, require_tasks};
 
 pub use crate::server::{Change, ChangeKey, ServerCore, Subscription};

@@ -25,6 +25,7 @@ mod session;
 mod tasks;
 mod connection;
 mod shares;
+mod replica_ids;
 
 // access control
 mod authorization;
@@ -50,6 +51,7 @@ pub use handlers::{
 pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, RegistrationError, ResourceAnswer, UriParameters};
+pub use replica_ids::{ReplicaId, ReplicaIds};
 pub use server::{LegacySessions, McpServer, McpServerOptions, Offer};
 pub use streamable_http::{McpBody, McpEndpoint, McpService};
 pub use tasks::{TaskOptions, TaskSupport};

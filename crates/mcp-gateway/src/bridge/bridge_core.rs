@@ -52,7 +52,11 @@ impl BridgeCore {
             era_server: Arc::new(era_server),
             legacy_era_server: LegacyEraServer::new(may_use_legacy_era),
             shares_subscriptions: options.shares_subscriptions,
-            suspended: Suspended::new(options.questions_max, options.question_wait),
+            suspended: Suspended::new(
+                options.questions_max,
+                options.question_wait,
+                options.server.replica_ids.clone(),
+            ),
             calls: CallsInFlight::default(),
             dropped: connector.dropped.clone(),
             slot: connector.slot,

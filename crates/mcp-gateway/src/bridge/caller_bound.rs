@@ -94,17 +94,22 @@ impl CallerBound {
             return Ok(answer);
         }
         match result_type(&answer) {
-            Ok(ResultType::InputRequired) => self.seal_state(answer, forwarded_call),
+            Ok(ResultType::InputRequired) => self.seal_state(answer, forwarded_call, process_id),
             Ok(ResultType::Task) => self.seal_task(answer, process_id),
             Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, process_id),
             _ => Ok(answer),
         }
     }
 
-    fn seal_state(&self, answer: Answer, forwarded_call: &ForwardedCall) -> Result<Answer, McpClientError> {
+    fn seal_state(
+        &self,
+        answer: Answer,
+        forwarded_call: &ForwardedCall,
+        process_id: &str,
+    ) -> Result<Answer, McpClientError> {
         let Some(state) = string_at(&answer, REQUEST_STATE) else { return Ok(answer) };
         let params = Params::parse(Some(&forwarded_call.params)).map_err(McpClientError::Server)?;
-        let sealed = self.seal.seal_state(state, &forwarded_call.method, &params);
+        let sealed = self.seal.seal_state_of(process_id, state, &forwarded_call.method, &params);
         let sealed = sealed.map_err(McpClientError::Server)?;
         Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
     }

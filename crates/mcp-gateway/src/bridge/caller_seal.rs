@@ -36,7 +36,7 @@ impl CallerSeal {
     }
 
     /// Signs the state that the server sent in its answer to the request with the method `method` and the parameters
-    /// `params`.
+    /// `params`. Each replica can open the signed state.
     ///
     /// # Errors
     /// The state cannot be written as JSON.
@@ -49,14 +49,37 @@ impl CallerSeal {
         self.key.seal(State::relayed(state), &self.binding(method, params))
     }
 
-    /// Verifies a task id. Returns the id of the server, or `None` if the signature is invalid.
-    pub(super) fn open_task_id(&self, sealed: &str, process_id: &str) -> Option<String> {
-        self.key.open_text(sealed.strip_prefix(&*self.task_prefix)?, &self.task_binding(process_id))
+    /// Signs a state as [`seal_state`](Self::seal_state) does. Only this replica can open the signed state if the server
+    /// is a child process of this replica, or if this replica must see each use of a state.
+    ///
+    /// # Errors
+    /// The state cannot be written as JSON.
+    pub(super) fn seal_state_of(
+        &self,
+        process_id: &str,
+        state: String,
+        method: &str,
+        params: &Params<'_>,
+    ) -> Result<String, Error> {
+        if process_id.is_empty() && !self.key.pins_states() {
+            return self.seal_state(state, method, params);
+        }
+        self.key.seal_for_replica(State::relayed(state), &self.binding(method, params))
     }
 
-    /// Signs a task id of the server.
+    /// Verifies a task id. Returns the id of the server, or `None` if the signature is invalid.
+    pub(super) fn open_task_id(&self, sealed: &str, process_id: &str) -> Option<String> {
+        self.key.open_task(sealed.strip_prefix(&*self.task_prefix)?, &self.task_binding(process_id))
+    }
+
+    /// Signs a task id of the server. Only this replica can open the signed id if the server is a child process.
     pub(super) fn seal_task_id(&self, id: &str, process_id: &str) -> String {
-        let sealed = self.key.seal_text(id, &self.task_binding(process_id));
+        let binding = self.task_binding(process_id);
+        let sealed = if process_id.is_empty() {
+            self.key.seal_text(id, &binding)
+        } else {
+            self.key.seal_task_for_replica(id, &binding)
+        };
         format!("{}{sealed}", self.task_prefix)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thruway_mcp::json_rpc::Error;
+use thruway_mcp_server::ReplicaIds;
 use thruway_mcp_server::backend::{Holder, LimitReached, RequestBinding, Share, Shares};
 use thruway_net::unguessable_id;
 use tokio::sync::Notify;
@@ -20,6 +21,8 @@ pub(super) struct Suspended {
     calls: Mutex<HashMap<Box<str>, Call>>,
     capacity: Arc<Shares>,
     wait: Duration,
+    /// Creates the ids of calls. `None` if ids do not name the replica.
+    replica_ids: Option<ReplicaIds>,
 }
 
 struct Call {
@@ -34,8 +37,8 @@ struct Call {
 struct Timer(AbortHandle);
 
 impl Suspended {
-    pub(super) fn new(max: usize, wait: Duration) -> Arc<Self> {
-        Arc::new(Self { calls: Mutex::default(), capacity: Shares::new(max), wait })
+    pub(super) fn new(max: usize, wait: Duration, replica_ids: Option<ReplicaIds>) -> Arc<Self> {
+        Arc::new(Self { calls: Mutex::default(), capacity: Shares::new(max), wait, replica_ids })
     }
 
     /// Returns the maximum time that a call waits for the client's answers.
@@ -63,7 +66,7 @@ impl Suspended {
                 }
             })
         })?;
-        let state = unguessable_id();
+        let state = self.replica_ids.as_ref().map_or_else(unguessable_id, ReplicaIds::new_state_id);
         let mut calls = self.calls();
         let (all, overdue) = (self.clone(), state.clone());
         let giving_up = tokio::spawn(async move {

@@ -201,7 +201,10 @@ impl McpGatewayBuilder {
     /// Panics outside of a tokio runtime, and if the operating system provides no random bytes.
     pub fn build(self) -> Result<McpGateway, McpGatewayError> {
         let (names, rules, limits) = (self.names()?, self.access_rules()?, self.call_limits()?);
-        let (info, server_options) = (self.info.clone(), self.options.bridge.server.clone());
+        let (info, mut server_options) = (self.info.clone(), self.options.bridge.server.clone());
+        // A client can use a state for only one confirmed call, so one replica must see all its uses.
+        let pins_states = self.options.confirm_destructive;
+        server_options.replica_ids = server_options.replica_ids.map(|ids| ids.pin_states(pins_states));
         let core = GatewayCore::start(self, names, rules, limits);
         let server = McpServer::with_backend(info, server_options, Arc::new(GatewayBackend(core.clone())));
         core.announce_to(&server);

@@ -4,6 +4,7 @@
 //! expires after one hour.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -19,6 +20,8 @@ use thruway_mcp::params::Params;
 use thruway_net::{Clock, random_bytes, unguessable_id};
 
 use crate::authorization::Caller;
+use crate::replica_ids::{ReplicaIdKind, ReplicaIds};
+use crate::server::McpServerOptions;
 
 /// The state of a request: the client's answers in the earlier rounds, and the number of these rounds.
 #[derive(Default, Debug, Serialize, Deserialize)]
@@ -162,24 +165,26 @@ fn add_text(digest: &mut Sha256, text: &str) {
     digest.update(text);
 }
 
-/// The key that authenticates request states. All servers behind one load balancer need the same key.
+/// The keys that authenticate request states: the first key signs, and all keys verify. All servers behind one load
+/// balancer need the same keys.
 #[derive(Clone)]
-pub struct StateKey([u8; 32]);
+pub struct StateKey {
+    keys: Arc<[[u8; 32]]>,
+    replica_ids: Option<ReplicaIds>,
+}
 
 impl StateKey {
     /// Lifetime of a request state. The client must answer the questions within this time.
     pub const LIFETIME: Duration = Duration::from_hours(1);
 
-    pub(crate) const fn new(key: [u8; 32]) -> Self {
-        Self(key)
-    }
-
-    /// Returns a random key.
+    /// Returns the keys in `options`, or a random key.
     ///
     /// # Panics
     /// Panics if the operating system provides no random bytes.
-    pub(crate) fn random() -> Self {
-        Self(random_bytes())
+    pub(crate) fn of(options: &McpServerOptions) -> Self {
+        let first = options.state_key.unwrap_or_else(random_bytes);
+        let keys = [first].into_iter().chain(options.older_state_keys.iter().copied());
+        Self { keys: keys.collect(), replica_ids: options.replica_ids.clone() }
     }
 
     /// Sets the expiry time of a state and seals the state for `binding`. Returns
@@ -191,8 +196,22 @@ impl StateKey {
         state.expires = now() + Self::LIFETIME.as_secs();
         let bytes = serde_json::to_vec(&state)
             .map_err(|_| Error::internal("cannot write the request state as JSON"))?;
-        let mac = self.mac(&bytes, binding).finalize().into_bytes();
+        let mac = mac(&self.keys[0], &bytes, binding).finalize().into_bytes();
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(mac)))
+    }
+
+    /// Seals a state as [`seal`](Self::seal) does, so that only this replica can open the state.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be written as JSON.
+    pub fn seal_for_replica(&self, state: State, binding: &RequestBinding) -> Result<String, Error> {
+        let sealed = self.seal(state, binding)?;
+        Ok(self.pinned(ReplicaIdKind::State, sealed))
+    }
+
+    /// Returns `true` if this replica must see each use of a state.
+    pub fn pins_states(&self) -> bool {
+        self.replica_ids.as_ref().is_some_and(ReplicaIds::pins_states)
     }
 
     /// Verifies and decodes a sealed state that a client returned.
@@ -202,10 +221,7 @@ impl StateKey {
     /// state has expired.
     pub fn open(&self, sealed: &str, binding: &RequestBinding) -> Result<State, Error> {
         let invalid = || Error::invalid_params("`requestState` is not valid for this request");
-        let (state, mac) = sealed.split_once('.').ok_or_else(invalid)?;
-        let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| invalid())?;
-        let mac = URL_SAFE_NO_PAD.decode(mac).map_err(|_| invalid())?;
-        self.mac(&bytes, binding).verify_slice(&mac).map_err(|_| invalid())?;
+        let bytes = self.verified(ReplicaIdKind::State, sealed, binding).ok_or_else(invalid)?;
         let state: State = serde_json::from_slice(&bytes).map_err(|_| invalid())?;
         if state.expires < now() {
             return Err(Error::invalid_params("`requestState` has expired: repeat the request without it"));
@@ -216,26 +232,49 @@ impl StateKey {
     /// Seals a text, without an expiry time. Returns `base64(text).base64(mac)`. `binding` must not contain
     /// the method of a real request. Otherwise, a client could present the sealed text as a [`State`].
     pub fn seal_text(&self, text: &str, binding: &RequestBinding) -> String {
-        let mac = self.mac(text.as_bytes(), binding).finalize().into_bytes();
+        let mac = mac(&self.keys[0], text.as_bytes(), binding).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(mac))
     }
 
-    /// Verifies a sealed text, and returns the original text. Returns `None` if
-    /// [`seal_text`](Self::seal_text) did not create the sealed text with the same key and binding.
-    pub fn open_text(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
-        let (text, mac) = sealed.split_once('.')?;
-        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let mac = URL_SAFE_NO_PAD.decode(mac).ok()?;
-        self.mac(&text, binding).verify_slice(&mac).ok()?;
-        String::from_utf8(text).ok()
+    /// Seals the id of a task that runs in a child process of this replica.
+    pub fn seal_task_for_replica(&self, id: &str, binding: &RequestBinding) -> String {
+        self.pinned(ReplicaIdKind::Task, self.seal_text(id, binding))
     }
 
-    fn mac(&self, bytes: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC accepts keys of any length");
-        mac.update(&binding.0);
-        mac.update(bytes);
-        mac
+    /// Verifies a sealed id of a task, and returns the original id. Returns `None` if
+    /// [`seal_text`](Self::seal_text) or [`seal_task_for_replica`](Self::seal_task_for_replica) did not create the
+    /// sealed id with the same key and binding.
+    pub fn open_task(&self, sealed: &str, binding: &RequestBinding) -> Option<String> {
+        String::from_utf8(self.verified(ReplicaIdKind::Task, sealed, binding)?).ok()
     }
+
+    /// Adds the name of this replica to a sealed value. Returns the value unchanged if there are no other replicas.
+    fn pinned(&self, kind: ReplicaIdKind, sealed: String) -> String {
+        match &self.replica_ids {
+            Some(ids) => ids.pin(kind, &sealed),
+            None => sealed,
+        }
+    }
+
+    /// Returns the content of a sealed value, if its signature is valid and it does not belong to another replica.
+    fn verified(&self, kind: ReplicaIdKind, sealed: &str, binding: &RequestBinding) -> Option<Vec<u8>> {
+        let sealed = match &self.replica_ids {
+            Some(ids) => ids.unpin(kind, sealed)?,
+            None => sealed,
+        };
+        let (content, signature) = sealed.split_once('.')?;
+        let content = URL_SAFE_NO_PAD.decode(content).ok()?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let is_of = |key| mac(key, &content, binding).verify_slice(&signature).is_ok();
+        self.keys.iter().any(is_of).then_some(content)
+    }
+}
+
+fn mac(key: &[u8; 32], bytes: &[u8], binding: &RequestBinding) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of any length");
+    mac.update(&binding.0);
+    mac.update(bytes);
+    mac
 }
 
 fn no_arguments() -> Box<RawValue> {
@@ -260,6 +299,7 @@ impl std::fmt::Debug for StateKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replica_ids::ReplicaId;
     use serde_json::json;
 
     fn raw(json: &str) -> Box<RawValue> {
@@ -268,6 +308,45 @@ mod tests {
 
     fn binding(caller: Option<&str>, arguments: &Value) -> RequestBinding {
         RequestBinding::new(caller, ["tools/call", "ask", ""], &raw(&arguments.to_string()))
+    }
+
+    impl StateKey {
+        fn random() -> Self {
+            Self::of(&McpServerOptions::default())
+        }
+
+        fn of_replica(replica: ReplicaId) -> Self {
+            let replica_ids = Some(ReplicaIds::new(replica, "tools", vec![[1; 32]]));
+            let state_key = Some([2; 32]);
+            Self::of(&McpServerOptions { replica_ids, state_key, ..McpServerOptions::default() })
+        }
+    }
+
+    #[test]
+    fn state_of_a_replica_opens_only_on_this_replica() {
+        let (own, other) = (ReplicaId::random(), ReplicaId::random());
+        let (own, other) = (StateKey::of_replica(own), StateKey::of_replica(other));
+        let binding = binding(None, &Value::Null);
+        let pinned = own.seal_for_replica(State::default(), &binding).unwrap();
+        assert!(own.open(&pinned, &binding).is_ok() && other.open(&pinned, &binding).is_err());
+        let free = own.seal(State::default(), &binding).unwrap();
+        assert!(own.open(&free, &binding).is_ok() && other.open(&free, &binding).is_ok());
+        let task = own.seal_task_for_replica("1", &binding);
+        assert_eq!(own.open_task(&task, &binding).as_deref(), Some("1"));
+        assert_eq!(other.open_task(&task, &binding), None);
+    }
+
+    #[test]
+    fn older_key_opens_request_states() {
+        let options = |first, older: &[_]| McpServerOptions {
+            state_key: Some(first),
+            older_state_keys: older.to_vec(),
+            ..McpServerOptions::default()
+        };
+        let binding = binding(None, &Value::Null);
+        let sealed = StateKey::of(&options([1; 32], &[])).seal(State::default(), &binding).unwrap();
+        assert!(StateKey::of(&options([2; 32], &[[1; 32]])).open(&sealed, &binding).is_ok());
+        assert!(StateKey::of(&options([2; 32], &[])).open(&sealed, &binding).is_err());
     }
 
     #[test]
@@ -335,7 +414,7 @@ mod tests {
         let key = StateKey::random();
         let binding = binding(None, &Value::Null);
         let bytes = serde_json::to_vec(&State::default()).unwrap();
-        let mac = key.mac(&bytes, &binding).finalize().into_bytes();
+        let mac = mac(&key.keys[0], &bytes, &binding).finalize().into_bytes();
         let sealed = format!("{}.{}", URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(mac));
         assert!(key.open(&sealed, &binding).unwrap_err().message.contains("expired"));
     }

@@ -24,6 +24,12 @@ pub enum Caller {
     Identified(Arc<Identity>, Option<Authorization>),
 }
 
+/// Address of a client whose request another gateway has received. A handler in front of an endpoint attaches it to the
+/// [extensions](thruway_server::Request::extensions) of the request. The endpoint then uses it in place of the address
+/// of the connection. `None` if the address is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallerAddress(pub Option<IpAddr>);
+
 impl Caller {
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         match self {

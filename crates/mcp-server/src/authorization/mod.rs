@@ -18,7 +18,7 @@ use thruway_server::{FieldLinesBuf, Response, StatusCode};
 
 pub use jwt::{AccessTokenRules, InvalidKeys, JwtVerifier};
 
-pub use caller::Caller;
+pub use caller::{Caller, CallerAddress};
 pub(crate) use challenge::Challenge;
 pub use identity::{CallerToken, Identity};
 pub use protected_resource::{InvalidResource, ProtectedResource};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use thruway_mcp::schema::{CacheHint, CacheScope};
 
+use crate::replica_ids::ReplicaIds;
 use crate::session::SessionLimits;
 use crate::tasks::TaskOptions;
 
@@ -41,6 +42,12 @@ pub struct McpServerOptions {
     /// Key for the signatures of `requestState`, the state that clients store for the server between the
     /// rounds of a request. Default: a random key. Servers behind one load balancer need the same key.
     pub state_key: Option<[u8; 32]>,
+    /// Earlier values of [`state_key`](Self::state_key). The server accepts values with the signatures of these keys,
+    /// so that the key can change while clients use the server. Default: none.
+    pub older_state_keys: Vec<[u8; 32]>,
+    /// Names of the replica in the ids of sessions, pending requests and tasks. A gateway in front of several replicas
+    /// forwards requests to the replica that the id names. Set also `state_key`. Default: ids name no replica.
+    pub replica_ids: Option<ReplicaIds>,
     /// Session mode over HTTP, for clients of the legacy era. Default: one session per client.
     pub legacy_sessions: LegacySessions,
     /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
@@ -163,6 +170,8 @@ impl Default for McpServerOptions {
             handler_timeout: Duration::from_mins(5),
             tasks: TaskOptions::default(),
             state_key: None,
+            older_state_keys: Vec::new(),
+            replica_ids: None,
             legacy_sessions: LegacySessions::Stateful,
             session_idle: Duration::from_mins(30),
             sessions_max: 10_000,

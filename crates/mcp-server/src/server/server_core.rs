@@ -39,11 +39,11 @@ impl ServerCore {
         Self {
             results: ResultWriter::new(&info).expect("the server description can be written as JSON"),
             changes: Changes::default(),
-            state_key: options.state_key.map_or_else(StateKey::random, StateKey::new),
-            sessions: Sessions::new(options.session_limits()),
+            state_key: StateKey::of(&options),
+            sessions: Sessions::new(options.session_limits()).name_replica(options.replica_ids.clone()),
             request_bytes: RequestBytes::new(&options),
             event_bytes: Shares::new(options.in_flight_bytes_max),
-            tasks: Tasks::new(options.tasks.clone()),
+            tasks: Tasks::new(options.tasks.clone(), options.replica_ids.clone()),
             info,
             options,
         }

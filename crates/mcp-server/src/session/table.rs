@@ -12,6 +12,7 @@ use std::time::Duration;
 use thruway_net::unguessable_id;
 
 use super::{Session, nanoseconds, now};
+use crate::replica_ids::{ReplicaIdKind, ReplicaIds};
 use crate::shares::Holder;
 
 /// The sessions of a server, by their ids.
@@ -50,6 +51,8 @@ struct Table {
     last_number: u64,
     /// Time of the last search for expired sessions, in nanoseconds.
     swept: u64,
+    /// Creates the ids. `None` if ids do not name the replica.
+    replica_ids: Option<ReplicaIds>,
 }
 
 /// A session in the table. While the session is idle, this slot has the only reference to the session.
@@ -106,6 +109,12 @@ impl SessionLimits {
 impl Sessions {
     pub(crate) fn new(limits: SessionLimits) -> Self {
         Self { table: Mutex::default(), limits }
+    }
+
+    /// Lets the ids of sessions name this replica, if `replica_ids` is set.
+    pub(crate) fn name_replica(mut self, replica_ids: Option<ReplicaIds>) -> Self {
+        self.table.get_mut().unwrap_or_else(PoisonError::into_inner).replica_ids = replica_ids;
+        self
     }
 
     /// Adds a session and returns its unguessable id. If a limit on sessions is reached, ends an idle
@@ -182,7 +191,10 @@ impl Sessions {
 
 impl Table {
     fn insert(&mut self, session: Session) -> Arc<str> {
-        let id: Arc<str> = unguessable_id().into();
+        let id: Arc<str> = match &self.replica_ids {
+            Some(ids) => ids.issue_id(ReplicaIdKind::Session).into(),
+            None => unguessable_id().into(),
+        };
         let key = self.key_of(&session);
         let holder = session.holder().clone();
         let slot = Arc::new(Slot { id: id.clone(), session: Arc::new(session), key: Mutex::new(key) });

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use thruway_message::{FieldLines, Method};
 use thruway_server::{Handler, OwnedRequest, Request, RequestContent, StatusCode};
 
-use crate::authorization::{Authorization, Caller, Challenge, Identity};
+use crate::authorization::{Authorization, Caller, CallerAddress, Challenge, Identity};
 use crate::http_response::WholeResponse;
 use crate::server::McpServer;
 use answer::{Answer, Incoming, method_not_allowed};
@@ -98,7 +98,7 @@ impl McpEndpoint {
 impl Handler for McpEndpoint {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> thruway_server::Answer {
         let verified = request.extensions().get();
-        let caller = match self.endpoint.admit(request.field_lines(), request.client().ip(), verified) {
+        let caller = match self.endpoint.admit(request.field_lines(), address_of(request), verified) {
             Ok(caller) => caller,
             Err(refusal) => return thruway_server::Answer::Now(refusal.into()),
         };
@@ -138,7 +138,7 @@ impl McpEndpoint {
     /// Returns the response that rejects the request, if the endpoint does not allow the request.
     pub fn caller_of(&self, request: &Request<'_>) -> Result<Caller, thruway_server::Response> {
         let verified = request.extensions().get();
-        Ok(self.endpoint.admit(request.field_lines(), request.client().ip(), verified)?)
+        Ok(self.endpoint.admit(request.field_lines(), address_of(request), verified)?)
     }
 
     /// Waits until the body of `request` has arrived. The request then has the whole body. Use it in handlers that
@@ -205,6 +205,14 @@ impl Endpoint {
             (None, Some(identity)) => Ok(Caller::Identified(identity.clone(), None)),
             (None, None) => Ok(Caller::Anonymous(address)),
         }
+    }
+}
+
+/// Returns the address of the client.
+fn address_of(request: &Request<'_>) -> Option<IpAddr> {
+    match request.extensions().get::<CallerAddress>() {
+        Some(CallerAddress(address)) => *address,
+        None => request.client().ip(),
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::{Task, TaskOptions};
 use crate::authorization::Caller;
 use crate::handlers::{HandlerError, Later, poll_caught, too_late};
+use crate::replica_ids::{ReplicaIdKind, ReplicaIds};
 use crate::server::{Changes, Subscription};
 use crate::shares::{LimitReached, Share, Shares};
 
@@ -24,11 +25,14 @@ struct Inner {
     kept: Mutex<HashMap<Arc<str>, Arc<Task>>>,
     places: Arc<Shares>,
     changes: Changes<Arc<str>>,
+    /// Creates the ids. `None` if ids do not name the replica.
+    replica_ids: Option<ReplicaIds>,
 }
 
 impl Tasks {
-    pub(crate) fn new(options: TaskOptions) -> Self {
+    pub(crate) fn new(options: TaskOptions, replica_ids: Option<ReplicaIds>) -> Self {
         Self(Arc::new(Inner {
+            replica_ids,
             places: Shares::new(options.tasks_max),
             options: Arc::new(options),
             kept: Mutex::default(),
@@ -38,7 +42,8 @@ impl Tasks {
 
     /// Prepares a task for a call that may become a task. The store does not contain the task yet.
     pub(crate) fn prepare(&self, caller: &Caller) -> Arc<Task> {
-        Arc::new(Task::new(caller, self.0.options.clone(), self.0.changes.clone()))
+        let id = self.0.replica_ids.as_ref().map(|ids| ids.issue_id(ReplicaIdKind::Task));
+        Arc::new(Task::new(id, caller, self.0.options.clone(), self.0.changes.clone()))
     }
 
     /// Turns a call into a task: stores the task and spawns its handler. `bytes` is the call's share of

@@ -71,16 +71,22 @@ pub(super) struct Pending {
 }
 
 impl Task {
-    /// Returns a task for a call that may become a task.
+    /// Returns a task for a call that may become a task. Without `id`, the task gets a random id.
     ///
     /// # Panics
     /// Panics if the operating system provides no random bytes.
-    pub(super) fn new(caller: &Caller, options: Arc<TaskOptions>, changes: Changes<Arc<str>>) -> Self {
+    pub(super) fn new(
+        id: Option<Box<str>>,
+        caller: &Caller,
+        options: Arc<TaskOptions>,
+        changes: Changes<Arc<str>>,
+    ) -> Self {
+        let random_id = || URL_SAFE_NO_PAD.encode(random_bytes::<ID_BYTES>()).into();
         let created = now();
         let details =
             TaskDetails { state: State::Called, message: None, updated: created, names: BTreeSet::new() };
         Self {
-            id: URL_SAFE_NO_PAD.encode(random_bytes::<ID_BYTES>()).into(),
+            id: id.map_or_else(random_id, Arc::from),
             owner: caller.principal(),
             holder: caller.holder(),
             options,

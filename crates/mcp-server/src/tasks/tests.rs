@@ -15,7 +15,7 @@ use crate::handlers::HandlerError;
 
 /// Returns a working task.
 fn working() -> Arc<Task> {
-    let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
+    let task = Tasks::new(TaskOptions::default(), None).prepare(&Caller::Local);
     task.begin();
     task
 }
@@ -89,7 +89,7 @@ fn number_of_input_requests_per_task_is_limited() {
 
 #[test]
 fn call_becomes_task_only_after_begin() {
-    let task = Tasks::new(TaskOptions::default()).prepare(&Caller::Local);
+    let task = Tasks::new(TaskOptions::default(), None).prepare(&Caller::Local);
     let (mut wants, mut driver) = (Box::pin(task.wait_to_begin()), Box::pin(task.beginning()));
     assert!(poll(driver.as_mut()).is_pending());
     assert!(poll(wants.as_mut()).is_pending() && !task.has_begun());

@@ -88,7 +88,9 @@ fn question(call: &CallToConfirm<'_>, answers: Answers) -> Result<Unconfirmed, U
     let state = serde_json::to_string(&state)
         .map_err(|_| Unconfirmed::Refused(Error::internal("cannot write the request state as JSON")))?;
     let binding = binding(call).map_err(Unconfirmed::Refused)?;
-    let state = call.core.state_key().seal(State::relayed(state), &binding).map_err(Unconfirmed::Refused)?;
+    // Only this replica opens the state, because the client can use it only once.
+    let state = call.core.state_key().seal_for_replica(State::relayed(state), &binding);
+    let state = state.map_err(Unconfirmed::Refused)?;
     Ok(Unconfirmed::Ask(json!({"inputRequests": {KEY: question}, "requestState": state})))
 }
 
