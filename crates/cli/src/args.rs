@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Check(CheckArgs),
     Top(crate::top::TopArgs),
-    /// Print shell completions
+    Fleet(crate::top::FleetArgs),
     Completions(CompletionsArgs),
     /// Write man pages into a directory
     Man(ManArgs),
@@ -510,7 +510,7 @@ pub(crate) struct CheckArgs {
     pub(crate) schema: bool,
 }
 
-/// Arguments of `thruway completions`.
+/// Print shell completions
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct CompletionsArgs {

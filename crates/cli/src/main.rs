@@ -39,6 +39,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => serve::check(&args),
         Command::Top(args) => top::run(&args),
+        Command::Fleet(args) => top::fleet(&args),
         Command::Completions(args) => Ok(completions(&args)),
         Command::Man(args) => man(&args),
         Command::Mcp(command) => mcp::run(&command),

@@ -18,6 +18,7 @@ use crate::admin::{self, ServiceState};
 use crate::changes::Changes;
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
+use crate::fleet::FleetMembership;
 use crate::live_store::LiveStore;
 use crate::mcp::audit_logs::AuditLogs;
 use crate::reload::{Reloader, SharedReloader};
@@ -131,7 +132,7 @@ impl Daemon {
         let store = LiveStore::start(&config, store)?;
         let tls_manager = TlsManager::new(store.secrets());
         raise_descriptor_limit();
-        let (routes, mut parts) = routes::build(&config, &Parts::with_store(store))?;
+        let (routes, mut parts) = routes::build(&config, &Parts::with_store(&config, store))?;
         let log = LiveLog::default();
         let access_log = log.replace(log.open(&config)?);
         let telemetry = LiveTelemetry::default();
@@ -139,6 +140,7 @@ impl Daemon {
         let audit_logs = parts.mcp().audit_logs().clone();
         audit_logs.open(&config)?;
         parts.start(&config);
+        let membership = FleetMembership::join(parts.mcp().fleet(), &config, parts.store().store())?;
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams, telemetry.clone());
         let server = start_server(&config, routes, &streams, access_log.as_ref(), tracer.as_ref())?;
@@ -162,7 +164,7 @@ impl Daemon {
             changes: changes.clone(),
         });
         let (live_log, live_audit_logs) = (log.clone(), audit_logs.clone());
-        let state = Arc::new(ServiceState::new(
+        let state = ServiceState::new(
             &server,
             running_state,
             reloader,
@@ -170,7 +172,8 @@ impl Daemon {
             changes,
             live_log,
             live_audit_logs,
-        ));
+        );
+        let state = Arc::new(state.in_fleet(membership));
         let service = Arc::downgrade(&state);
         telemetry.set_metrics_source(Box::new(move || Some(admin::collected_metrics(&*service.upgrade()?))));
         let admin_server = match admin_config.map(|config| admin::start(&state, &config)).transpose() {
@@ -347,7 +350,9 @@ fn end(
     log: &LiveLog,
     telemetry: &LiveTelemetry,
 ) -> Ended {
+    handle.0.fleet().leave();
     handle.0.reloader().end_mcp_endpoints(MCP_CLOSE_TIME);
+    handle.0.fleet().end();
     if let Some(admin) = admin {
         admin.drain();
         admin.join();

@@ -45,6 +45,7 @@ mod daemon;
 
 // checks of a config, without running the config
 mod explain;
+mod fleet;
 mod check;
 
 // the overview of another running service
@@ -57,4 +58,4 @@ pub use config::{
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
 pub use mcp::child_command;
-pub use top::{TopAccess, TopOptions, top};
+pub use top::{TopAccess, TopOptions, fleet_status, top};

@@ -129,6 +129,7 @@ impl Reloader {
     fn replace(&mut self, mut config: Config) -> Result<(), Failure> {
         let fixed: Vec<_> = self.started.fixed_changes(&config).collect();
         config.keep_admin_listener_of(&self.started);
+        config.keep_shared_store_of(&self.started);
         self.tls_manager.reuse_acceptors(&mut config);
         let (routes, mut parts) = routes::build(&config, &self.parts)?;
         let streams = Streams::new(&config, &parts, &self.streams);

@@ -16,6 +16,7 @@ use thruway_server::{Answer, FieldLinesBuf, Handler, IntoHandler, Request, Respo
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
+use crate::fleet::Fleet;
 use crate::live_store::LiveStore;
 use crate::mcp::{McpEndpoints, RunningUpstreams};
 use crate::shared_health::SharedHealth;
@@ -93,9 +94,10 @@ fn guards_of(route: &Route) -> Vec<String> {
 
 impl Parts {
     /// Returns the components before the first config.
-    pub(crate) fn with_store(store: LiveStore) -> Self {
+    pub(crate) fn with_store(config: &Config, store: LiveStore) -> Self {
         let (limits, health) = (shared_limits::start(&store), SharedHealth::start(&store));
-        Self { limits, store, health, ..Self::default() }
+        let fleet = config.peers().map(|_| Fleet::new(store.replica(), store.key()));
+        Self { mcp: McpEndpoints::in_fleet(fleet), limits, store, health, ..Self::default() }
     }
 
     /// Returns the store that several gateways share.

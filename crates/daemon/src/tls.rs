@@ -74,9 +74,10 @@ impl TlsManager {
         let acceptors = config.listener_tls().map(|(address, tls)| (address.clone(), tls.acceptor.clone()));
         let connectors =
             parts.upstreams().filter_map(|upstream| Some(upstream.config().tls.as_ref()?.connector.clone()));
+        let peers = config.peers().and_then(|peers| Some(peers.tls.as_ref()?.connector.clone()));
         let mut current = self.lock();
         current.acceptors = acceptors.collect();
-        current.connectors = connectors.collect();
+        current.connectors = connectors.chain(peers).collect();
         current.logged.clear();
         current.refresh();
         for invalid in current.acceptors.iter().flat_map(|(_, acceptor)| invalid(acceptor)) {

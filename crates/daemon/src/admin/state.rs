@@ -7,6 +7,7 @@ use thruway_server::{DrainHandle, ListenAddr, LiveServer, RunningServer};
 
 use crate::access_log::LiveLog;
 use crate::changes::Changes;
+use crate::fleet::FleetMembership;
 use crate::mcp::audit_logs::AuditLogs;
 use crate::reload::SharedReloader;
 use crate::running_state::{RunningConfig, RunningState};
@@ -27,6 +28,7 @@ pub(crate) struct ServiceState {
     pub(super) changes: Changes,
     pub(super) log: LiveLog,
     pub(super) audit_logs: AuditLogs,
+    fleet: FleetMembership,
 }
 
 impl ServiceState {
@@ -50,7 +52,18 @@ impl ServiceState {
             changes,
             log,
             audit_logs,
+            fleet: FleetMembership::default(),
         }
+    }
+
+    /// Adds the membership of this process in a fleet.
+    pub(crate) fn in_fleet(self, fleet: FleetMembership) -> Self {
+        Self { fleet, ..self }
+    }
+
+    /// Returns the membership of this process in a fleet.
+    pub(crate) const fn fleet(&self) -> &FleetMembership {
+        &self.fleet
     }
 
     /// Returns the reloader, which other threads use to reload the config.
@@ -67,6 +80,7 @@ impl ServiceState {
     /// Begins the graceful shutdown of the server and of the MCP endpoints.
     pub(crate) fn drain(&self) {
         let within = self.live.config().timeouts.drain;
+        self.fleet.drain();
         let hold = self.server.drain_and_hold(within);
         self.reloader.drain_mcp_endpoints(within, self.server.clone(), hold);
     }

@@ -16,6 +16,7 @@ use super::mcp::McpEndpointJson;
 use super::state::ServiceState;
 use super::store::StoreJson;
 use crate::changes::Change;
+use crate::fleet::FleetStatus;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::ListenerCertificate;
@@ -50,6 +51,9 @@ struct Status<'a> {
     /// Absent if the config has no shared store.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_store: Option<StoreJson<'a>>,
+    /// Absent if the process belongs to no fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<FleetStatus>,
     /// The last 100 changes, the newest first.
     changes: Vec<ChangeJson>,
 }
@@ -203,6 +207,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
         shared_store: StoreJson::of(&running.store),
         staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
+        fleet: admin.fleet().status(),
         changes: admin.changes.newest_first().into_iter().map(ChangeJson::from).collect(),
     })
 }

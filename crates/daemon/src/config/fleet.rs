@@ -8,6 +8,7 @@ use serde::Deserialize;
 use thruway_store::{SharedKey, StoreConfig, StoreCredentials, StoreTls, StoreUrl, StoreUrlError};
 
 use crate::config::Span;
+use crate::config::peers::{PeerConfig, RawPeerTls, RawPeers, resolve_peers};
 use crate::config::policies::headers::resolve_text_of_file;
 use crate::config::resolver::Resolver;
 use crate::config::values::{Period, Spanned};
@@ -66,6 +67,15 @@ pub(in crate::config) struct RawShared {
     /// Default: false.
     #[serde(default)]
     pub(in crate::config) health: bool,
+    /// Address of the listener on which other gateways of the fleet forward MCP requests to this gateway, as
+    /// `IP:PORT`. It requires `key`. An address that other machines can reach requires `peer_tls`. Default: none, so
+    /// each gateway knows only its own MCP sessions, pending calls and tasks.
+    pub(in crate::config) peer_listen: Option<Spanned<String>>,
+    /// Address of this listener for the other gateways, as `IP:PORT` or `HOST:PORT`. Thruway looks up the host once, at
+    /// its start. Default: the address in `peer_listen`.
+    pub(in crate::config) peer_address: Option<Spanned<String>>,
+    /// Mutual TLS between the gateways of the fleet. Default: none.
+    pub(in crate::config) peer_tls: Option<Spanned<RawPeerTls>>,
 }
 
 /// A client certificate for the store.
@@ -89,6 +99,8 @@ pub(crate) struct SharedConfig {
     pub(crate) replica: Option<String>,
     /// `true` if the gateways exchange the results of health checks and ejections.
     pub(crate) health: bool,
+    /// The peer listener, if other gateways forward MCP requests to this gateway.
+    pub(crate) peers: Option<PeerConfig>,
     /// Position of the URL, or of the section.
     pub(crate) span: Span,
 }
@@ -97,7 +109,14 @@ impl SharedConfig {
     /// Returns `true` if both configs use the same store in the same way.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let identities = |config: &Self| config.key.as_ref().map(SharedKey::identities);
-        self.store == other.store && self.replica == other.replica && identities(self) == identities(other)
+        let has_same_peers = match (&self.peers, &other.peers) {
+            (Some(own), Some(other)) => own.is_same_as(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.store == other.store
+            && self.replica == other.replica
+            && has_same_peers
+            && identities(self) == identities(other)
     }
 }
 
@@ -118,6 +137,11 @@ pub(in crate::config) fn resolve_shared(
                 .with_hint(KEY_HINT),
         );
     }
+    if let Some(listen) = raw.peer_listen.as_ref().filter(|_| key.is_none() && resolver.failures.is_empty()) {
+        resolver.refuse_with(listen, "a peer listener requires the key of the fleet", KEY_HINT);
+    }
+    let peers = RawPeers { listen: raw.peer_listen, address: raw.peer_address, tls: raw.peer_tls };
+    let peers = resolve_peers(resolver, peers);
     check_replica(resolver, raw.replica.as_ref());
     let prefix = resolve_prefix(resolver, raw.prefix);
     let timeout = resolver.or(raw.timeout, Period(DEFAULT_TIMEOUT), TIMEOUTS).0;
@@ -137,7 +161,8 @@ pub(in crate::config) fn resolve_shared(
         identities: key.as_ref().map(SharedKey::identities).unwrap_or_default(),
         ..StoreConfig::new(url)
     });
-    SharedConfig { store, key, replica: raw.replica.map(Spanned::into_inner), health: raw.health, span }
+    let replica = raw.replica.map(Spanned::into_inner);
+    SharedConfig { store, key, replica, health: raw.health, peers, span }
 }
 
 /// Returns `None` for a store in memory.

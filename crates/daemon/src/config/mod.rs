@@ -22,6 +22,7 @@ mod compression;
 mod connect_method;
 mod fleet;
 mod listeners;
+mod peers;
 pub(crate) mod mcp;
 mod policies;
 mod rewrite;
@@ -49,6 +50,7 @@ pub use arguments::{parse_headers, parse_listeners};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
 pub(crate) use fleet::SharedConfig;
+pub(crate) use peers::PeerConfig;
 pub use reference::reference;
 pub(crate) use settings::{
     AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,

@@ -23,6 +23,7 @@ use super::failure::{Failure, Source};
 use super::fleet::SharedConfig;
 use super::forward::ForwardAction;
 use super::mcp::settings::{McpPlaces, McpSettings};
+use super::peers::PeerConfig;
 use super::telemetry::TelemetryConfig;
 use super::values::Span;
 use crate::acme::challenges;
@@ -255,7 +256,10 @@ impl Config {
     fn has_same_store_as(&self, other: &Self) -> bool {
         match (&self.shared, &other.shared) {
             (Some(own), Some(other)) => own.is_same_as(other),
-            (own, other) => own.as_ref().or(other.as_ref()).is_none_or(|shared| shared.store.is_none()),
+            (own, other) => own
+                .as_ref()
+                .or(other.as_ref())
+                .is_none_or(|shared| shared.store.is_none() && shared.peers.is_none()),
         }
     }
 
@@ -275,12 +279,23 @@ impl Config {
         self.admin = started.admin.clone().map(|admin| AdminConfig { authentication, ..admin });
     }
 
-    /// Returns the TLS settings of all listeners with TLS, including the admin listener, each with the address
-    /// of the listener.
+    /// Keeps the shared store and the peer listener of `started`, because a reload does not replace them.
+    pub(crate) fn keep_shared_store_of(&mut self, started: &Self) {
+        self.shared.clone_from(&started.shared);
+    }
+
+    /// Returns the settings of the peer listener, if the config has one.
+    pub(crate) fn peers(&self) -> Option<&PeerConfig> {
+        self.shared.as_ref()?.peers.as_ref()
+    }
+
+    /// Returns the TLS settings of all listeners with TLS, including the admin listener and the peer listener, each
+    /// with the address of the listener.
     pub(crate) fn listener_tls(&self) -> impl Iterator<Item = (&ListenAddr, &ListenerTlsConfig)> {
         let listeners = self.listeners.iter().map(|listener| (&listener.address, &listener.tls));
         let admin = self.admin.iter().map(|admin| (&admin.address, &admin.tls));
-        listeners.chain(admin).filter_map(|(address, tls)| Some((address, tls.as_ref()?)))
+        let peers = self.peers().map(|peers| (&peers.listener.address, &peers.listener.tls));
+        listeners.chain(admin).chain(peers).filter_map(|(address, tls)| Some((address, tls.as_ref()?)))
     }
 
     /// Returns the position of `span` as `FILE:LINE`.

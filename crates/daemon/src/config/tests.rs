@@ -66,7 +66,8 @@ fn commented_settings_of_example_config_are_valid() {
         // of the example, and names of missing files.
         .filter(|line| {
             let excluded = ["bearer", "query = \"", "keys_", "users_file"];
-            let of_store = ["password", "sentinel_password", "key = \"${FLEET", "key_file", "other_keys"];
+            let of_store =
+                ["password", "sentinel_password", "key = \"${FLEET", "key_file", "other_keys", "peer_"];
             let of_log = ["template", "members", "socket = ", "syslog = "];
             !["balance = \"round_robin\"", "host = \"preserve\"", "resolver = \"system\""].contains(line)
                 && !excluded.iter().chain(&of_log).chain(&of_store).any(|key| line.starts_with(key))

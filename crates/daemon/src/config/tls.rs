@@ -256,7 +256,10 @@ pub(in crate::config) fn resolve_connector(
     connector.map_err(|error| refuse_certificate(resolver, &span, &error)).ok().map(Arc::new)
 }
 
-fn resolve_server_name(resolver: &mut Resolver<'_>, text: &Spanned<String>) -> Option<TlsServerName> {
+pub(in crate::config) fn resolve_server_name(
+    resolver: &mut Resolver<'_>,
+    text: &Spanned<String>,
+) -> Option<TlsServerName> {
     let name = TlsServerName::new(text.get_ref());
     name.map_err(|error| resolver.refuse_with(text, error, InvalidServerName::HINT)).ok()
 }
@@ -306,7 +309,10 @@ fn resolve_listener_certificate(
     }
 }
 
-fn resolve_certificate(resolver: &Resolver<'_>, raw: RawCertificate) -> CertificateFiles {
+pub(in crate::config) fn resolve_certificate(
+    resolver: &Resolver<'_>,
+    raw: RawCertificate,
+) -> CertificateFiles {
     CertificateFiles {
         chain: resolver.relative_to_config(&raw.chain),
         key: resolver.relative_to_config(&raw.key),

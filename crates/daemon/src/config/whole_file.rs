@@ -19,6 +19,7 @@ use crate::config::fleet::{RawShared, resolve_shared};
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
+use crate::config::peers::check_peer_address;
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
 use crate::config::resolver::Resolver;
@@ -138,6 +139,8 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let shared = raw.shared.map(|shared| resolve_shared(&mut resolver, shared));
     resolver.shares_secrets = shared.as_ref().is_some_and(|shared| shared.store.is_some());
     let listeners = resolve_listeners(&mut resolver, raw.listeners, &upstreams);
+    let peers = shared.as_ref().and_then(|shared| shared.peers.as_ref());
+    check_peer_address(&mut resolver, peers, &listeners);
     let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, admin, &listeners));
     check_challenge(&mut resolver, acme_span.as_ref(), &listeners);
     let asking_for_certificates = asking_for_certificates(&raw.policies);

@@ -31,7 +31,7 @@ pub(crate) fn list_tools(
     let _silent = tracing::subscriber::set_default(NoSubscriber::default());
     runtime.block_on(async {
         for name in config.mcp.endpoints.keys() {
-            match gateway_builder(config, name, upstreams, Some(TOOLS_MAX)).build() {
+            match gateway_builder(config, name, upstreams, Some(TOOLS_MAX), None).build() {
                 Ok(gateway) => {
                     warnings.extend(push_tools(&mut text, config, name, &gateway).await);
                     let missing = missing_members(config, &gateway);

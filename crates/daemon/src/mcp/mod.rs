@@ -6,6 +6,7 @@ mod background;
 mod identity;
 pub(crate) mod listing;
 mod members;
+mod owner;
 mod relay;
 mod relayed_body;
 mod route_endpoint;
@@ -21,11 +22,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
+use crate::fleet::Fleet;
 use audit_logs::AuditLogs;
 use background::Background;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
+use owner::FleetEndpoint;
 use relay::relays;
 use route_endpoint::{Endpoint, RouteEndpoint};
 
@@ -37,6 +40,8 @@ pub(crate) struct McpEndpoints {
     /// `None` until the first endpoint starts.
     background: Option<Arc<Background>>,
     audit_logs: AuditLogs,
+    /// The fleet that this process belongs to, if any.
+    fleet: Option<Arc<Fleet>>,
 }
 
 /// All settings that an endpoint depends on.
@@ -50,19 +55,27 @@ struct EndpointConfig {
 }
 
 impl McpEndpoints {
+    /// Returns no endpoints. Later endpoints with [`of`](Self::of) belong to `fleet`.
+    pub(crate) fn in_fleet(fleet: Option<Arc<Fleet>>) -> Self {
+        Self { fleet, ..Self::default() }
+    }
+
     /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
     pub(crate) fn of(config: &Config, before: &Self) -> Self {
         let endpoint = |name: &String| {
             let settings = EndpointConfig::of(config, name);
             let kept = before.endpoints.get(name).filter(|(other, _)| *other == settings);
             let needs_tokens = config.mcp.server_with_caller_tokens(name).is_some();
-            let create = || Arc::new(Endpoint { gateway: OnceLock::new(), needs_tokens });
+            let create = || {
+                let fleet = before.fleet.clone().map(|fleet| FleetEndpoint::new(fleet, name));
+                Arc::new(Endpoint { gateway: OnceLock::new(), needs_tokens, fleet })
+            };
             let endpoint = kept.map_or_else(create, |(_, kept)| kept.clone());
             (name.clone(), (settings, endpoint))
         };
         let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
         let (background, audit_logs) = (before.background.clone(), before.audit_logs.clone());
-        Self { endpoints, background, audit_logs }
+        Self { endpoints, background, audit_logs, fleet: before.fleet.clone() }
     }
 
     /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
@@ -70,6 +83,11 @@ impl McpEndpoints {
     pub(crate) fn handler(&self, name: &str, hosts: Vec<String>) -> Arc<dyn Handler> {
         let endpoint = self.endpoints[name].1.clone();
         Arc::new(RouteEndpoint::new(endpoint, hosts))
+    }
+
+    /// Returns the fleet that this process belongs to, if any.
+    pub(crate) const fn fleet(&self) -> Option<&Arc<Fleet>> {
+        self.fleet.as_ref()
     }
 
     /// Returns the audit logs. Open them before [`start`](Self::start).
@@ -92,7 +110,7 @@ impl McpEndpoints {
                     }
                 };
             let build = || {
-                let builder = gateway_builder(config, name, upstreams, None);
+                let builder = gateway_builder(config, name, upstreams, None, self.fleet.as_deref());
                 let audit = config.mcp.endpoints[name].audit.as_ref();
                 let audit = audit.and_then(|target| self.audit_logs.log(target));
                 audit.into_iter().fold(builder, McpGatewayBuilder::audit).build()
@@ -101,6 +119,12 @@ impl McpEndpoints {
                 Ok(gateway) => drop(endpoint.gateway.set((gateway, relays(config, name, upstreams)))),
                 Err(error) => tracing::error!("cannot start the MCP endpoint `{name}`: {error}"),
             }
+        }
+        if let Some(fleet) = &self.fleet {
+            let endpoints = self.endpoints.iter();
+            let served =
+                endpoints.filter_map(|(name, (_, endpoint))| Some((name.clone(), endpoint.for_peers()?)));
+            fleet.serve(served.collect());
         }
     }
 
@@ -180,9 +204,13 @@ fn gateway_builder(
     name: &str,
     upstreams: &RunningUpstreams,
     list_wait: Option<Duration>,
+    fleet: Option<&Fleet>,
 ) -> McpGatewayBuilder {
     let endpoint = &config.mcp.endpoints[name];
-    let default = McpGatewayOptions::default();
+    let mut default = McpGatewayOptions::default();
+    if let Some(fleet) = fleet {
+        fleet.configure(name, &mut default.bridge.server);
+    }
     let options = McpGatewayOptions {
         names: endpoint.names.style(),
         prefer: endpoint.prefer.clone(),

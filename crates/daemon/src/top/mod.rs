@@ -3,6 +3,7 @@
 //! The command reads `/status` and `/history` of the admin listener. It does not need a terminal: it then prints
 //! plain text.
 
+mod fleet;
 mod view;
 
 use std::fmt;
@@ -14,9 +15,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use thruway_client::{Client, ClientConfig};
 use thruway_net::tls::{Roots, TlsConnector, TlsConnectorConfig};
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::Failure;
+pub use fleet::fleet_status;
 use view::{History, Status, screen};
 
 /// Settings of [`top`].
@@ -80,9 +83,12 @@ pub fn top(
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let admin = AdminClient::new(url, access)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
-    runtime.block_on(run(&admin, options, output))
+    runtime()?.block_on(run(&admin, options, output))
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))
 }
 
 /// A client of an admin listener.

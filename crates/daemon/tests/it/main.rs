@@ -6,6 +6,7 @@ mod configs_from_code;
 mod deploy;
 mod examples;
 mod files_with_mistakes;
+mod fleet;
 mod mcp_access;
 mod mcp_relay;
 mod metrics_export;

@@ -95,8 +95,10 @@ impl CallerBound {
         }
         match result_type(&answer) {
             Ok(ResultType::InputRequired) => self.seal_state(answer, forwarded_call, process_id),
-            Ok(ResultType::Task) => self.seal_task(answer, process_id),
-            Ok(ResultType::Complete) if self.task_id.is_some() => self.seal_task(answer, process_id),
+            Ok(ResultType::Task) => self.seal_task(answer, None, process_id),
+            Ok(ResultType::Complete) if self.task_id.is_some() => {
+                self.seal_task(answer, forwarded_call.name.as_deref(), process_id)
+            }
             _ => Ok(answer),
         }
     }
@@ -114,12 +116,21 @@ impl CallerBound {
         Ok(replaced(&answer, REQUEST_STATE, &sealed).unwrap_or(answer))
     }
 
-    fn seal_task(&self, answer: Answer, process_id: &str) -> Result<Answer, McpClientError> {
+    /// Replaces the task id in an answer. `requested` is the server's id of the task in the request. The caller gets
+    /// the id in its request again, because another signature of the same id would look like another task.
+    fn seal_task(
+        &self,
+        answer: Answer,
+        requested: Option<&str>,
+        process_id: &str,
+    ) -> Result<Answer, McpClientError> {
         let Some(id) = string_at(&answer, TASK_ID) else { return Ok(answer) };
         if id.len() > ID_BYTES_MAX {
             return Err(McpClientError::result_invalid(&"the task id is too long"));
         }
-        Ok(replaced(&answer, TASK_ID, &self.seal.seal_task_id(&id, process_id)).unwrap_or(answer))
+        let of_request = self.task_id.clone().filter(|_| requested == Some(&*id));
+        let sealed = of_request.unwrap_or_else(|| self.seal.seal_task_id(&id, process_id));
+        Ok(replaced(&answer, TASK_ID, &sealed).unwrap_or(answer))
     }
 }
 

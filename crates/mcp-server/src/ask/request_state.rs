@@ -318,7 +318,7 @@ mod tests {
         fn of_replica(replica: ReplicaId) -> Self {
             let replica_ids = Some(ReplicaIds::new(replica, "tools", vec![[1; 32]]));
             let state_key = Some([2; 32]);
-            Self::of(&McpServerOptions { replica_ids, state_key, ..McpServerOptions::default() })
+            Self::of(&McpServerOptions { state_key, replica_ids, ..McpServerOptions::default() })
         }
     }
 

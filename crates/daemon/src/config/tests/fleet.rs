@@ -83,3 +83,23 @@ fn a_change_of_the_store_needs_a_restart() {
     assert_eq!(changes(&memory, &config("redis://a")), ["shared"]);
     assert_eq!(changes(&memory, &Config::default()), [""; 0]);
 }
+
+#[test]
+fn mistakes_in_peer_keys_are_errors_with_a_hint() {
+    for (keys, message, hint) in [
+        ("peer_listen = \"127.0.0.1:1\"", "another listener has the address", "choose another address"),
+        ("peer_listen = \"10.0.0.1:2\"", "there is no `peer_tls`", "add `peer_tls"),
+        ("peer_listen = \"unix:/run/a\"", "cannot reach a Unix socket", "peer_listen = \"10.0.0.5:9300\""),
+        ("peer_listen = \"0.0.0.0:2\"", "cannot connect to `0.0.0.0:2`", "peer_address"),
+        ("peer_listen = \"127.0.0.1:2\"\npeer_address = \"a\"", "this is not `HOST:PORT`", "peer_address"),
+        ("peer_address = \"a:1\"", "this key requires `peer_listen`", ""),
+    ] {
+        let failure = refused(&format!("key = \"{KEY}\"\n{keys}"));
+        assert!(failure.contains(message) && failure.contains(hint), "{keys}: {failure}");
+    }
+    let failure = refused("peer_listen = \"127.0.0.1:2\"");
+    assert!(failure.contains("requires the key of the fleet"), "{failure}");
+    let keys = format!("key = \"{KEY}\"\npeer_listen = \"127.0.0.1:2\"\npeer_address = \"a:3\"");
+    let peers = with_shared(&keys).unwrap().shared.unwrap().peers.unwrap();
+    assert_eq!((peers.address.as_deref(), peers.tls), (Some("a:3"), None));
+}

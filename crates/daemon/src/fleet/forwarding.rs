@@ -1,0 +1,127 @@
+//! Forwards a request to the replica with its session, state or task.
+
+use std::sync::Arc;
+
+use thruway_mcp_sdk::ReplicaId;
+use thruway_mcp_sdk::backend::Caller;
+use thruway_message::{
+    FieldLine, FieldLines, FieldName, FieldSection, FieldValue, OriginForm, RequestHead, RequestTarget,
+    Version,
+};
+use thruway_server::{Answer, Handler, Request, Response};
+
+use super::Fleet;
+use super::caller::CALLER;
+use super::listener::{PATH, REPLICA};
+use super::peers::Peer;
+
+/// The owner of a request: another live replica.
+pub(crate) struct Owner {
+    fleet: Arc<Fleet>,
+    peer: Arc<Peer>,
+}
+
+/// Sends requests with a whole body to their owner.
+pub(crate) struct ToOwner {
+    owner: Owner,
+    /// The header about the caller.
+    caller: String,
+    /// Answers the request if the owner does not.
+    here: Arc<dyn Handler>,
+}
+
+impl Fleet {
+    /// Returns the live replica `replica`. Reads the list from the store if the list in memory does not contain the
+    /// replica, because the replica may be new.
+    pub(crate) async fn owner(self: &Arc<Self>, replica: ReplicaId) -> Option<Owner> {
+        if self.peers.get(replica).is_none() {
+            self.refresh().await;
+        }
+        let owner = self.peers.get(replica).map(|peer| Owner { fleet: self.clone(), peer });
+        if owner.is_none() {
+            self.counts.count_missing_owner();
+        }
+        owner
+    }
+}
+
+impl Owner {
+    /// Returns a handler that forwards a request of `caller` with this method to the endpoint `endpoint` of the owner.
+    /// If the owner does not answer, `here` answers the request.
+    pub(crate) fn handler(
+        self,
+        endpoint: &str,
+        method: &str,
+        caller: &Caller,
+        here: Arc<dyn Handler>,
+    ) -> ToOwner {
+        let caller = self.fleet.callers.seal(self.peer.id, endpoint, method, caller);
+        ToOwner { owner: self, caller, here }
+    }
+}
+
+impl Handler for ToOwner {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let Some(kept) = request.copy_whole() else { return self.here.handle(request) };
+        let fields = self.fields(request.field_lines());
+        let head = RequestHead {
+            method: request.method(),
+            target: RequestTarget::Origin(OriginForm::new(PATH)),
+            version: Version::Http11,
+            field_lines: fields.lines(),
+        };
+        let content = request.content().to_vec();
+        let answer = request.forward_with_content(&head, &content, &self.owner.peer.forward);
+        let Owner { fleet, peer } = &self.owner;
+        let (fleet, peer, here) = (fleet.clone(), peer.clone(), self.here.clone());
+        Answer::later(async move {
+            if let Some(response) = response_of(&peer, answer).await {
+                fleet.counts.count_forwarded();
+                return response;
+            }
+            fleet.counts.count_missing_owner();
+            tracing::debug!(replica = %peer.id, "the replica does not answer a forwarded request");
+            match kept.forward_to(&here) {
+                Answer::Now(response) => response,
+                Answer::Later(later) => later.await,
+            }
+        })
+    }
+}
+
+impl ToOwner {
+    /// Returns the headers for the owner. The owner gets the verified caller, so it needs no credentials of the client.
+    fn fields(&self, of_client: FieldLines<'_>) -> FieldSection {
+        let bytes = of_client.bytes().len() + self.caller.len() + CALLER.len() + 4;
+        let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 1);
+        let is_sent = |line: &FieldLine<'_>| !WITHHELD.iter().any(|withheld| line.name.is(withheld));
+        for line in of_client.iter().filter(is_sent) {
+            fields.append(line);
+        }
+        let value = FieldValue::new(self.caller.as_bytes());
+        if let (Ok(name), Ok(value)) = (FieldName::new(CALLER.as_bytes()), value) {
+            fields.append(FieldLine { name, value });
+        }
+        fields
+    }
+}
+
+/// Returns the response of the replica. Returns `None` if the replica has left the list, or if the response is not from
+/// its peer listener.
+async fn response_of(peer: &Peer, answer: Answer) -> Option<Response> {
+    let mut response = match answer {
+        Answer::Now(response) => response,
+        Answer::Later(later) => tokio::select! {
+            biased;
+            response = later => response,
+            () = peer.gone() => return None,
+        },
+    };
+    response.field(REPLICA)?;
+    response.remove_field(REPLICA);
+    Some(response)
+}
+
+/// Headers of a client that the owner does not get: credentials, headers that frame the body, and a header that only
+/// replicas send.
+const WITHHELD: [&str; 5] = ["Authorization", "Content-Length", "Cookie", CALLER, "Transfer-Encoding"];

@@ -1,0 +1,103 @@
+//! The peer listener. It accepts only requests that other replicas of the fleet forward to MCP endpoints.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thruway_mcp_sdk::backend::CallerAddress;
+use thruway_server::{
+    Answer, Handler, Limits, Request, Response, RunningServer, Server, ServerError, StatusCode, Timeouts,
+};
+
+use super::Fleet;
+use super::caller::{CALLER, CallerRefusal};
+use crate::config::ListenerConfig;
+
+/// The path of all forwarded requests.
+pub(super) const PATH: &str = "/mcp";
+
+/// Name of the header that distinguishes the responses of the peer listener from responses of the forwarding engine.
+pub(super) const REPLICA: &str = "Thruway-Replica";
+
+/// Starts the peer listener.
+///
+/// # Errors
+/// The address is in use.
+pub(super) fn start(
+    fleet: &Arc<Fleet>,
+    config: &ListenerConfig,
+    workers: Option<usize>,
+) -> Result<RunningServer, ServerError> {
+    let timeouts = Timeouts { idle: IDLE, drain: DRAIN, ..Timeouts::default() };
+    let limits = Limits { header_section_bytes: HEADER_BYTES_MAX, ..Limits::default() };
+    let server = Server::new(PeerHandler(Arc::downgrade(fleet))).listen_on(config.to_listener(&[]));
+    let server = workers.into_iter().fold(server, Server::workers);
+    server.config(thruway_server::Config { timeouts, limits, ..thruway_server::Config::default() }).start()
+}
+
+/// Handles forwarded requests.
+struct PeerHandler(Weak<Fleet>);
+
+impl Handler for PeerHandler {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let Some(fleet) = self.0.upgrade() else { return refused(StatusCode::SERVICE_UNAVAILABLE) };
+        if request.path() != PATH {
+            return refused(StatusCode::NOT_FOUND);
+        }
+        let method = request.method();
+        let header = request.field(CALLER).and_then(|value| value.as_str());
+        let mut caller = match fleet.callers.open(header, fleet.replica, method.as_str()) {
+            Ok(caller) => caller,
+            Err(refusal) => return refused(status_of(refusal)),
+        };
+        let Some(endpoint) = fleet.endpoint(&caller.endpoint) else {
+            return refused(StatusCode::NOT_FOUND);
+        };
+        let extensions = request.extensions_mut();
+        extensions.insert(CallerAddress(caller.address));
+        if let Some(identity) = caller.take_identity() {
+            extensions.insert(identity);
+        }
+        fleet.counts.count_received();
+        let replica = fleet.replica.to_string();
+        request.forward_to(&endpoint).map(move |response| response.with_field(REPLICA, replica))
+    }
+}
+
+/// Returns the status for a request that this replica does not accept, and logs the reason.
+fn status_of(refusal: CallerRefusal) -> StatusCode {
+    match refusal {
+        CallerRefusal::OtherOwner => {
+            tracing::debug!("refused a forwarded request, because another replica must handle it");
+            StatusCode::MISDIRECTED_REQUEST
+        }
+        CallerRefusal::Invalid => {
+            tracing::warn!(
+                "refused a request to the peer listener: it has no valid header `{CALLER}`; compare \
+                 `[shared] key` of all replicas"
+            );
+            StatusCode::FORBIDDEN
+        }
+        CallerRefusal::Mismatch => {
+            tracing::warn!(
+                "refused a forwarded request: its header `{CALLER}` is for another request, or it is too old; \
+                 compare the clocks of all replicas"
+            );
+            StatusCode::FORBIDDEN
+        }
+    }
+}
+
+/// Returns a response without the header [`REPLICA`], so that the first replica answers the request itself.
+fn refused(status: StatusCode) -> Answer {
+    Answer::Now(Response::text(format!("{}\n", status.reason())).with_status(status))
+}
+
+/// Maximum idle time of a connection. Longer than the time for which other replicas keep a connection, so that they
+/// never send a request on a connection that this listener closes.
+const IDLE: Duration = Duration::from_mins(5);
+
+/// Maximum size of a header section: the headers of the client, and the encrypted claims and token of the caller.
+const HEADER_BYTES_MAX: u32 = 128 << 10;
+
+/// Maximum duration of the graceful shutdown. The endpoints have ended before.
+const DRAIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,135 @@
+//! Tests of requests whose owner does not answer.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use thruway_mcp_sdk::ReplicaId;
+use thruway_mcp_sdk::backend::Caller;
+use thruway_server::{Answer, Handler, IntoHandler, ListenAddr, Request, Response, RunningServer, Server};
+use thruway_store::SharedKey;
+
+use super::Fleet;
+use super::record::ReplicaRecord;
+
+/// Forwards each request to the replica `owner`.
+struct Front {
+    fleet: Arc<Fleet>,
+    owner: ReplicaId,
+}
+
+impl Handler for Front {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let (fleet, owner, request) = (self.fleet.clone(), self.owner, request.take_owned());
+        Answer::later(async move {
+            let here = (|| Response::text("here")).into_handler();
+            let answer = match fleet.owner(owner).await {
+                Some(owner) => request.forward_to(&owner.handler("dev", "GET", &Caller::Local, here)),
+                None => request.forward_to(&here),
+            };
+            match answer {
+                Answer::Now(response) => response,
+                Answer::Later(later) => later.await,
+            }
+        })
+    }
+}
+
+/// A server that forwards requests to an owner at `address`.
+struct Scene {
+    fleet: Arc<Fleet>,
+    server: RunningServer,
+}
+
+impl Scene {
+    fn start(owner_at: Option<SocketAddr>) -> Self {
+        let (fleet, owner) = (Fleet::new("own", &SharedKey::random()), ReplicaId::random());
+        let record = |address| ReplicaRecord {
+            name: "other".to_owned(),
+            address,
+            is_draining: false,
+            sessions: 0,
+            version: String::new(),
+            started: 0,
+        };
+        let records = owner_at.into_iter().map(|address| (owner, record(address))).collect();
+        fleet.peers.replace(records, None, false);
+        let front = Front { fleet: fleet.clone(), owner };
+        let server = Server::new(front).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+        Self { fleet, server }
+    }
+
+    /// Returns the whole response to a request.
+    fn response(&self) -> String {
+        let ListenAddr::Tcp(address) = self.server.addresses()[0] else { unreachable!() };
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    }
+
+    fn assert_answers_here(self) {
+        let response = self.response();
+        assert!(response.ends_with("\r\n\r\nhere"), "{response}");
+        assert_eq!(self.fleet.counts.missing_owners(), 1);
+        self.server.drain();
+        self.server.join();
+    }
+}
+
+#[test]
+fn request_for_an_unknown_replica_is_answered_here() {
+    Scene::start(None).assert_answers_here();
+}
+
+#[test]
+fn request_for_a_closed_port_is_answered_here() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    Scene::start(Some(address)).assert_answers_here();
+}
+
+#[test]
+fn request_is_answered_here_if_the_owner_closes_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scene = Scene::start(Some(listener.local_addr().unwrap()));
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+    });
+    scene.assert_answers_here();
+    owner.join().unwrap();
+}
+
+#[test]
+fn request_is_answered_here_when_the_silent_owner_leaves_the_list() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scene = Scene::start(Some(listener.local_addr().unwrap()));
+    let fleet = scene.fleet.clone();
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 4096];
+        let length = stream.read(&mut head).unwrap();
+        assert!(head[..length].starts_with(b"GET /mcp HTTP/1.1\r\n"));
+        fleet.peers.replace(Vec::new(), None, false);
+        stream
+    });
+    scene.assert_answers_here();
+    drop(owner.join().unwrap());
+}
+
+#[test]
+fn response_of_another_service_at_the_address_is_not_used() {
+    let other = Server::new((|| "other").into_handler());
+    let other = other.workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
+    let ListenAddr::Tcp(address) = other.addresses()[0] else { unreachable!() };
+    Scene::start(Some(address)).assert_answers_here();
+    other.drain();
+    other.join();
+}
+
+/// A timeout that no test reaches.
+const TIMEOUT: Duration = Duration::from_secs(20);
