@@ -8,6 +8,8 @@
 
 // the result files of the suite
 mod results;
+// three gateways that share their state
+mod fleet;
 
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,8 @@ enum Hop {
     Bridge,
     /// `thruway mcp federate` with one server and plain names
     Federation,
+    /// Three gateways that share Redis. Each request goes to another gateway. Only one hop
+    Fleet,
 }
 
 impl Hop {
@@ -47,7 +51,9 @@ impl Hop {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         match self {
             Self::Bridge => words(&["mcp", "bridge", url]),
-            Self::Federation => words(&["mcp", "federate", "--names", "plain", &format!("server={url}")]),
+            Self::Federation | Self::Fleet => {
+                words(&["mcp", "federate", "--names", "plain", &format!("server={url}")])
+            }
         }
     }
 }
@@ -95,7 +101,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         hop: options.through,
         stop,
     };
-    let hops_max = if options.through.is_some() { 2 } else { 0 };
+    let hops_max = match options.through {
+        None => 0,
+        Some(Hop::Fleet) => 1,
+        Some(Hop::Bridge | Hop::Federation) => 2,
+    };
     let mut mistakes = Vec::new();
     println!("{:30} {:>9} {:>6} {:>6} {:>7}", "", "scenarios", "passed", "failed", "skipped");
     for set in sets()?.iter().filter(|set| set.through_hops || hops_max == 0) {
@@ -163,6 +173,13 @@ impl Suite<'_> {
         let (mut servers, mut url) = (Vec::new(), String::new());
         let hops = self.hop.into_iter().flat_map(|hop| iter::repeat_n(hop, hops));
         for (index, hop) in iter::once(None).chain(hops.map(Some)).enumerate() {
+            if let Some(Hop::Fleet) = hop {
+                let (fleet, front) =
+                    fleet::start(&self.programs.join("thruway"), &url, directory, self.stop)?;
+                servers.extend(fleet);
+                url = format!("{front}/mcp");
+                continue;
+            }
             let (program, arguments) = match hop {
                 None => ("conformance-server", set.of_server.clone()),
                 Some(hop) => ("thruway", hop.arguments(&url)),
