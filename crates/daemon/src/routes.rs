@@ -96,7 +96,11 @@ impl Parts {
     /// Returns the components before the first config.
     pub(crate) fn with_store(config: &Config, store: LiveStore) -> Self {
         let (limits, health) = (shared_limits::start(&store), SharedHealth::start(&store));
-        let fleet = config.peers().map(|_| Fleet::new(store.replica(), store.key()));
+        let fleet = config
+            .shared
+            .as_ref()
+            .and_then(|shared| shared.peers.as_ref())
+            .map(|_| Fleet::new(store.replica(), store.key()));
         Self { mcp: McpEndpoints::in_fleet(fleet), limits, store, health, ..Self::default() }
     }
 

@@ -74,7 +74,11 @@ impl TlsManager {
         let acceptors = config.listener_tls().map(|(address, tls)| (address.clone(), tls.acceptor.clone()));
         let connectors =
             parts.upstreams().filter_map(|upstream| Some(upstream.config().tls.as_ref()?.connector.clone()));
-        let peers = config.peers().and_then(|peers| Some(peers.tls.as_ref()?.connector.clone()));
+        let peers = config
+            .shared
+            .as_ref()
+            .and_then(|shared| shared.peers.as_ref())
+            .and_then(|peers| Some(peers.tls.as_ref()?.connector.clone()));
         let mut current = self.lock();
         current.acceptors = acceptors.collect();
         current.connectors = connectors.chain(peers).collect();

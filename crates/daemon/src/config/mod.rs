@@ -35,6 +35,7 @@ mod upstreams;
 
 // the resolved config, from a file or built in code
 mod settings;
+mod listener_settings;
 mod code;
 mod file;
 pub(crate) mod forward;
@@ -50,11 +51,13 @@ pub use arguments::{parse_headers, parse_listeners};
 pub use failure::{Failure, Finding, Severity};
 pub use file::ConfigSource;
 pub(crate) use fleet::SharedConfig;
+pub(crate) use listener_settings::{
+    Http2, HttpsRedirect, ListenerConfig, ListenerTlsConfig, TcpListenerConfig,
+};
 pub(crate) use peers::PeerConfig;
 pub use reference::reference;
 pub(crate) use settings::{
-    AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Http2, HttpsRedirect, ListenerConfig,
-    ListenerTlsConfig, Policies, TcpListenerConfig, Upstreams,
+    AccessLogConfig, Action, AdminConfig, FilesConfig, FixedAnswer, Policies, Upstreams,
 };
 pub use settings::{Config, Route};
 pub(crate) use telemetry::{CollectorConfig, OtlpProtocol, TelemetryConfig};

@@ -10,10 +10,10 @@ use thruway_message::{
 };
 use thruway_server::{Answer, Handler, Request, Response};
 
-use super::Fleet;
 use super::caller::CALLER;
 use super::listener::{PATH, REPLICA};
 use super::peers::Peer;
+use super::replica::Fleet;
 
 /// The owner of a request: another live replica.
 pub(crate) struct Owner {

@@ -1,8 +1,8 @@
 //! The thread that keeps the record of this replica in the store, and reads the records of all replicas.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, PoisonError, Weak};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,23 +10,10 @@ use thruway_gateway::UpstreamTls;
 use thruway_mcp_sdk::ReplicaId;
 use thruway_store::{Store, StoreError, StoreKey};
 use tokio::runtime::Builder;
-use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Fleet;
 use super::record::ReplicaRecord;
-
-/// Controls the thread.
-#[derive(Default)]
-pub(super) struct Heartbeat {
-    /// Requests a new list from the store.
-    wanted: Notify,
-    /// Number of attempts to read the list.
-    rounds: watch::Sender<u64>,
-    is_draining: watch::Sender<bool>,
-    is_ending: watch::Sender<bool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
+use super::replica::{Fleet, Heartbeat};
 
 /// The work of the thread.
 struct Beat {

@@ -8,8 +8,8 @@ use thruway_server::{
     Answer, Handler, Limits, Request, Response, RunningServer, Server, ServerError, StatusCode, Timeouts,
 };
 
-use super::Fleet;
 use super::caller::{CALLER, CallerRefusal};
+use super::replica::Fleet;
 use crate::config::ListenerConfig;
 
 /// The path of all forwarded requests.

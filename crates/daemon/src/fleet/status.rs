@@ -1,12 +1,11 @@
 //! The state of the fleet and the numbers of requests, for operators.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-use super::Fleet;
 use super::record::ReplicaRecord;
+use super::replica::Fleet;
 
 /// The state of the fleet, as this replica sees it.
 #[derive(Serialize)]
@@ -60,53 +59,5 @@ impl ReplicaStatus {
         let ReplicaRecord { name, address, is_draining, sessions, version, started } = record;
         let state = if is_draining { "draining" } else { "live" };
         Self { id, name, address: address.to_string(), state, sessions, version, started }
-    }
-}
-
-/// Numbers of forwarded requests and of foreign records.
-#[derive(Default)]
-pub(super) struct FleetCounts {
-    forwarded: AtomicU64,
-    received: AtomicU64,
-    missing_owners: AtomicU64,
-    foreign: AtomicUsize,
-}
-
-impl FleetCounts {
-    pub(super) fn count_forwarded(&self) {
-        self.forwarded.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_received(&self) {
-        self.received.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_missing_owner(&self) {
-        self.missing_owners.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Stores the number of records that do not belong to this fleet. Logs a change.
-    pub(super) fn note_foreign(&self, foreign: usize) {
-        if self.foreign.swap(foreign, Ordering::Relaxed) < foreign {
-            tracing::warn!(
-                "the store contains {foreign} records of replicas with another key: use the same `[shared] key` for \
-                 all replicas of a fleet, and another `prefix` for each fleet"
-            );
-        }
-    }
-
-    /// Returns the number of requests that other replicas have answered for this replica.
-    fn forwarded(&self) -> u64 {
-        self.forwarded.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of requests that this replica has answered for other replicas.
-    fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of requests whose owner was not in the list or did not answer.
-    pub(super) fn missing_owners(&self) -> u64 {
-        self.missing_owners.load(Ordering::Relaxed)
     }
 }

@@ -11,8 +11,8 @@ use thruway_mcp_sdk::backend::Caller;
 use thruway_server::{Answer, Handler, IntoHandler, ListenAddr, Request, Response, RunningServer, Server};
 use thruway_store::SharedKey;
 
-use super::Fleet;
 use super::record::ReplicaRecord;
+use super::replica::Fleet;
 
 /// Forwards each request to the replica `owner`.
 struct Front {
