@@ -1,12 +1,13 @@
-//! A gateway whose shared store is absent.
+//! Gateways with a store that is absent, and gateways that exchange health news over a store.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use thruway_daemon::{Daemon, check};
+use thruway_daemon::{ConfigSource, Daemon, check};
 use thruway_net::Clock;
+use thruway_store::Store;
 
-use crate::client::{TIMEOUT, address_of, end, file_answering, get};
+use crate::client::{TIMEOUT, address_of, answering, end, file_answering, get, tcp};
 
 /// Writes a config with a store at a port without a server.
 fn config(directory: &Path) -> std::path::PathBuf {
@@ -58,4 +59,36 @@ fn check_connects_to_the_store_unless_it_is_offline() {
     assert!(failure.contains("check the host and the port") && !failure.contains("sesame"), "{failure}");
     let checked = check(&file, true).unwrap();
     assert!(checked.description.contains("shared store: redis://127.0.0.1"), "{}", checked.description);
+}
+
+/// Starts a gateway that ejects servers after `failures` failures and exchanges health news over `store`.
+fn gateway(store: &Store, servers: [SocketAddr; 2], failures: u32) -> Daemon {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let [one, two] = servers;
+    let config = format!(
+        "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\nupstream = \"a\"\n\
+         [upstreams.a]\nservers = [\"{one}\", \"{two}\"]\n\
+         ejection = {{ failures = {failures}, time = \"1h\", time_max = \"1h\" }}\n\
+         [shared]\nhealth = true\nkey = \"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\"\n\
+         [admin]\naddress = \"127.0.0.1:0\"\n"
+    );
+    std::fs::write(&file, config).unwrap();
+    Daemon::with_store(ConfigSource::file(&file), store.clone()).unwrap()
+}
+
+#[test]
+fn server_that_one_gateway_ejects_needs_one_failure_in_the_others() {
+    let (store, backend) = (Store::memory(), Daemon::from_config(answering("served")).unwrap());
+    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let servers = [tcp(&address_of(&backend)), absent];
+    let gateways = [2, 1000].map(|failures| gateway(&store, servers, failures));
+    let started = Clock::system().now_exact();
+    while !gateways[1].handle().status()["upstreams"].to_string().contains("\"ejected\"") {
+        assert!(Clock::system().now_exact().saturating_sub(started) < TIMEOUT);
+        for gateway in &gateways {
+            assert_eq!(get(&address_of(gateway), "/").1, "served");
+        }
+    }
+    gateways.into_iter().chain([backend]).for_each(end);
 }

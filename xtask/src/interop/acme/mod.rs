@@ -31,10 +31,16 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
     let programs = packages::go("xtask/src/interop/acme", &commands, checker.stop)?;
     for challenge in ["http-01", "tls-alpn-01"] {
         checker.row("pebble", &format!("certificates by {challenge}"), || {
-            Site::new(checker, &programs, challenge)?.certificates()
+            Site::new(checker, &programs, challenge, challenge)?.certificates()
         })?;
     }
-    Ok(())
+    if find_on_path("redis-server").is_none() {
+        checker.not_installed("redis-server", "one certificate for three replicas");
+        return Ok(());
+    }
+    checker.row("pebble", "one certificate for three replicas", || {
+        Site::new(checker, &programs, "http-01", "replicas")?.replicas()
+    })
 }
 
 /// A site that orders certificates from Pebble. Dropping this value ends Pebble.
@@ -51,8 +57,8 @@ struct Site<'s> {
 
 impl<'s> Site<'s> {
     /// Starts Pebble and its DNS server.
-    fn new(checker: &'s Checker<'s>, programs: &Path, challenge: &str) -> anyhow::Result<Self> {
-        let directory = checker.directory.join(challenge);
+    fn new(checker: &'s Checker<'s>, programs: &Path, challenge: &str, name: &str) -> anyhow::Result<Self> {
+        let directory = checker.directory.join(name);
         fs::create_dir(&directory)?;
         let authority = CertificateAuthority::new();
         fs::copy(authority.root(), directory.join("pebble.root.pem"))?;
@@ -90,17 +96,18 @@ impl<'s> Site<'s> {
     fn certificates(&self) -> anyhow::Result<String> {
         let stop = self.checker.stop;
         let first = self.start_thruway()?;
-        let issued = stop.wait("a certificate", WAIT_LIMIT, || self.not_after())?;
+        let admin = value(&self.placeholders, "admin");
+        let issued = stop.wait("a certificate", WAIT_LIMIT, || self.not_after(admin))?;
         self.check_tls()?;
         let renewed = stop.wait("a renewed certificate", WAIT_LIMIT, || {
-            Ok(self.not_after()?.filter(|not_after| *not_after != issued))
+            Ok(self.not_after(admin)?.filter(|not_after| *not_after != issued))
         })?;
         self.check_tls()?;
         first.end(stop)?;
         // The server uses the stored certificate from the first handshake on.
         let again = self.start_thruway()?;
         self.check_tls()?;
-        let kept = self.not_after()?.context("the server has no certificate after the restart")?;
+        let kept = self.not_after(admin)?.context("the server has no certificate after the restart")?;
         ensure!(
             kept >= renewed,
             "after the restart, the certificate expires at {kept}, before the renewed certificate ({renewed})"
@@ -109,6 +116,46 @@ impl<'s> Site<'s> {
         let accounts = fs::read_dir(self.directory.join("acme"))?.count();
         ensure!(accounts == 1, "{accounts} ACME accounts instead of one");
         Ok("certificate issued, renewed, and kept after a restart".to_owned())
+    }
+
+    /// Three replicas with one Redis order one certificate, and renew it once.
+    fn replicas(&self) -> anyhow::Result<String> {
+        let stop = self.checker.stop;
+        let addresses: [_; 10] = free_addresses()?;
+        let [redis, ports @ ..] = addresses.map(|address| address.port().to_string());
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &redis]);
+        let _redis = Running::start(command, &self.directory.join("redis.log"))?;
+        let (mut servers, mut admins) = (Vec::new(), Vec::new());
+        for (number, ports) in ports.chunks(3).enumerate() {
+            let directory = self.directory.join(number.to_string());
+            fs::create_dir(&directory)?;
+            fs::copy(self.directory.join("pebble.root.pem"), directory.join("pebble.root.pem"))?;
+            let mut placeholders = self.placeholders.clone();
+            // Pebble connects only to the first replica.
+            for (name, port) in ["http", "tls", "admin"].into_iter().zip(ports).filter(|_| number > 0) {
+                placeholders.retain(|(other, _)| *other != name);
+                placeholders.push((name, port.clone()));
+            }
+            let shared = format!("[shared]\nstore = \"redis://127.0.0.1:{redis}\"\nkey = \"{KEY}\"\n");
+            let config = shared + &words::replaced(include_str!("thruway.toml"), &placeholders);
+            let file = directory.join("thruway.toml");
+            servers.push(Server::serve(self.checker.program, &config, &file, stop)?);
+            admins.push(value(&placeholders, "admin").to_owned());
+        }
+        // Returns the expiry time, if all replicas have the same certificate.
+        let shared = || {
+            let all = admins.iter().map(|admin| self.not_after(admin)).collect::<Result<Vec<_>, _>>()?;
+            Ok(all[0].clone().filter(|_| all.iter().all(|other| *other == all[0])))
+        };
+        let first = stop.wait("a shared certificate", WAIT_LIMIT, shared)?;
+        let is_other = || Ok(shared()?.filter(|not_after| *not_after != first));
+        stop.wait("a renewed shared certificate", WAIT_LIMIT, is_other)?;
+        let log = child::text_of(&self.directory.join("pebble.log"))?;
+        let counts = ["orders in the db", "Issued certificate"].map(|line| log.matches(line).count());
+        ensure!(counts == [2, 2], "{} orders and {} certificates instead of two", counts[0], counts[1]);
+        servers.into_iter().try_for_each(|server| server.end(stop).map(drop))?;
+        Ok("certificate issued once and renewed once".to_owned())
     }
 
     fn start_thruway(&self) -> anyhow::Result<Server> {
@@ -127,9 +174,10 @@ impl<'s> Site<'s> {
         Ok(path)
     }
 
-    /// Returns the expiry time of the current certificate, or `None` if there is no certificate.
-    fn not_after(&self) -> anyhow::Result<Option<String>> {
-        let url = format!("http://127.0.0.1:{}/status", value(&self.placeholders, "admin"));
+    /// Returns the expiry time of the current certificate of the server with the admin port `admin`, or `None`
+    /// if there is no certificate.
+    fn not_after(&self, admin: &str) -> anyhow::Result<Option<String>> {
+        let url = format!("http://127.0.0.1:{admin}/status");
         let status: Value = serde_json::from_str(&self.curl(&[&url])?)?;
         Ok(status["certificates"][0]["not_after"].as_str().map(str::to_owned))
     }
@@ -156,6 +204,9 @@ impl<'s> Site<'s> {
 fn value<'p>(placeholders: &'p [(&str, String)], name: &str) -> &'p str {
     placeholders.iter().find(|(other, _)| *other == name).map_or("", |(_, value)| value)
 }
+
+/// The operator key of the replicas.
+const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 /// Certificates are valid for a minute. After a failed order, the server waits more than a minute for the
 /// next order.
