@@ -264,7 +264,11 @@ fn failure_of_server_that_ends_under_load_has_its_output() {
     let args = "plaintext --cases plaintext_c=256 --rounds 2 --duration 4s --limit 9s --peers none";
     let (report, code) = measured(directory.path(), &format!("{args} --program ./mortal"));
     let failure = case(&report, "plaintext c=256")[0]["failure"].as_str().unwrap();
-    assert_eq!(failure, "it printed `out of breath`: the program ended with exit status: 9");
+    // On a busy machine, the server can end while the suite waits for it.
+    assert!(
+        failure.starts_with("it printed `out of breath`: ") && failure.ends_with("exit status: 9"),
+        "{failure}"
+    );
     assert!(report["environment"]["version"].as_str().unwrap().starts_with("mortal"), "{report}");
     assert!(matches!(code, Some(1 | 2)), "{code:?}");
 }

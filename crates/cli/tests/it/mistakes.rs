@@ -49,7 +49,7 @@ listens on unix:thruway.sock
 /mcp: the MCP endpoint of the demo
 mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
-/api and below: forwarded to backend; policies: tokens, few, small
+/api and below: forwarded to backend; policies: tokens, few, small, monthly
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
 /reports and below: forwarded to backend; policies: keys
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
@@ -59,6 +59,7 @@ upstream canary: 127.0.0.1:9003
 upstream shadow: 127.0.0.1:9004
 policy few: 10 requests at a time, by header X-User
 policy keys: one of 1 keys in header X-Api-Key
+policy monthly: 100000 requests in each month, by user
 policy office: clients from 10.0.0.0/8, 2001:db8::/32, 127.0.0.1, unix, but not from 10.13.0.0/16
 policy small: body of at most 1048576 bytes
 policy steady: 100 requests in 1s, 20 at once, by address

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use thruway_client::{RequestToSend, WebSocketAccept, websocket_accept};
@@ -36,7 +37,7 @@ pub(super) struct OutgoingRequest {
     /// checks the value.
     pub(super) websocket_accept: Option<Box<WebSocketAccept>>,
     /// Byte position of the `Host` line. `None` if `bytes` already contains the `Host` line.
-    host_at: Option<usize>,
+    host_at: Option<NonZeroUsize>,
     /// The span id in the value of `traceparent`. `None` if tracing is off.
     trace_span: Option<TraceSpan>,
     /// Configured changes to the response. `None` if no changes are configured.
@@ -88,7 +89,7 @@ impl OutgoingRequest {
         let asks_for_upgrade = asks_for_upgrade(request);
         let mut bytes = PooledBuffer::take();
         write_first_line(&mut bytes, request, config)?;
-        let host_at = (config.host == HostRewrite::Server).then_some(bytes.len());
+        let host_at = NonZeroUsize::new(bytes.len()).filter(|_| config.host == HostRewrite::Server);
         let trace_span = write_field_lines(&mut bytes, request, config, id)?;
         write_end_of_request_head(&mut bytes, request.method(), body_length);
         bytes.extend_from_slice(content);
@@ -155,7 +156,7 @@ impl OutgoingRequest {
     /// value depends on the selected server.
     pub(super) fn write(&self, output: &mut Vec<u8>, host: impl FnOnce() -> String) {
         let Some(host_at) = self.host_at else { return output.extend_from_slice(&self.bytes) };
-        let (request_line, rest) = self.bytes.split_at(host_at);
+        let (request_line, rest) = self.bytes.split_at(host_at.get());
         output.extend_from_slice(request_line);
         write_host_line(output, host().as_bytes());
         output.extend_from_slice(rest);
