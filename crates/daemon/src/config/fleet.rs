@@ -115,6 +115,7 @@ impl SharedConfig {
         };
         self.store == other.store
             && self.replica == other.replica
+            && self.health == other.health
             && has_same_peers
             && identities(self) == identities(other)
     }
