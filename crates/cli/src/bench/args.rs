@@ -1,5 +1,6 @@
 //! Arguments of `thruway bench`.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,8 @@ use clap::ValueEnum;
 use clap::builder::StyledStr;
 use thruway_bench::{Expected, LoadOptions};
 use thruway_net::tls::TlsVersion;
+
+use super::threshold::Threshold;
 
 /// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
 #[derive(clap::Args)]
@@ -37,9 +40,22 @@ pub(crate) struct ReportArgs {
     /// Also write the report with plots to this file, as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) thresholds: ThresholdArgs,
     /// Print the JSON Schema of `--output json` and exit, without sending requests
     #[arg(long, exclusive = true)]
     pub(crate) schema: bool,
+}
+
+/// The option `--fail-if`.
+#[derive(Clone, Default, clap::Args)]
+pub(crate) struct ThresholdArgs {
+    /// Fail with exit code 3 if this condition is true, such as `p99 > 20ms`, `errors > 0.1%` or `rate < 1000`;
+    /// may be repeated. The metrics are `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99`
+    /// and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and `rate`
+    /// (expected responses per second)
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<Threshold>,
 }
 
 /// Measure several servers in turn, and compare their results
@@ -65,6 +81,8 @@ pub(crate) struct CompareArgs {
     /// only if even the best value of a confidence interval is worse by more than this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, requires = "baseline", value_parser = parse_percent)]
     pub(crate) tolerance: f64,
+    #[command(flatten)]
+    pub(crate) thresholds: ThresholdArgs,
     /// Format of the comparison
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
@@ -84,6 +102,7 @@ pub(crate) struct CompareArgs {
 /// attempts at a rate fail, the rate fails. The command doubles the rate until a rate fails. If the first
 /// rate fails, the command halves the rate until a rate succeeds. After that, the command tries rates between
 /// the highest sustained rate and the lowest failed rate, until these two rates differ by at most 5 %.
+/// The conditions of `--fail-if` apply to the attempt with the highest sustained rate.
 #[derive(clap::Args)]
 pub(crate) struct RampArgs {
     /// URL to request, in the formats of `thruway bench http`
@@ -94,6 +113,8 @@ pub(crate) struct RampArgs {
     pub(crate) p99: Duration,
     #[command(flatten)]
     pub(crate) load: HttpLoadArgs,
+    #[command(flatten)]
+    pub(crate) thresholds: ThresholdArgs,
     /// Format of the result
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) output: Form,
@@ -113,14 +134,14 @@ pub(crate) struct WrkArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// Duration of the load, in seconds or with a unit such as `1m`
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_wrk_time)]
+    /// Duration of the load, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) duration: Duration,
     /// Request header `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     /// Maximum time for a request
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_wrk_time)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
     pub(crate) timeout: Duration,
     /// Ignored: the report always contains percentiles
     #[arg(long)]
@@ -128,6 +149,8 @@ pub(crate) struct WrkArgs {
     /// Not supported: the command rejects scripts
     #[arg(short, long, value_name = "SCRIPT")]
     pub(crate) script: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) thresholds: ThresholdArgs,
 }
 
 /// Measure a server with the command line options of `ab`
@@ -181,6 +204,8 @@ pub(crate) struct AbArgs {
     /// Ignored: responses may have any length
     #[arg(short = 'l')]
     pub(crate) is_of_any_length: bool,
+    #[command(flatten)]
+    pub(crate) thresholds: ThresholdArgs,
 }
 
 /// Format of a report.
@@ -227,7 +252,7 @@ pub(crate) struct LoadArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// Duration of the measurement, such as `500ms`, `10s` or `2m`
+    /// Duration of the measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
     pub(crate) duration: Duration,
     /// Number of requests to measure, instead of `--duration`
@@ -331,30 +356,22 @@ impl Default for LoadArgs {
     }
 }
 
-/// Parses a duration that may be zero.
+/// Parses a duration that may be zero: `30`, `500ms`, `2s` or `1m`. A number without a unit is in seconds.
 fn parse_pause(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let with_unit = if is_number { Cow::Owned(format!("{text}s")) } else { Cow::Borrowed(text) };
+    match humantime::parse_duration(&with_unit) {
         Ok(time) if time > LoadOptions::DURATION_MAX => Err("the time must be less than a year".to_owned()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Parses a duration above zero.
+/// Parses a duration above zero, in the formats of [`parse_pause`].
 pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
+    match parse_pause(text) {
         Ok(time) if time.is_zero() => Err("the time must be more than 0".to_owned()),
-        _ => parse_pause(text),
-    }
-}
-
-/// Parses a duration above zero in the format of `wrk`: `30`, `2s` or `1m`. A number without a unit is in
-/// seconds.
-fn parse_wrk_time(text: &str) -> Result<Duration, String> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        parse_time(&format!("{text}s"))
-    } else {
-        parse_time(text)
+        parsed => parsed,
     }
 }
 
@@ -387,6 +404,7 @@ Exit codes:
   0    All responses were as expected
   1    Some requests failed, or the server had stopped responding at the end of the load
   2    The arguments are invalid, or the server cannot be reached
+  3    A condition of `--fail-if` is true
   130  Interrupted. The report contains the measurements so far. A second signal exits at once"#;
 
 const AFTER_COMPARE: &str = r"Examples:
@@ -399,6 +417,7 @@ Exit codes:
   1    A value is worse than `--tolerance` allows, requests failed, or a server exited. The report
        contains the rounds that all servers have completed
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
+  3    A condition of `--fail-if` is true for a round of a server
   130  Interrupted. The report contains the rounds that all servers have completed";
 
 #[cfg(test)]
@@ -406,13 +425,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrk_time_without_unit_is_in_seconds() {
+    fn time_without_unit_is_in_seconds() {
         for (text, seconds) in [("30", 30), ("2s", 2), ("1m", 60), ("2h", 7200)] {
-            assert_eq!(parse_wrk_time(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for wrong in ["", "0", "-1", "s", "2x", "99999999999999999999"] {
-            assert!(parse_wrk_time(wrong).is_err(), "{wrong}");
+            assert!(parse_time(wrong).is_err(), "{wrong}");
         }
-        assert!(parse_time("30").is_err(), "other options require a unit");
+        assert_eq!(parse_pause("0"), Ok(Duration::ZERO));
     }
 }

@@ -10,8 +10,9 @@ use thruway_bench::{Load, ProcessGroups, Report, Settings, StartedServer, StopFl
 
 use super::args::{CompareArgs, Form};
 use super::http::measure;
-use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, failure, not_planned, not_started};
+use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_THRESHOLD, failure, not_planned, not_started};
 use super::progress::ProgressLine;
+use super::threshold::Threshold;
 use super::{load, output, progress};
 use crate::config::Failure;
 
@@ -72,12 +73,16 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
     let comparison = concluded(&contenders, baseline.as_ref()).with_settings(settings);
     show(&comparison, &contenders, args)?;
+    let is_violated = print_violations(&contenders, &args.thresholds.fail_if);
     let is_worse = baseline.is_some() && print_regressions(&comparison, args.tolerance / 100.0);
     if let Some(failure) = &failure {
         eprint!("{failure}");
     }
     if stop.is_set() {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
+    if is_violated {
+        return Ok(ExitCode::from(EXIT_THRESHOLD));
     }
     let is_good = is_clean && !is_worse && failure.is_none();
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
@@ -172,6 +177,18 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
             contenders.iter().filter_map(|contender| contender.reports.last().cloned()).collect();
         comparison.to_html(&last)
     })
+}
+
+/// Prints all violated thresholds of all rounds. Returns `true` if there is at least one.
+fn print_violations(contenders: &[Contender], thresholds: &[Threshold]) -> bool {
+    let mut is_violated = false;
+    for Contender { name, reports, .. } in contenders {
+        for (round, report) in (1..).zip(reports) {
+            is_violated |=
+                output::print_violations(thresholds, &format!(" by {name} in round {round}"), report);
+        }
+    }
+    is_violated
 }
 
 /// Prints all regressions. Returns `true` if there is at least one regression.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thruway_bench::{Load, ProcessGroups, Report, without_connection_option};
 
-use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, WrkArgs};
+use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, ThresholdArgs, WrkArgs};
 use super::output::failure;
 use super::progress::ProgressLine;
 use super::{load, output, progress};
@@ -55,7 +55,7 @@ pub(super) fn run_wrk(args: &WrkArgs) -> Result<ExitCode, Failure> {
         header,
         ..LoadArgs::default()
     };
-    run_preset(&args.url, HttpLoadArgs { load, ..HttpLoadArgs::default() })
+    run_preset(&args.url, HttpLoadArgs { load, ..HttpLoadArgs::default() }, &args.thresholds)
 }
 
 /// Runs a load with the options of `ab`, over HTTP/1.1. Without `-k`, each request opens a new connection.
@@ -75,7 +75,8 @@ pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
         ..LoadArgs::default()
     };
     let content = args.content.as_ref().or(args.put.as_ref()).map(|file| format!("@{file}"));
-    run_preset(&args.url, HttpLoadArgs { load, method: method(args), content, ..HttpLoadArgs::default() })
+    let load = HttpLoadArgs { load, method: method(args), content, ..HttpLoadArgs::default() };
+    run_preset(&args.url, load, &args.thresholds)
 }
 
 fn method(args: &AbArgs) -> Option<String> {
@@ -89,7 +90,8 @@ fn method(args: &AbArgs) -> Option<String> {
     args.method.clone().or_else(|| implied.map(str::to_owned))
 }
 
-fn run_preset(url: &str, load: HttpLoadArgs) -> Result<ExitCode, Failure> {
+fn run_preset(url: &str, load: HttpLoadArgs, thresholds: &ThresholdArgs) -> Result<ExitCode, Failure> {
     let targets = vec![url.to_owned()];
-    run(&HttpArgs { targets, load, report: ReportArgs::default() })
+    let report = ReportArgs { thresholds: thresholds.clone(), ..ReportArgs::default() };
+    run(&HttpArgs { targets, load, report })
 }

@@ -5,6 +5,7 @@ mod args;
 mod load;
 
 // output
+mod threshold;
 mod output;
 mod progress;
 

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use thruway_bench::{PlanError, Report, StartError};
 
 use super::args::{Form, ReportArgs};
+use super::threshold::Threshold;
 use crate::config::Failure;
 
 /// Prints a report and returns the exit code. If `--html` is set, also writes the report as an HTML page.
@@ -20,11 +21,26 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
         Form::Markdown => report.to_markdown(),
     })?;
     write(args.html.as_deref(), || report.to_html())?;
+    let is_violated = print_violations(&args.thresholds.fail_if, "", report);
     Ok(match report {
         Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
+        _ if is_violated => ExitCode::from(EXIT_THRESHOLD),
         report if report.is_clean() => ExitCode::SUCCESS,
         _ => ExitCode::from(EXIT_FAILED),
     })
+}
+
+/// Prints a line for each condition of `thresholds` that is true. `of` names the load, such as ` by URL in round 2`.
+/// Returns `true` if at least one condition is true.
+pub(super) fn print_violations(thresholds: &[Threshold], of: &str, report: &Report) -> bool {
+    let mut is_violated = false;
+    for threshold in thresholds {
+        if let Some(measured) = threshold.violation(report) {
+            is_violated = true;
+            eprintln!("threshold violated{of}: {threshold} ({measured})");
+        }
+    }
+    is_violated
 }
 
 /// Prints `text` to the standard output. Returns no error if the reader has closed the pipe.
@@ -74,6 +90,9 @@ pub(super) fn not_started(error: StartError) -> Failure {
 
 /// Exit code if a request failed, or if a comparison shows a regression.
 pub(super) const EXIT_FAILED: u8 = 1;
+
+/// Exit code if a condition of `--fail-if` is true.
+pub(super) const EXIT_THRESHOLD: u8 = 3;
 
 /// Exit code after a signal: 128 plus 2, the number of SIGINT. Shells use the same exit code.
 pub(super) const EXIT_INTERRUPTED: u8 = 130;

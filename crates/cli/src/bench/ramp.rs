@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use thruway_bench::ramp::{Ramp, Search, Step};
-use thruway_bench::{Load, Pace, ProcessGroups, rate};
+use thruway_bench::{Load, Pace, ProcessGroups, Report, rate};
 
 use super::args::{Form, RampArgs};
 use super::http::measure;
-use super::output::{EXIT_FAILED, EXIT_INTERRUPTED};
+use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_THRESHOLD};
 use super::progress::ProgressLine;
 use super::{load, output, progress};
 use crate::config::Failure;
@@ -24,6 +24,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let p99_limit_us = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut late_failure) = (Vec::new(), 0, None);
+    let mut highest: Option<Report> = None;
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         // Each attempt uses other random start times, because unlucky start times can make a rate fail.
         let pace = at_rate(load.pace, offered).tried_again(number);
@@ -42,6 +43,10 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         let measured = Step::of(&report, p99_limit_us);
         if !stop.is_set() {
             search.note(measured.outcome());
+            if measured.holds {
+                // Each sustained rate is higher than the earlier sustained rates.
+                highest = Some(report);
+            }
             steps.push(measured);
         }
     }
@@ -59,8 +64,11 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         eprint!("{failure}");
         return Ok(ExitCode::from(EXIT_FAILED));
     }
+    let thresholds = &args.thresholds.fail_if;
+    let is_violated = highest.is_some_and(|report| output::print_violations(thresholds, "", &report));
     Ok(match ramp.highest_requests_per_second {
         _ if stop.is_set() => ExitCode::from(EXIT_INTERRUPTED),
+        Some(_) if is_violated => ExitCode::from(EXIT_THRESHOLD),
         Some(_) => ExitCode::SUCCESS,
         None => ExitCode::from(EXIT_FAILED),
     })

@@ -655,3 +655,40 @@ fn killed_server_is_reported_as_failed_requests() {
         assert!(ended.json()["requests"]["failed"].as_u64().unwrap() > 0);
     }
 }
+
+#[test]
+fn violated_thresholds_are_named_and_change_the_exit_code() {
+    let (_demo, url) = demo("/plaintext");
+    let load = ["http", &url, "-n", "50", "--fail-if"];
+    let kept =
+        bench(&[&load[..], &["p99 > 1h", "--fail-if", "errors > 0%", "--fail-if", "rate < 1"]].concat());
+    assert_eq!((kept.code, kept.stderr.as_str()), (Some(0), ""));
+
+    let violated =
+        bench(&[&load[..], &["max > 0s", "--fail-if", "failed > 0", "--fail-if", "rate >= 0"]].concat());
+    assert_eq!(violated.code, Some(3), "{}", violated.stderr);
+    assert!(violated.stdout.contains("50 answered"), "{}", violated.stdout);
+    let lines: Vec<_> = violated.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", violated.stderr);
+    assert!(lines[0].starts_with("threshold violated: max > 0s (max is "), "{}", lines[0]);
+    assert!(lines[1].starts_with("threshold violated: rate >= 0 (rate is "), "{}", lines[1]);
+
+    // Each response has another status than expected, so all requests fail.
+    let failed = ["wrk", &url, "-d", "1", "-c", "2", "--fail-if", "errors >= 100%"];
+    assert_eq!(bench(&failed).code, Some(0), "no request of `wrk` fails");
+    let failed = bench(&["http", &url, "-n", "5", "--status", "404", "--fail-if", "errors >= 100%"]);
+    assert_eq!(failed.code, Some(3), "{}", failed.stderr);
+    assert_eq!(failed.stderr, "threshold violated: errors >= 100% (errors is 100%)\n");
+
+    let compared = bench(&["compare", &url, &url, "--rounds", "2", "-n", "20", "--fail-if", "max > 0s"]);
+    assert_eq!(compared.code, Some(3), "{}", compared.stderr);
+    assert!(
+        compared.stderr.contains(&format!("by {url} in round 2: max > 0s (max is ")),
+        "{}",
+        compared.stderr
+    );
+
+    let wrong = bench(&["http", &url, "--fail-if", "p99 > 20"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("invalid value `20`: expected a time with a unit"), "{}", wrong.stderr);
+}

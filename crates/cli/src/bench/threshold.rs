@@ -1,0 +1,227 @@
+//! Thresholds: conditions that make a load fail, such as `p99 > 20ms`.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use std::time::Duration;
+
+use thruway_bench::{Report, TimesReport, rate, time};
+
+/// A condition on a value of a report, such as `p99 > 20ms`. If the condition is true, the load has failed.
+///
+/// The condition consists of a metric, an operator (`<`, `<=`, `>` or `>=`) and a value. The metrics are:
+/// - `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99` and `max`: response times. Their
+///   values are durations, such as `20ms`.
+/// - `errors`: share of the failed requests. Its value is a percentage, such as `0.1%`.
+/// - `failed`: number of the failed requests.
+/// - `rate`: requests with the expected response per second.
+#[derive(Clone, Debug)]
+pub(crate) struct Threshold {
+    metric: Metric,
+    operator: Operator,
+    /// The limit: microseconds for times, a percentage for `errors`, and otherwise a number.
+    limit: f64,
+    /// The value of the condition as the user has written it.
+    limit_text: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Metric {
+    Time(&'static str, TimeOf),
+    Errors,
+    Failed,
+    Rate,
+}
+
+/// Returns a time of a report in microseconds.
+type TimeOf = fn(&TimesReport) -> f64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operator {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Threshold {
+    /// Returns a description of the measured value if the condition is true, such as `p99 is 31.2 ms`. A time that
+    /// was not measured, because no request got a response, makes each condition on times true.
+    pub(super) fn violation(&self, report: &Report) -> Option<String> {
+        let times = &report.response_time;
+        let name = self.metric.name();
+        let (value, text) = match self.metric {
+            Metric::Time(..) if times.count == 0 => return Some(format!("{name} was not measured")),
+            Metric::Time(_, of) => (of(times), time(of(times))),
+            Metric::Errors => {
+                let percent = failed_percent(report);
+                (percent, format!("{}%", rounded(percent)))
+            }
+            Metric::Failed => {
+                let failed = report.failures();
+                #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+                (failed as f64, failed.to_string())
+            }
+            Metric::Rate => {
+                let achieved = report.achieved_requests_per_second;
+                (achieved, format!("{} requests/s", rate(achieved)))
+            }
+        };
+        self.operator.compares(value, self.limit).then(|| format!("{name} is {text}"))
+    }
+}
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let at =
+            text.find(['<', '>']).ok_or("it has no operator: expected a condition such as `p99 > 20ms`")?;
+        let (metric, rest) = text.split_at(at);
+        let (operator, limit) = Operator::split(rest);
+        let (metric, limit) = (Metric::named(metric.trim())?, limit.trim());
+        Ok(Self { metric, operator, limit: metric.parse_limit(limit)?, limit_text: limit.to_owned() })
+    }
+}
+
+impl Display for Threshold {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.metric.name(), self.operator.sign(), self.limit_text)
+    }
+}
+
+impl Metric {
+    fn named(name: &str) -> Result<Self, String> {
+        let times = TIMES.map(|(name, of)| Self::Time(name, of));
+        let mut metrics = times.into_iter().chain(OTHERS);
+        metrics
+            .find(|metric| metric.name() == name)
+            .ok_or_else(|| format!("unknown metric `{name}`: expected one of {}", names()))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Time(name, _) => name,
+            Self::Errors => "errors",
+            Self::Failed => "failed",
+            Self::Rate => "rate",
+        }
+    }
+
+    fn parse_limit(self, text: &str) -> Result<f64, String> {
+        let number =
+            |text: &str| text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        let invalid = |expected| format!("invalid value `{text}`: expected {expected}");
+        match self {
+            Self::Time(..) => humantime::parse_duration(text)
+                .map(|time: Duration| time.as_secs_f64() * 1e6)
+                .map_err(|_| invalid("a time with a unit, such as `20ms`")),
+            Self::Errors => text
+                .strip_suffix('%')
+                .and_then(|percent| number(percent.trim()))
+                .ok_or_else(|| invalid("a percentage, such as `0.1%`")),
+            Self::Failed => number(text).ok_or_else(|| invalid("a number of requests")),
+            Self::Rate => number(text).ok_or_else(|| invalid("a number of requests per second")),
+        }
+    }
+}
+
+impl Operator {
+    /// Splits the operator from the start of `text`, which begins with `<` or `>`.
+    fn split(text: &str) -> (Self, &str) {
+        let operators = [Self::LessOrEqual, Self::GreaterOrEqual, Self::Less, Self::Greater];
+        let found =
+            operators.into_iter().find_map(|operator| Some((operator, text.strip_prefix(operator.sign())?)));
+        found.unwrap_or((Self::Greater, text))
+    }
+
+    const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
+    fn compares(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::LessOrEqual => value <= limit,
+            Self::Greater => value > limit,
+            Self::GreaterOrEqual => value >= limit,
+        }
+    }
+}
+
+fn names() -> String {
+    let times = TIMES.iter().map(|(name, _)| *name);
+    times.chain(OTHERS.map(Metric::name)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the percentage of the failed requests. 100 if no request got the expected response.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn failed_percent(report: &Report) -> f64 {
+    let (answered, failed) = (report.requests.answered as f64, report.failures() as f64);
+    if answered == 0.0 { 100.0 } else { 100.0 * failed / (answered + failed) }
+}
+
+/// Rounds to three significant digits or more.
+fn rounded(percent: f64) -> String {
+    let text = format!("{percent:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The names of the times of a report, with their values in microseconds.
+const TIMES: [(&str, TimeOf); 11] = [
+    ("min", |times| times.min_us),
+    ("mean", |times| times.mean_us),
+    ("p50", |times| times.p50_us),
+    ("p75", |times| times.p75_us),
+    ("p90", |times| times.p90_us),
+    ("p95", |times| times.p95_us),
+    ("p98", |times| times.p98_us),
+    ("p99", |times| times.p99_us),
+    ("p99.9", |times| times.p99_9_us),
+    ("p99.99", |times| times.p99_99_us),
+    ("max", |times| times.max_us),
+];
+
+/// The metrics that are not times.
+const OTHERS: [Metric; 3] = [Metric::Errors, Metric::Failed, Metric::Rate];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn condition_has_metric_operator_and_value() {
+        for (text, written) in [
+            ("p99 > 20ms", "p99 > 20ms"),
+            ("p99.9>=1s", "p99.9 >= 1s"),
+            (" max > 1m ", "max > 1m"),
+            ("errors>0.1%", "errors > 0.1%"),
+            ("rate < 1000.5", "rate < 1000.5"),
+            ("failed <= 3", "failed <= 3"),
+        ] {
+            assert_eq!(text.parse::<Threshold>().unwrap().to_string(), written);
+        }
+    }
+
+    #[test]
+    fn invalid_condition_is_explained() {
+        for (text, error) in [
+            ("", "it has no operator: expected a condition such as `p99 > 20ms`"),
+            ("p99 20ms", "it has no operator: expected a condition such as `p99 > 20ms`"),
+            ("p99 > 20", "invalid value `20`: expected a time with a unit, such as `20ms`"),
+            ("p99 >> 20ms", "invalid value `> 20ms`: expected a time with a unit, such as `20ms`"),
+            ("errors > 1", "invalid value `1`: expected a percentage, such as `0.1%`"),
+            ("failed > many", "invalid value `many`: expected a number of requests"),
+            ("rate < NaN", "invalid value `NaN`: expected a number of requests per second"),
+            ("rate < -1", "invalid value `-1`: expected a number of requests per second"),
+        ] {
+            assert_eq!(text.parse::<Threshold>().unwrap_err(), error, "{text}");
+        }
+        let unknown = "p97 > 1s".parse::<Threshold>().unwrap_err();
+        assert!(unknown.starts_with("unknown metric `p97`: expected one of min, mean, p50"), "{unknown}");
+    }
+}
