@@ -52,6 +52,9 @@ impl Comparison {
                 let _ = writeln!(text, "  {:<11} {}", "added", pair.added_in_words());
             }
         }
+        if self.pairs.iter().any(|pair| pair.is_paired) {
+            let _ = writeln!(text, "\n{PAIRED_RATIOS}");
+        }
         for warning in &self.warnings {
             let _ = writeln!(text, "\nwarning: {warning}");
         }
@@ -99,5 +102,6 @@ impl Comparison {
     }
 }
 
+const PAIRED_RATIOS: &str = "The command computes each ratio (×) for every round, and shows the median of these ratios.\nThis median can differ from the ratio of the two medians above.";
 const HEADS_OF_PAIRS: &str =
     "\n| | against | metric | ratio | interval | added | verdict |\n|---|---|---|--:|--:|--:|---|\n";

@@ -56,6 +56,12 @@ pub fn three_digits(value: f64) -> String {
 /// Text for an unknown value.
 pub(super) const NONE: &str = "–";
 
+/// Rounds `value` to `decimals` decimal places, so that JSON contains no digits without meaning.
+pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
+    let factor = 10_f64.powi(decimals);
+    (value * factor).round() / factor
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

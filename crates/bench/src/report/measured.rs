@@ -6,6 +6,7 @@ use super::contents::{
     ByteCounts, Connections, ErrorCount, FORMAT, Generator, Handshakes, Part, Report, RequestCounts,
     ServerCost, Settings, Status,
 };
+use super::figures::rounded;
 use super::text;
 use super::times::{TimesReport, microseconds};
 use crate::cut_off::CutOff;
@@ -39,8 +40,8 @@ impl Report {
                 .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
             warnings: Vec::new(),
             offered_requests_per_second: load.pace.rate(),
-            due_requests_per_second: load.pace.rate().map(|_| due / window),
-            achieved_requests_per_second: record.achieved_requests_per_second(outcome.window),
+            due_requests_per_second: load.pace.rate().map(|_| rounded(due / window, 3)),
+            achieved_requests_per_second: rounded(record.achieved_requests_per_second(outcome.window), 3),
             requests: RequestCounts {
                 answered: record.answered,
                 failed: record.failed(),
@@ -110,30 +111,32 @@ impl Settings {
 
 impl Handshakes {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    const fn of(record: &Record, seconds: f64) -> Self {
+    fn of(record: &Record, seconds: f64) -> Self {
         let (full, resumed) = (record.handshakes_full, record.handshakes_resumed);
-        Self { full, resumed, per_second: (full + resumed) as f64 / seconds }
+        Self { full, resumed, per_second: rounded((full + resumed) as f64 / seconds, 3) }
     }
 }
 
 /// Returns the CPU time per answered request in microseconds, or `None` if no request was answered.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn per_request(cpu_seconds: f64, answered: u64) -> Option<f64> {
-    (answered > 0).then(|| cpu_seconds * 1e6 / answered as f64)
+    (answered > 0).then(|| rounded(cpu_seconds * 1e6 / answered as f64, 3))
 }
 
 impl Generator {
     fn of(outcome: &Outcome, seconds: f64) -> Self {
-        let cpu_seconds: f64 = outcome.workers.iter().map(|worker| worker.cpu.as_secs_f64()).sum();
+        let cpu: Duration = outcome.workers.iter().map(|worker| worker.cpu).sum();
+        let cpu_seconds = cpu.as_secs_f64();
         let most = |used: fn(&WorkerUse) -> Duration| {
             let most = outcome.workers.iter().map(used).max().unwrap_or_default();
             (most.as_secs_f64() / seconds).min(1.0)
         };
+        let share = |used| rounded(most(used), 4);
         Self {
             cpu_seconds,
             cpu_us_per_request: per_request(cpu_seconds, outcome.record.answered),
-            busiest_worker_share: most(|worker| worker.cpu),
-            waiting_worker_share: most(|worker| worker.waited),
+            busiest_worker_share: share(|worker| worker.cpu),
+            waiting_worker_share: share(|worker| worker.waited),
             is_limit: most(|worker| worker.cpu + worker.waited) > BUSY,
         }
     }
@@ -166,7 +169,7 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
             let seconds = length.min(outcome.elapsed.saturating_sub(at)).max(length / 4).as_secs_f64();
             Part {
                 at_seconds: at.as_secs_f64(),
-                requests_per_second: part.answered as f64 / seconds,
+                requests_per_second: rounded(part.answered as f64 / seconds, 3),
                 failed: part.failed,
                 p50_us: microseconds(part.response.percentile(50.0)),
                 p99_us: microseconds(part.response.percentile(99.0)),

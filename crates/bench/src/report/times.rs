@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figures;
+use super::figures::{self, rounded};
 use crate::cut_off::CutOff;
 use crate::times::Times;
 
@@ -108,12 +108,17 @@ fn curve(times: &Times) -> Vec<Point> {
     points
         .take_while(|percentile| *percentile <= beyond)
         .chain([100.0])
-        .map(|percentile| Point { percentile, time_us: microseconds(times.percentile(percentile)) })
+        .map(|percentile| Point {
+            percentile: rounded(percentile, 6),
+            time_us: microseconds(times.percentile(percentile)),
+        })
         .collect()
 }
 
+/// Returns the time in microseconds, with a precision of nanoseconds.
+#[expect(clippy::cast_precision_loss, reason = "measured times are far below 2^52 nanoseconds")]
 pub(super) const fn microseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
+    time.as_nanos() as f64 / 1e3
 }
 
 const PER_HALVING: f64 = 8.0;
