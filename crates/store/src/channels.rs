@@ -55,16 +55,22 @@ impl Channels {
 
     /// Sends a message to the subscriptions of a channel.
     pub(crate) fn deliver(&self, channel: &str, message: Bytes) {
-        if let Some(sender) = self.lock().get(channel) {
-            // Without subscribers, the message has no use.
-            let _ = sender.send(SubscriptionEvent::Message(message));
-        }
+        let is_small = message.len() <= MESSAGE_BYTES_MAX;
+        self.send(
+            channel,
+            if is_small { SubscriptionEvent::Message(message) } else { SubscriptionEvent::Gap },
+        );
     }
 
     /// Reports to the subscriptions of a channel that messages may be lost.
     pub(crate) fn deliver_gap(&self, channel: &str) {
+        self.send(channel, SubscriptionEvent::Gap);
+    }
+
+    fn send(&self, channel: &str, event: SubscriptionEvent) {
         if let Some(sender) = self.lock().get(channel) {
-            let _ = sender.send(SubscriptionEvent::Gap);
+            // Without subscribers, the event has no use.
+            let _ = sender.send(event);
         }
     }
 
@@ -82,3 +88,7 @@ impl Channels {
 
 /// Maximum number of messages that wait for a subscriber. A slower subscriber gets a gap.
 const WAITING_MAX: usize = 256;
+
+/// Maximum number of bytes of a message. Larger messages of other programs count as lost, so that a subscriber needs
+/// at most 16 MiB.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 10;

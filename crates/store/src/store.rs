@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::channels::Subscription;
+use crate::channels::{MESSAGE_BYTES_MAX, Subscription};
 use crate::error::StoreError;
 use crate::health::StoreHealth;
 use crate::memory::MemoryStore;
@@ -155,8 +155,8 @@ impl Store {
         call!(self, return_lease(key, owner))
     }
 
-    /// Acquires a lock for the time `ttl`. Returns `None` if another owner has it. If this owner has it already,
-    /// the lock gets a new number.
+    /// Acquires a lock for the time `ttl`, which must be the same for all owners. Returns `None` if another owner has
+    /// it. If this owner has it already, the lock gets a new number.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -269,9 +269,11 @@ impl Store {
     /// messages, so a message must only announce a change of other state.
     ///
     /// # Errors
-    /// See [`StoreError`].
+    /// See [`StoreError`]. The message has more than 64 KiB: [`StoreError::TooLarge`].
     pub async fn publish(&self, channel: &StoreKey, message: Bytes) -> Result<(), StoreError> {
-        check_value(&message)?;
+        if message.len() > MESSAGE_BYTES_MAX {
+            return Err(StoreError::TooLarge);
+        }
         call!(self, publish(channel, message))
     }
 

@@ -156,11 +156,17 @@ impl RedisLink {
     /// Checks the connection, and returns `false` if it is lost.
     async fn check(&self) -> bool {
         let Some((generation, connection)) = self.link.pick() else { return false };
-        let is_sentinel = matches!(self.connector.config().url.layout, StoreLayout::Sentinel(_));
+        let layout = &self.connector.config().url.layout;
+        let is_sentinel = matches!(layout, StoreLayout::Sentinel(_));
         let request = Request::command(if is_sentinel { "ROLE" } else { "PING" });
         let result = self.perform(request, generation, connection).await;
-        if is_sentinel && result.is_ok_and(|role| !is_master(&role)) {
+        if is_sentinel && result.as_ref().is_ok_and(|role| !is_master(role)) {
             self.lose(generation, "the server is a replica now");
+        }
+        // After an additional response, all later responses belong to other operations.
+        let pong = Value::SimpleString("PONG".to_owned());
+        if *layout == StoreLayout::Single && result.is_ok_and(|response| response != pong) {
+            self.lose(generation, "the server sent a response that belongs to another operation");
         }
         self.link.len() > 0
     }
@@ -206,8 +212,13 @@ async fn keep_connected(link: Arc<RedisLink>) {
             Ok(connection) => {
                 link.link.add(connection);
                 tracing::info!("connected to the shared store {}", link.connector.config().url);
-                backoff = Backoff::default();
+                let connected = Instant::now();
                 link.monitor().await;
+                if connected.elapsed() >= STABLE_TIME {
+                    backoff = Backoff::default();
+                } else {
+                    sleep(backoff.next()).await;
+                }
             }
             Err(error) => {
                 if link.link.fail(&error.to_string()) {
@@ -227,6 +238,10 @@ const WAITING_PER_CONNECTION: usize = 32;
 
 /// Time between two checks of the connection.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Age from which a lost connection is replaced at once. A server that refuses each operation gets no more attempts
+/// than a server that refuses each connection.
+const STABLE_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two renewals of the identity.
 const CLAIM_EVERY: Duration = Duration::from_hours(1);

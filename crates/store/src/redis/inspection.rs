@@ -125,7 +125,7 @@ async fn check_commands(connector: &Connector, connection: &mut Connection) -> R
     let prefix = &connector.config().prefix;
     let key = format!("{prefix}:v1:check:{:016x}", fastrand::u64(..));
     let script = Request::script(&TAKE_TOKENS, key.clone());
-    let script = script.number(1).number(1000).number(1).number(1).number(0).number(1000);
+    let script = script.number(1).number(1000).number(1).number(1).number(0).number(0).number(1000);
     let command = |name| Request::command(name).arg(key.clone());
     let requests = [
         ("EVALSHA", script),

@@ -143,8 +143,10 @@ impl RedisStore {
         let mut members = Vec::with_capacity(values.len() / 2);
         let mut values = values.into_iter();
         while let (Some(name), Some(value)) = (values.next(), values.next()) {
-            let name = String::from_utf8(bytes(name)?.into()).map_err(|_| StoreError::UnknownFormat)?;
-            members.push((name, bytes(value)?));
+            // Only another program writes a name that is not UTF-8.
+            if let Ok(name) = String::from_utf8(bytes(name)?.into()) {
+                members.push((name, bytes(value)?));
+            }
         }
         members.sort();
         Ok(members)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::Signal;
-use thruway_store::{Store, StoreError, StoreKey, StoreState, SubscriptionEvent, TokenRequest};
+use thruway_store::{Store, StoreConfig, StoreError, StoreKey, StoreState, SubscriptionEvent, TokenRequest};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::server::{LIMIT, Server, config, connect, until};
@@ -153,7 +153,8 @@ async fn sentinel_promotes_a_replica() {
 #[ignore = "needs redis-server"]
 async fn many_waiting_operations_get_more_connections() {
     let server = Server::start(&[]).await;
-    let store = connect(config(&server.url())).await;
+    // On a busy machine, timeouts would close the connections.
+    let store = connect(StoreConfig { timeout: LIMIT, ..config(&server.url()) }).await;
     let load = async {
         while connections(&server) < 4 {
             let sets = (0..200).map(|number| {

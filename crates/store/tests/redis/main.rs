@@ -3,6 +3,7 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 mod failures;
+mod foreign;
 mod inspections;
 mod server;
 

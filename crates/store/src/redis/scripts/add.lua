@@ -1,7 +1,8 @@
 -- Arguments: amount, maximum, lifetime in milliseconds.
 local saved = redis.call('GET', KEYS[1])
+if saved and not string.match(saved, '^%d+$') then return redis.error_reply('FORMAT') end
 local total = tonumber(saved or '0')
-if not total then return redis.error_reply('FORMAT') end
+if total > 9007199254740992 then return redis.error_reply('FORMAT') end
 local added = math.max(math.min(tonumber(ARGV[1]), tonumber(ARGV[2]) - total), 0)
 local text = string.format('%.0f', added)
 if saved then

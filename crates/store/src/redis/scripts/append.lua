@@ -5,7 +5,9 @@ local last = redis.call('LINDEX', KEYS[1], -1)
 if last then
   position, start = string.match(last, '^(%d+) (%d+) ')
   if not position then return redis.error_reply('FORMAT') end
-  position = string.format('%.0f', tonumber(position) + 1)
+  position = tonumber(position) + 1
+  if position > 9007199254740992 then return redis.error_reply('FORMAT') end
+  position = string.format('%.0f', position)
 else
   -- The time keeps the positions increasing if the log has expired.
   local time = redis.call('TIME')

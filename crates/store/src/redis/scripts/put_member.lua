@@ -10,7 +10,7 @@ if is_full() then
   local all = redis.call('HGETALL', KEYS[1])
   for at = 1, #all, 2 do
     local expires = tonumber(string.match(all[at + 1], '^(%d+) '))
-    if expires and expires <= now then redis.call('HDEL', KEYS[1], all[at]) end
+    if not expires or expires <= now then redis.call('HDEL', KEYS[1], all[at]) end
   end
   if is_full() then return redis.error_reply('TOOLARGE') end
 end

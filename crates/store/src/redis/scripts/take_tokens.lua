@@ -8,7 +8,8 @@ local saved = redis.call('GET', KEYS[1])
 if saved then
   local tokens, at = string.match(saved, '^(%S+) (%S+)$')
   tokens, at = tonumber(tokens), tonumber(at)
-  if not tokens or not at then return redis.error_reply('FORMAT') end
+  -- A value that differs from itself is no number.
+  if not tokens or not at or tokens ~= tokens or at ~= at then return redis.error_reply('FORMAT') end
   level = tokens + math.max(now - at, 0) * rate / per
 end
 level = math.min(level + tonumber(ARGV[5]), burst)
