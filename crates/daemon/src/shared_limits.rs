@@ -43,13 +43,11 @@ impl LimitStore for FleetStore {
         let mut running = JoinSet::new();
         for (place, operation) in operations.into_iter().enumerate() {
             let store = self.clone();
-            running.spawn(async move { (place, store.apply_one(operation).await) });
+            running.spawn(async move { (place, store.answer(operation).await) });
         }
         while let Some(ended) = running.join_next().await {
-            match ended {
-                Ok((place, Ok(answer))) => answers[place] = Some(answer),
-                Ok((place, Err(error))) => answers[place] = answer_of(&error),
-                Err(_) => {}
+            if let Ok((place, answer)) = ended {
+                answers[place] = answer;
             }
         }
         answers
@@ -57,9 +55,25 @@ impl LimitStore for FleetStore {
 }
 
 impl FleetStore {
-    async fn apply_one(&self, operation: LimitOperation) -> Result<LimitAnswer, StoreError> {
+    /// Applies an operation. Returns `None` if the store fails. Replaces a value that no gateway has written.
+    async fn answer(&self, operation: LimitOperation) -> Option<LimitAnswer> {
+        let key = key_of(&operation);
+        let mut result = self.apply_one(&key, operation.clone()).await;
+        if result == Err(StoreError::UnknownFormat) {
+            tracing::warn!(
+                "replacing the value of `{key}` in the shared store: another program has changed it"
+            );
+            result = match self.store.remove(&key).await {
+                Ok(()) => self.apply_one(&key, operation).await,
+                Err(error) => Err(error),
+            };
+        }
+        result.map_or_else(|error| answer_of(&error), Some)
+    }
+
+    async fn apply_one(&self, key: &StoreKey, operation: LimitOperation) -> Result<LimitAnswer, StoreError> {
         match operation {
-            LimitOperation::Tokens { name, requests, per, capacity, spent, wanted } => {
+            LimitOperation::Tokens { requests, per, capacity, spent, wanted, .. } => {
                 let request = TokenRequest {
                     rate: requests.into(),
                     per,
@@ -68,23 +82,22 @@ impl FleetStore {
                     returned: u64::try_from(-spent).unwrap_or_default(),
                     spent: u64::try_from(spent).unwrap_or_default(),
                 };
-                let grant = self.store.take_tokens(&StoreKey::new("rate", &name), request).await?;
+                let grant = self.store.take_tokens(key, request).await?;
                 Ok(LimitAnswer::Tokens {
                     granted: small(grant.granted),
                     remaining: small(grant.left),
                     retry_after: grant.next_after,
                 })
             }
-            LimitOperation::Count { name, amount, ttl } => {
+            LimitOperation::Count { amount, ttl, .. } => {
                 let request = AddRequest { amount, max: u64::MAX, ttl };
-                let added = self.store.add(&StoreKey::new("quota", &name), request).await?;
+                let added = self.store.add(key, request).await?;
                 Ok(LimitAnswer::Count(added.total))
             }
-            LimitOperation::Permits { name, wanted, max, ttl } => {
-                let key = StoreKey::new("permits", &name);
+            LimitOperation::Permits { wanted, max, ttl, .. } => {
                 let (wanted, max) = (wanted.into(), max.into());
                 let request = LeaseRequest { owner: &self.replica, wanted, max, ttl };
-                let grant = self.store.lease(&key, request).await?;
+                let grant = self.store.lease(key, request).await?;
                 Ok(LimitAnswer::Permits { granted: small(grant.granted), is_full: grant.total >= max })
             }
         }
@@ -109,15 +122,21 @@ async fn count_replicas(limits: &SharedLimits, store: &FleetStore) {
     }
 }
 
-/// Returns the answer to a rejected operation. Returns `None` if the store itself fails.
+/// Returns the key of the value that an operation changes.
+fn key_of(operation: &LimitOperation) -> StoreKey {
+    let kind = match operation {
+        LimitOperation::Tokens { .. } => "rate",
+        LimitOperation::Count { .. } => "quota",
+        LimitOperation::Permits { .. } => "permits",
+    };
+    StoreKey::new(kind, operation.name())
+}
+
+/// Returns the answer if the store works, but rejects the value of a single key. Returns `None` if the store itself
+/// fails. [`StoreError::Rejected`] is such a failure: the user has no permission, or the store cannot save its data.
 fn answer_of(error: &StoreError) -> Option<LimitAnswer> {
     tracing::debug!(%error, "an operation of a shared limit failed");
-    match error {
-        StoreError::TooLarge | StoreError::UnknownFormat | StoreError::Rejected(_) => {
-            Some(LimitAnswer::Rejected)
-        }
-        _ => None,
-    }
+    matches!(error, StoreError::TooLarge | StoreError::UnknownFormat).then_some(LimitAnswer::Rejected)
 }
 
 fn small(number: u64) -> u32 {
@@ -127,3 +146,29 @@ fn small(number: u64) -> u32 {
 const REGISTRATION_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a replica no longer counts.
 const REGISTRATION_TTL: Duration = Duration::from_secs(9);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn values_of_other_programs_are_replaced() {
+        let store = FleetStore { store: Store::memory(), replica: "a".into() };
+        let (name, per, ttl) = ("name".to_owned(), Duration::from_secs(1), Duration::from_mins(1));
+        let operations = vec![
+            LimitOperation::Tokens { name: name.clone(), requests: 1, per, capacity: 5, spent: 1, wanted: 2 },
+            LimitOperation::Count { name: name.clone(), amount: 3, ttl },
+            LimitOperation::Permits { name, wanted: 4, max: 9, ttl },
+        ];
+        for operation in &operations {
+            store.store.set(&key_of(operation), Bytes::from_static(b"foreign"), ttl).await.unwrap();
+        }
+        let retry_after = Duration::ZERO;
+        let expected = [
+            LimitAnswer::Tokens { granted: 2, remaining: 2, retry_after },
+            LimitAnswer::Count(3),
+            LimitAnswer::Permits { granted: 4, is_full: false },
+        ];
+        assert_eq!(store.apply(operations).await, expected.map(Some));
+    }
+}

@@ -209,7 +209,8 @@ impl Store {
         call!(self, fenced_value(key))
     }
 
-    /// Adds a member to a small set, such as the gateways of a fleet, or replaces the value of the member.
+    /// Adds a member to a small set, such as the gateways of a fleet, or replaces the value of the member. Replaces a
+    /// value of another kind.
     ///
     /// # Errors
     /// See [`StoreError`]. The set has 1,024 members: [`StoreError::TooLarge`].

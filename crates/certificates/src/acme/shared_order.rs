@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thruway_net::tls::CertificateContents;
-use thruway_store::{Fence, StoreKey};
+use thruway_store::{Fence, StoreError, StoreKey};
 use tokio::time::{Instant, sleep};
 
 use super::challenges::ChallengeResponse;
@@ -42,7 +42,18 @@ impl SharedState {
     /// Takes the lock for orders. Returns `None` if another replica has the lock.
     pub(super) async fn lock(&self, names: &OrderedNames) -> Result<Option<SharedOrder>, AcmeError> {
         let key = self.key("order");
-        let fence = self.secrets.store().lock(&key, self.secrets.replica(), self.pace.lock).await?;
+        let lock = || self.secrets.store().lock(&key, self.secrets.replica(), self.pace.lock);
+        let fence = match lock().await {
+            // Two replicas may replace the value at the same time. Then the first one loses its lock.
+            Err(StoreError::UnknownFormat) => {
+                tracing::warn!(
+                    "replacing the value of `{key}` in the shared store: another program has changed it"
+                );
+                self.secrets.remove(&key).await?;
+                lock().await?
+            }
+            outcome => outcome?,
+        };
         Ok(fence.map(|fence| SharedOrder { state: self.clone(), names: names.clone(), fence }))
     }
 }
@@ -209,6 +220,15 @@ mod tests {
         let pending = taken.pending().await.unwrap().unwrap();
         assert_eq!((&*pending.url, &*pending.key), ("https://acme.example/order/1", &b"key"[..]));
         assert_eq!(taken.account().await.unwrap().as_deref(), Some("{}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn foreign_value_in_place_of_the_lock_is_replaced() {
+        let (authority, store) = (CertificateAuthority::new(), Store::memory());
+        let state = state(&authority, &store, "one");
+        store.set(&state.key("order"), vec![1].into(), state.pace.lock).await.unwrap();
+        let held = state.lock(&names()).await.unwrap().unwrap();
+        held.keep_account("{}").await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

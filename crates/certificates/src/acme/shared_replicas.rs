@@ -4,10 +4,11 @@
 //! contain its responses, and only then tells the ACME server to connect.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use thruway_store::{StoreError, SubscriptionEvent};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Challenges;
 use super::challenges::Published;
@@ -42,6 +43,7 @@ impl ReplicaFollower {
     pub(super) async fn run(mut self) {
         let mut changes = self.state.secrets.store().subscribe(&self.state.key("changes"));
         loop {
+            let earliest = Instant::now() + PAUSE_MIN;
             // If the store fails, the renewers log the failure. The published responses stay published.
             let _ = self.follow_challenges().await;
             tokio::select! {
@@ -54,6 +56,7 @@ impl ReplicaFollower {
                     if change == SharedChange::Certificate {
                         self.changed.send_replace(());
                     }
+                    sleep_until(earliest).await;
                 }
             }
         }
@@ -79,3 +82,6 @@ impl ReplicaFollower {
         secrets.put_member(&replicas, secrets.replica(), &shown, 3 * pace.follow).await
     }
 }
+
+/// Minimum time between two reads of the store. Each program that can connect to the store can send messages.
+const PAUSE_MIN: Duration = Duration::from_millis(100);

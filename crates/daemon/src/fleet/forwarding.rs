@@ -122,6 +122,7 @@ async fn response_of(peer: &Peer, answer: Answer) -> Option<Response> {
     Some(response)
 }
 
-/// Headers of a client that the owner does not get: credentials, headers that frame the body, and a header that only
-/// replicas send.
-const WITHHELD: [&str; 5] = ["Authorization", "Content-Length", "Cookie", CALLER, "Transfer-Encoding"];
+/// Headers of a client that the owner does not get: credentials, headers that frame the body, a header that only
+/// replicas send, and `Connection`, with which a client could remove that header.
+const WITHHELD: [&str; 6] =
+    ["Authorization", "Connection", "Content-Length", "Cookie", CALLER, "Transfer-Encoding"];

@@ -63,10 +63,14 @@ impl Scene {
 
     /// Returns the whole response to a request.
     fn response(&self) -> String {
+        self.response_to("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    }
+
+    fn response_to(&self, request: &str) -> String {
         let ListenAddr::Tcp(address) = self.server.addresses()[0] else { unreachable!() };
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
         response
@@ -129,6 +133,32 @@ fn response_of_another_service_at_the_address_is_not_used() {
     Scene::start(Some(address)).assert_answers_here();
     other.drain();
     other.join();
+}
+
+/// A client could remove the header about the caller, so that the owner refused the request and logged a warning.
+#[test]
+fn client_cannot_remove_or_replace_the_header_about_the_caller() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scene = Scene::start(Some(listener.local_addr().unwrap()));
+    let owner = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = String::new();
+        while !head.contains("\r\n\r\n") {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).unwrap();
+            assert!(length > 0, "{head}");
+            head.push_str(str::from_utf8(&part[..length]).unwrap());
+        }
+        head.to_ascii_lowercase()
+    });
+    scene.response_to(
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, Thruway-Caller\r\nThruway-Caller: forged\r\n\r\n",
+    );
+    let head = owner.join().unwrap();
+    assert_eq!(head.matches("thruway-caller: ").count(), 1, "{head}");
+    assert!(!head.contains("forged"), "{head}");
+    scene.server.drain();
+    scene.server.join();
 }
 
 /// A timeout that no test reaches.

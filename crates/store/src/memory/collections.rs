@@ -46,6 +46,10 @@ impl MemoryStore {
         value: Bytes,
         ttl: Duration,
     ) -> Result<(), StoreError> {
+        // A value of another kind is from another program.
+        if self.list(collection).is_err() {
+            self.remove(collection)?;
+        }
         self.change_members(collection, |members, now| {
             if members.len() >= MEMBERS_MAX && !members.contains_key(member) {
                 return Err(StoreError::TooLarge);

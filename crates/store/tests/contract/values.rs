@@ -90,6 +90,9 @@ pub(crate) async fn other_kinds_of_values_are_refused(store: Store) {
     assert_eq!(store.lock(&value, "a", LONG).await, Err(StoreError::UnknownFormat));
     assert_eq!(store.get(&value).await.unwrap(), Some(bytes("text")));
     assert_eq!(store.list(&set).await.unwrap().len(), 1);
+    // Otherwise, the gateways could not find each other until an operator removes the value.
+    store.put_member(&value, "a", bytes("b"), LONG).await.unwrap();
+    assert_eq!(store.list(&value).await.unwrap().len(), 1);
 }
 
 pub(crate) async fn a_log_keeps_the_newest_entries(store: Store) {
