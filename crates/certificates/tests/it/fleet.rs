@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use thruway_certificates::acme::{Acme, AcmeConfig, ChallengeKind, Challenges, Wanted};
 use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
-use thruway_net::tls::{Roots, TlsAcceptor, TlsAcceptorConfig, TlsConnector, TlsConnectorConfig};
-use thruway_server::{ListenAddr, Listener, RunningServer, Server};
+use thruway_net::tls::TlsAcceptor;
+use thruway_server::RunningServer;
 use thruway_store::{SharedKey, Store};
 use thruway_testkit::acme::AcmeServer;
 
-use crate::scene::{PACE, TIMEOUT, is_issued, names, port};
+use crate::scene::{TIMEOUT, config_of, is_issued, names, port, start_site};
 
 /// The replicas, their ACME server, and their store.
 pub(crate) struct Fleet {
@@ -78,36 +78,12 @@ impl Fleet {
 impl Replica {
     pub(crate) fn new(server: &AcmeServer, store: &Store, challenge: ChallengeKind, number: usize) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let roots = Roots::Files(vec![server.root()]);
-        let connector = TlsConnectorConfig { roots, ..TlsConnectorConfig::default() };
         let key = SharedKey::parse([operator_key(1).as_str()]).unwrap();
         let config = AcmeConfig {
-            directory: server.directory_url(),
-            connector: Arc::new(TlsConnector::load(connector).unwrap()),
-            terms_of_service_agreed: true,
-            contacts: Vec::new(),
-            external_account: None,
-            store: directory.path().join("store"),
             shared: Some(SharedSecrets::new(store.clone(), &key, format!("replica-{number}"))),
-            challenge,
-            pace: PACE,
+            ..config_of(server, directory.path(), challenge)
         };
-        let challenges = Arc::new(Challenges::default());
-        let files = config.files(&names());
-        let tls = TlsAcceptorConfig {
-            awaited: vec![files.chain.clone()],
-            challenges: Some(challenges.tls_alpn()),
-            ..TlsAcceptorConfig::new(vec![files])
-        };
-        let acceptor = Arc::new(TlsAcceptor::load(tls).unwrap());
-        let address: ListenAddr = "127.0.0.1:0".parse().unwrap();
-        let plain = Listener::new(address.clone()).redirect_to_https(443).answer_first(challenges.clone());
-        let site = Server::new(|| "the site")
-            .workers(1)
-            .listen_on(plain)
-            .listen_on(Listener::new(address).tls(acceptor.clone()))
-            .start()
-            .unwrap();
+        let (acceptor, challenges, site) = start_site(&config);
         Self { config, acceptor, challenges, site: Some(site), _directory: directory }
     }
 

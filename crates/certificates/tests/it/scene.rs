@@ -1,7 +1,7 @@
 //! A site with both kinds of listeners, an ACME server, and an ACME client.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,37 +40,8 @@ impl Scene {
     /// Creates a scene with this ACME server. The client trusts the server's own authority.
     pub(crate) fn with_server(server: AcmeServer, challenge: ChallengeKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let roots = Roots::Files(vec![server.root()]);
-        let connector =
-            TlsConnector::load(TlsConnectorConfig { roots, ..TlsConnectorConfig::default() }).unwrap();
-        let config = AcmeConfig {
-            directory: server.directory_url(),
-            connector: Arc::new(connector),
-            terms_of_service_agreed: true,
-            contacts: vec!["mailto:admin@a.example".to_owned()],
-            external_account: None,
-            store: directory.path().join("store"),
-            shared: None,
-            challenge,
-            pace: PACE,
-        };
-        let challenges = Arc::new(Challenges::default());
-        let files = config.files(&names());
-        let awaited = vec![files.chain.clone()];
-        let tls = TlsAcceptorConfig {
-            awaited,
-            challenges: Some(challenges.tls_alpn()),
-            ..TlsAcceptorConfig::new(vec![files])
-        };
-        let acceptor = Arc::new(TlsAcceptor::load(tls).unwrap());
-        let address: ListenAddr = "127.0.0.1:0".parse().unwrap();
-        let plain = Listener::new(address.clone()).redirect_to_https(443).answer_first(challenges.clone());
-        let site = Server::new(|| "the site")
-            .workers(1)
-            .listen_on(plain)
-            .listen_on(Listener::new(address).tls(acceptor.clone()))
-            .start()
-            .unwrap();
+        let config = config_of(&server, directory.path(), challenge);
+        let (acceptor, challenges, site) = start_site(&config);
         server.set_validation_ports(port(&site, 0), port(&site, 1));
         Self { server, _directory: directory, config, acceptor, challenges, site: Some(site) }
     }
@@ -115,6 +86,44 @@ impl Scene {
         assert_eq!(self.files().contents().unwrap().names, names);
         pem
     }
+}
+
+/// Returns the config of an ACME client of `server`. The client trusts the server's own authority.
+pub(crate) fn config_of(server: &AcmeServer, directory: &Path, challenge: ChallengeKind) -> AcmeConfig {
+    let roots = Roots::Files(vec![server.root()]);
+    let connector = TlsConnectorConfig { roots, ..TlsConnectorConfig::default() };
+    AcmeConfig {
+        directory: server.directory_url(),
+        connector: Arc::new(TlsConnector::load(connector).unwrap()),
+        terms_of_service_agreed: true,
+        contacts: vec!["mailto:admin@a.example".to_owned()],
+        external_account: None,
+        store: directory.join("store"),
+        shared: None,
+        challenge,
+        pace: PACE,
+    }
+}
+
+/// Starts a site with a listener for each type of challenge.
+pub(crate) fn start_site(config: &AcmeConfig) -> (Arc<TlsAcceptor>, Arc<Challenges>, RunningServer) {
+    let challenges = Arc::new(Challenges::default());
+    let files = config.files(&names());
+    let tls = TlsAcceptorConfig {
+        awaited: vec![files.chain.clone()],
+        challenges: Some(challenges.tls_alpn()),
+        ..TlsAcceptorConfig::new(vec![files])
+    };
+    let acceptor = Arc::new(TlsAcceptor::load(tls).unwrap());
+    let address: ListenAddr = "127.0.0.1:0".parse().unwrap();
+    let plain = Listener::new(address.clone()).redirect_to_https(443).answer_first(challenges.clone());
+    let site = Server::new(|| "the site")
+        .workers(1)
+        .listen_on(plain)
+        .listen_on(Listener::new(address).tls(acceptor.clone()))
+        .start()
+        .unwrap();
+    (acceptor, challenges, site)
 }
 
 impl Drop for Scene {

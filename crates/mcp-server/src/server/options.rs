@@ -1,5 +1,6 @@
 //! Options of a server.
 
+use std::fmt;
 use std::time::Duration;
 
 use thruway_mcp::schema::{CacheHint, CacheScope};
@@ -23,7 +24,7 @@ use crate::tasks::TaskOptions;
 /// };
 /// let server = McpServer::with_options(Implementation::new("files", "1.0.0"), options);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "the options are independent")]
 pub struct McpServerOptions {
     /// Instructions for the model on how to use the server. Default: no instructions.
@@ -161,6 +162,23 @@ impl McpServerOptions {
     }
 }
 
+/// Omits the keys, because they are secret.
+impl fmt::Debug for McpServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServerOptions")
+            .field("instructions", &self.instructions)
+            .field("handler_timeout", &self.handler_timeout)
+            .field("tasks", &self.tasks)
+            .field("has_state_key", &self.state_key.is_some())
+            .field("replica_ids", &self.replica_ids)
+            .field("legacy_sessions", &self.legacy_sessions)
+            .field("session_idle", &self.session_idle)
+            .field("sessions_max", &self.sessions_max)
+            .field("message_bytes_max", &self.message_bytes_max)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Default for McpServerOptions {
     fn default() -> Self {
         Self {
@@ -184,5 +202,21 @@ impl Default for McpServerOptions {
             may_add_resources: false,
             may_add_prompts: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_contains_no_keys() {
+        let options = McpServerOptions {
+            state_key: Some([201; 32]),
+            older_state_keys: vec![[202; 32]],
+            ..McpServerOptions::default()
+        };
+        let text = format!("{options:?}");
+        assert!(!text.contains("201") && !text.contains("202"), "{text}");
     }
 }
