@@ -27,6 +27,7 @@ mod config;
 // the running service
 mod routes;
 mod shared_health;
+mod background;
 mod live_store;
 mod shared_limits;
 mod mcp;

@@ -3,16 +3,15 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
 use thruway_store::{SharedKey, Store, StoreConfig, StoreHealth, StoreInspection, StoreState, inspect};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use crate::background::Background;
 use crate::config::{Config, Failure, SharedConfig};
 
 /// The running store. It lasts from the start of the service to its end. Clones share the store.
@@ -24,14 +23,7 @@ struct Running {
     key: SharedKey,
     /// Name of this gateway in the fleet.
     replica: String,
-    thread: Option<StoreThread>,
-}
-
-/// An event loop in a separate thread. The thread ends when this value is dropped.
-struct StoreThread {
-    handle: Handle,
-    /// Dropping the sender ends the thread.
-    _end: oneshot::Sender<()>,
+    thread: Option<Background>,
 }
 
 impl Default for LiveStore {
@@ -58,18 +50,15 @@ impl LiveStore {
         let key = shared.key.clone().unwrap_or_else(SharedKey::random);
         let replica = shared.replica.clone().unwrap_or_else(random_replica);
         if let Some(store) = store {
-            let thread = Some(StoreThread::start()?);
+            let thread = Some(Background::start("store")?);
             return Ok(Self(Arc::new(Running { store, key, replica, thread })));
         }
         let Some(config) = &shared.store else {
             return Ok(Self(Arc::new(Running { store: Store::memory(), key, replica, thread: None })));
         };
-        let thread = StoreThread::start()?;
-        let store = {
-            let _context = thread.handle.enter();
-            Store::connect(config.clone())
-        };
-        thread.handle.spawn(report_problems(store.clone(), config.clone()));
+        let thread = Background::start("store")?;
+        let store = thread.enter(|| Store::connect(config.clone()));
+        thread.handle().spawn(report_problems(store.clone(), config.clone()));
         Ok(Self(Arc::new(Running { store, key, replica, thread: Some(thread) })))
     }
 
@@ -101,22 +90,7 @@ impl LiveStore {
 
     /// Returns the event loop for background tasks of a shared store. Returns `None` for a store in memory.
     pub(crate) fn runtime(&self) -> Option<&Handle> {
-        self.0.thread.as_ref().map(|thread| &thread.handle)
-    }
-}
-
-impl StoreThread {
-    fn start() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let (end_sender, end) = oneshot::channel::<()>();
-        let run = move || {
-            // The channel never carries a value: the wait ends when the sender is dropped.
-            let _ = runtime.block_on(end);
-            runtime.shutdown_background();
-        };
-        thread::Builder::new().name("store".to_owned()).spawn(run)?;
-        Ok(Self { handle, _end: end_sender })
+        self.0.thread.as_ref().map(Background::handle)
     }
 }
 

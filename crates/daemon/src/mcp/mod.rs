@@ -2,7 +2,6 @@
 
 mod access;
 pub(crate) mod audit_logs;
-mod background;
 mod identity;
 pub(crate) mod listing;
 mod members;
@@ -20,11 +19,11 @@ use thruway_mcp_sdk::{McpGateway, McpGatewayBuilder, McpGatewayOptions};
 use thruway_server::{DrainHandle, Handler};
 use tokio::time::{Instant, sleep};
 
+use crate::background::Background;
 use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
 use crate::fleet::Fleet;
 use audit_logs::AuditLogs;
-use background::Background;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
 use members::member;
@@ -102,7 +101,7 @@ impl McpEndpoints {
                 continue;
             }
             let background =
-                match self.background.take().map_or_else(|| Background::start().map(Arc::new), Ok) {
+                match self.background.take().map_or_else(|| Background::start("mcp").map(Arc::new), Ok) {
                     Ok(background) => self.background.insert(background),
                     Err(error) => {
                         tracing::error!("cannot start the MCP endpoints: {error}");

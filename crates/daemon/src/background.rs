@@ -1,4 +1,4 @@
-//! The thread that connects MCP endpoints to their servers.
+//! An event loop in a separate thread.
 
 use std::future::Future;
 use std::io;
@@ -9,18 +9,18 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 /// An event loop in a separate thread. The thread ends when this value is dropped.
-pub(super) struct Background {
+pub(crate) struct Background {
     handle: Handle,
     /// Dropping the sender ends the thread.
     _end: oneshot::Sender<()>,
 }
 
 impl Background {
-    /// Starts the thread.
+    /// Starts the thread `name`.
     ///
     /// # Errors
     /// The system refuses the resources for the thread or for its event loop.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(crate) fn start(name: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end_sender, end) = oneshot::channel::<()>();
@@ -29,18 +29,23 @@ impl Background {
             let _ = runtime.block_on(end);
             runtime.shutdown_background();
         };
-        thread::Builder::new().name("mcp".to_owned()).spawn(run)?;
+        thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(Self { handle, _end: end_sender })
     }
 
+    /// Returns the event loop.
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Calls `f` in the context of the event loop, so that `f` can start tasks in the event loop.
-    pub(super) fn enter<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub(crate) fn enter<T>(&self, f: impl FnOnce() -> T) -> T {
         let _context = self.handle.enter();
         f()
     }
 
     /// Runs `task` in the thread. The thread continues at least until the end of the task.
-    pub(super) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         let background = self.clone();
         let task = async move {
             task.await;
@@ -50,7 +55,7 @@ impl Background {
     }
 
     /// Runs `task`, and waits for its end. Do not call this function in an asynchronous task.
-    pub(super) fn wait_for(&self, task: impl Future<Output = ()>) {
+    pub(crate) fn wait_for(&self, task: impl Future<Output = ()>) {
         self.handle.block_on(task);
     }
 }
