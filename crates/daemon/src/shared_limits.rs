@@ -12,9 +12,8 @@ use tokio::time::sleep;
 
 use crate::live_store::LiveStore;
 
-/// Starts the background task of shared limits. It starts with the first shared limit, and runs until the
-/// store ends. Returns `None` for a store of this process
-/// only: then the limits hold for this process, without messages to a store.
+/// Starts the background task of shared limits. It begins with the first shared limit, and runs until the store
+/// ends. Returns `None` for a store in memory: the limits then hold for this process only.
 pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
     let runtime = store.runtime()?;
     // All gateways of the fleet have the same key, so they get the same secret.

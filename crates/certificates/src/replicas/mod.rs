@@ -6,8 +6,8 @@
 //! ocsp ──────┼─▶ SharedSecrets: seals with the operator key ─▶ thruway_store::Store
 //! tickets ───┘
 //! ```
-//! The store contains only sealed values. A value that another key sealed, or that somebody changed, counts
-//! as missing.
+//! The store contains only sealed values. A value counts as missing if it was changed, or if another key sealed
+//! it.
 
 pub(crate) mod secrets;
 mod tickets;

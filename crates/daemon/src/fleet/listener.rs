@@ -28,7 +28,8 @@ pub(super) fn start(
     workers: Option<usize>,
 ) -> Result<RunningServer, ServerError> {
     let timeouts = Timeouts { idle: IDLE, drain: DRAIN, ..Timeouts::default() };
-    let limits = Limits { header_section_bytes: HEADER_BYTES_MAX, ..Limits::default() };
+    let limits =
+        Limits { header_section_bytes: HEADER_BYTES_MAX, field_lines: FIELD_LINES_MAX, ..Limits::default() };
     let server = Server::new(PeerHandler(Arc::downgrade(fleet))).listen_on(config.to_listener(&[]));
     let server = workers.into_iter().fold(server, Server::workers);
     server.config(thruway_server::Config { timeouts, limits, ..thruway_server::Config::default() }).start()
@@ -96,8 +97,13 @@ fn refused(status: StatusCode) -> Answer {
 /// never send a request on a connection that this listener closes.
 const IDLE: Duration = Duration::from_mins(5);
 
-/// Maximum size of a header section: the headers of the client, and the encrypted claims and token of the caller.
-const HEADER_BYTES_MAX: u32 = 128 << 10;
+/// Maximum size of a header section: the maximum of `header_bytes` in the config of the first replica, and the encrypted
+/// claims and token of the caller.
+const HEADER_BYTES_MAX: u32 = (1 << 20) + (128 << 10);
+
+/// Maximum number of headers: the maximum of `headers` in the config of the first replica, and the header about the
+/// caller.
+const FIELD_LINES_MAX: u32 = 10_001;
 
 /// Maximum duration of the graceful shutdown. The endpoints have ended before.
 const DRAIN: Duration = Duration::from_secs(1);
