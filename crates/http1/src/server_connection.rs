@@ -210,6 +210,12 @@ impl ServerConnection {
         matches!(self.state, State::ExpectNothing)
     }
 
+    /// Returns `true` if the parser expects the start or the rest of a request head.
+    #[inline]
+    pub const fn expects_request(&self) -> bool {
+        matches!(self.state, State::ExpectRequest)
+    }
+
     /// Returns the number of requests that the parser has read on this connection.
     pub const fn request_count(&self) -> u64 {
         self.request_count

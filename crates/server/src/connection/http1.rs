@@ -123,6 +123,9 @@ impl<T: Transport> Connection<T> {
         buffers: &mut Buffers,
         now: Duration,
     ) -> Poll<io::Result<Option<Box<PendingTunnel>>>> {
+        if self.is_idle() && buffers.unparsed().is_empty() && self.poll_idle(cx, buffers, now)? {
+            return Poll::Pending;
+        }
         // Any of the handlers may have caused the wakeup of the task.
         self.handlers_need_poll = true;
         for _ in 0..TURNS_MAX {
@@ -148,6 +151,40 @@ impl<T: Transport> Connection<T> {
         // Lets the other connections of the worker run first.
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Returns `true` if the connection only waits for the next request: all earlier requests are complete, and
+    /// their responses are written.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.exchanges.is_empty()
+            && self.streaming.is_none()
+            && self.incoming.is_none()
+            && self.output.is_empty()
+            && matches!(self.ending, Ending::No)
+            && !self.is_input_ended()
+            && self.http1.expects_request()
+    }
+
+    /// Reads requests on an idle connection, and writes their responses. Returns `true` if the connection is idle
+    /// again. This is one iteration of [`poll_turns`](Self::poll_turns) without the steps that an idle connection
+    /// does not need. Most polls consist of this iteration.
+    #[inline]
+    fn poll_idle(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> io::Result<bool> {
+        if self.poll_fill(cx, buffers, usize::MAX)? == Step::Waits {
+            return Ok(true);
+        }
+        self.timers.moved_at = now;
+        if self.is_input_ended() {
+            return Ok(false);
+        }
+        self.parse(cx, buffers, now);
+        let (output, _) = self.poll_output(cx)?;
+        if output.is_pending() || !self.is_idle() || !buffers.unparsed().is_empty() {
+            return Ok(false);
+        }
+        // Usually, there is no more data, so this call only requests a wakeup.
+        Ok(self.poll_fill(cx, buffers, usize::MAX)? == Step::Waits)
     }
 
     /// Writes the output. Ready if all of it is written. The `Step` tells if any bytes were written.

@@ -84,6 +84,22 @@ impl<T: Transport> Connection<T> {
         if let Some(step) = self.poll_fill_pipe(cx, buffers, now) {
             return step;
         }
+        let step = self.poll_fill(cx, buffers, limit)?;
+        if step == Step::Moved && !self.is_input_ended() {
+            self.parse(cx, buffers, now);
+        }
+        Ok(step)
+    }
+
+    /// Reads at most `limit` bytes from the client into the buffers of the worker. Notes the end of the input.
+    #[inline]
+    pub(super) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+        limit: usize,
+    ) -> io::Result<Step> {
+        self.input = Input::Unknown;
         buffers.compact();
         let end = buffers.input.len().min(buffers.filled.saturating_add(limit));
         match self.transport.poll_read(cx, &mut buffers.input[buffers.filled..end])? {
@@ -97,10 +113,7 @@ impl<T: Transport> Connection<T> {
                 return Ok(Step::Waits);
             }
             Poll::Ready(0) => self.input = Input::Ended,
-            Poll::Ready(read) => {
-                buffers.filled += read;
-                self.parse(cx, buffers, now);
-            }
+            Poll::Ready(read) => buffers.filled += read,
         }
         Ok(Step::Moved)
     }
@@ -151,7 +164,7 @@ impl<T: Transport> Connection<T> {
 
     /// Parses requests and bodies and passes them to the handlers, as far as the limits allow.
     #[inline]
-    fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
+    pub(super) fn parse(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers, now: Duration) -> Parsed {
         self.service.handler.renew();
         let mut outcome = Parsed::NeedsMore;
         loop {
@@ -427,7 +440,7 @@ impl<T: Transport> Connection<T> {
 
 /// Result of parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Parsed {
+pub(super) enum Parsed {
     /// An event was parsed and passed on.
     Some,
     /// More bytes are needed.
