@@ -67,10 +67,16 @@ impl LiveStore {
         &self.0.replica
     }
 
+    /// Returns a new name for the owner of locks and permits in the store. Two gateways have different owners, even if an
+    /// operator has copied the `replica` of one to the other.
+    pub(crate) fn new_owner(&self) -> String {
+        format!("{}:{:08x}", self.replica(), fastrand::u32(..))
+    }
+
     /// Returns access to the secrets in a store that other processes share. Returns `None` for a store in memory.
     pub(crate) fn secrets(&self) -> Option<SharedSecrets> {
-        let Running { store, key, replica, thread } = &*self.0;
-        thread.as_ref().map(|_| SharedSecrets::new(store.clone(), key, replica.as_str()))
+        let Running { store, key, thread, .. } = &*self.0;
+        thread.as_ref().map(|_| SharedSecrets::new(store.clone(), key, self.new_owner()))
     }
 
     /// Returns the health of a store that other processes share. Returns `None` for a store in memory.
@@ -201,5 +207,7 @@ mod tests {
         assert_ne!(random_replica(), random_replica());
         assert_ne!(LiveStore::default().replica(), LiveStore::default().replica());
         assert_eq!(LiveStore::default().health(), None);
+        let store = LiveStore::default();
+        assert_ne!(store.new_owner(), store.new_owner());
     }
 }

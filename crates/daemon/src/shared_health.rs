@@ -24,7 +24,7 @@ pub(crate) struct SharedHealth {
 /// News in the store, before encryption.
 #[derive(Serialize, Deserialize)]
 struct Message {
-    /// Name of the gateway that sends the news.
+    /// Random name of the gateway that sends the news.
     gateway: String,
     /// Time of the news, in milliseconds since 1970.
     at: u128,
@@ -114,7 +114,7 @@ async fn receive(channel: Arc<Channel>, health: SharedHealth) {
 
 impl Channel {
     fn new(store: &LiveStore) -> Self {
-        let (sealing, gateway) = (store.key().sealing(PURPOSE), store.replica().to_owned());
+        let (sealing, gateway) = (store.key().sealing(PURPOSE), store.new_owner());
         Self { store: store.store().clone(), key: StoreKey::new("health", "news"), sealing, gateway }
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
     let runtime = store.runtime()?;
     // All gateways of the fleet have the same key, so they get the same secret.
     let limits = SharedLimits::new(&store.key().signing("limits").sign(b"names"));
-    let fleet = FleetStore { store: store.store().clone(), replica: store.replica().into() };
+    let fleet = FleetStore { store: store.store().clone(), owner: store.new_owner().into() };
     let running = limits.clone();
     runtime.spawn(async move {
         running.used().await;
@@ -31,8 +31,8 @@ pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
 #[derive(Clone)]
 struct FleetStore {
     store: Store,
-    /// Name of this replica.
-    replica: Arc<str>,
+    /// Owner of the permits of this process.
+    owner: Arc<str>,
 }
 
 impl LimitStore for FleetStore {
@@ -95,7 +95,7 @@ impl FleetStore {
             }
             LimitOperation::Permits { wanted, max, ttl, .. } => {
                 let (wanted, max) = (wanted.into(), max.into());
-                let request = LeaseRequest { owner: &self.replica, wanted, max, ttl };
+                let request = LeaseRequest { owner: &self.owner, wanted, max, ttl };
                 let grant = self.store.lease(key, request).await?;
                 Ok(LimitAnswer::Permits { granted: small(grant.granted), is_full: grant.total >= max })
             }
@@ -105,7 +105,7 @@ impl FleetStore {
     /// Registers this replica, and returns the number of registered replicas.
     async fn replicas(&self) -> Result<NonZeroU32, StoreError> {
         let replicas = StoreKey::new("limit-replicas", "all");
-        self.store.put_member(&replicas, &self.replica, Bytes::new(), REGISTRATION_TTL).await?;
+        self.store.put_member(&replicas, &self.owner, Bytes::new(), REGISTRATION_TTL).await?;
         let members = self.store.list(&replicas).await?;
         Ok(u32::try_from(members.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn values_of_other_programs_are_replaced() {
-        let store = FleetStore { store: Store::memory(), replica: "a".into() };
+        let store = FleetStore { store: Store::memory(), owner: "a".into() };
         let (name, per, ttl) = ("name".to_owned(), Duration::from_secs(1), Duration::from_mins(1));
         let operations = vec![
             LimitOperation::Tokens { name: name.clone(), requests: 1, per, capacity: 5, spent: 1, wanted: 2 },

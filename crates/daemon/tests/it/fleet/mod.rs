@@ -259,8 +259,8 @@ fn session_belongs_to_its_caller_on_each_replica() {
 fn request_with_as_many_headers_as_the_config_allows_reaches_its_owner() {
     let fleet = Fleet::start_with("[limits]\nheaders = 300\nheader_bytes = 300000\n", "");
     let session = fleet.begin_session(0);
-    let lines: String = (0..290).map(|number| format!("X-{number}: {}\r\n", "x".repeat(1000))).collect();
-    let request = Message::legacy(&session, "tools/list", &json!({})).with_lines(&lines);
+    let lines: Vec<_> = (0..290).map(|number| format!("X-{number}: {}\r\n", "x".repeat(1000))).collect();
+    let request = Message::legacy(&session, "tools/list", &json!({})).with_lines(&lines.concat());
     let (status, body) = fleet.request(1, &request);
     assert_eq!(status, "200", "{body}");
     fleet.end();
