@@ -63,6 +63,10 @@ impl SharedPermits {
         if !is_queued {
             permits.forget_demand();
         }
+        let is_unused = permits.is_unused();
+        if is_unused {
+            shard.remove(&key);
+        }
         is_admitted.then(|| SharedPermit { table: self.0.clone(), key })
     }
 
@@ -81,12 +85,21 @@ impl SharedPermits {
             }
         };
         let mut shard = self.0.shard(key);
-        let (_, permits) = shard.entry(key).or_insert_with(|| (store_key(), Permits::default()));
-        let is_admitted = permits.in_flight() < max;
+        let in_flight = shard.get(&key).map_or(0, |(_, permits)| permits.in_flight());
+        let is_admitted = in_flight < max;
+        // A refused request must not add its key to the table, because nothing would remove the key.
         if is_admitted {
-            permits.add();
+            shard.entry(key).or_insert_with(|| (store_key(), Permits::default())).1.add();
         }
         is_admitted.then(|| SharedPermit { table: self.0.clone(), key })
+    }
+}
+
+impl SharedPermits {
+    /// Returns the number of keys in memory.
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> usize {
+        self.0.shards.iter().map(|shard| shard.lock().unwrap().len()).sum()
     }
 }
 
@@ -102,7 +115,7 @@ impl PermitTable {
         let Entry::Occupied(mut entry) = shard.entry(key) else { return None };
         let (store_key, permits) = entry.get_mut();
         let result = with(*store_key, permits);
-        if permits.in_flight() == 0 && !permits.is_queued() {
+        if permits.is_unused() {
             entry.remove();
         }
         Some(result)

@@ -130,9 +130,9 @@ impl Permits {
         (self.is_settling, self.is_open, self.is_renewal) = (false, false, false);
     }
 
-    /// Returns `true` if a queue may contain the key.
-    pub(super) const fn is_queued(&self) -> bool {
-        self.is_settling || self.is_open
+    /// Returns `true` if no request is in flight and no queue contains the key.
+    pub(super) const fn is_unused(&self) -> bool {
+        self.in_flight == 0 && !self.is_settling && !self.is_open
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(permits.at_tick(SECOND), AtTick::Settle);
         assert_eq!(settle(&mut permits, 30, 0, SECOND), 0);
         assert_eq!(permits.at_tick(SECOND), AtTick::Remove);
-        assert!(!permits.is_queued());
+        assert!(permits.is_unused());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::fleet::FakeStore;
+use crate::policy::fleet::OnStoreFailure;
 
 #[tokio::test(start_paused = true)]
 async fn failing_store_is_detected_and_its_recovery_too() {
@@ -92,6 +93,21 @@ async fn permits_of_a_killed_replica_return() {
         sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(taken.len(), 10);
+}
+
+/// Refused requests used to leave their keys in memory for as long as the store failed.
+#[tokio::test(start_paused = true)]
+async fn refused_requests_need_no_memory_while_the_store_fails() {
+    let replicas = FakeStore::new().replicas(1);
+    let (replica, permits) = (&replicas[0], replicas[0].permits(10));
+    for on_store_failure in
+        [OnStoreFailure::Deny, OnStoreFailure::Local { share: None }, OnStoreFailure::Allow]
+    {
+        let is_admitted = (0..1000).all(|key| {
+            permits.enter_without_store(key, on_store_failure, || replica.store_key(key)).is_some()
+        });
+        assert_eq!((is_admitted, permits.keys()), (on_store_failure != OnStoreFailure::Deny, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
