@@ -315,13 +315,20 @@ impl Error for StoreConnectError {}
 
 /// Adds the address and the next step to an error.
 pub(super) fn explain(error: &RedisError, address: &str) -> StoreConnectError {
-    let text = describe(error);
+    let text = match error.code() {
+        // The text of the server explains the command `HELLO`, which the operator has not written.
+        Some("NOAUTH") => "NOAUTH the server requires a password".to_owned(),
+        _ => describe(error),
+    };
     let contains = |part: &str| text.contains(part);
     let is_refused = matches!(error.code(), Some("WRONGPASS" | "NOAUTH"));
     let step = if is_refused || error.kind() == ErrorKind::AuthenticationFailed {
         ": check `user` and `password`"
-    } else if error.code() == Some("NOPERM") {
+    } else if error.code() == Some("NOPERM") || contains("can't run this command") || contains("can't access")
+    {
         ": give the user the permissions that the guide lists"
+    } else if error.code() == Some("OOM") {
+        ": increase `maxmemory` of the store, or remove other data"
     } else if error.kind() == ErrorKind::RESP3NotSupported || contains("'HELLO'") || contains("`HELLO`") {
         ": the store must be Redis 6.2 or Valkey 7.2, or a newer version"
     } else if contains("cluster support disabled") {
@@ -334,6 +341,8 @@ pub(super) fn explain(error: &RedisError, address: &str) -> StoreConnectError {
         ": the port does not use TLS, so use `redis://`, or set the port for TLS"
     } else if contains("certificate") {
         ": check `ca_file` and the name of the host"
+    } else if contains("failed to lookup address") {
+        ": check the name of the host"
     } else if contains("Connection refused") {
         ": check the host and the port"
     } else if contains("timed out") {

@@ -46,6 +46,9 @@ pub async fn inspect(config: StoreConfig) -> Result<StoreInspection, StoreConnec
     let mut inspection = StoreInspection::at(Duration::ZERO, Duration::ZERO);
     let mut node = connector.connect_to_node(None).await?;
     check_server(&connector, &mut node, &mut inspection).await?;
+    if connector.config().url.layout == StoreLayout::Cluster {
+        check_slots(&connector, &mut node, &mut inspection).await?;
+    }
     let mut connection = connector.connect_unchecked().await?;
     check_commands(&connector, &mut connection).await?;
     check_subscription(&connector, &mut node).await?;
@@ -100,7 +103,8 @@ fn check_info(
         let reason = format!("{url}: the server runs in the mode `{mode}`: use `{scheme}`");
         return Err(StoreConnectError::new(&reason));
     }
-    if let Some(policy) = field("maxmemory_policy").filter(|policy| policy.starts_with("allkeys"))
+    // All keys of Thruway expire, so the policies for such keys (`volatile-…`) evict them too.
+    if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction")
         && field("maxmemory") != Some("0")
     {
         inspection.warnings.push(format!(
@@ -120,21 +124,76 @@ fn is_new_enough(version: &str) -> bool {
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (6, 2)
 }
 
-/// Runs the commands that the operations need.
+/// Checks that the cluster serves all keys.
+async fn check_slots(
+    connector: &Connector,
+    node: &mut MultiplexedConnection,
+    inspection: &mut StoreInspection,
+) -> Result<(), StoreConnectError> {
+    let info = redis::cmd("CLUSTER").arg("INFO").query_async::<String>(node).await;
+    let Ok(info) = info else {
+        let warning = "the user may not run `CLUSTER INFO`, so the slots of the cluster are not checked";
+        inspection.warnings.push(warning.to_owned());
+        return Ok(());
+    };
+    check_cluster_info(&connector.config().url.to_string(), &info)
+}
+
+fn check_cluster_info(url: &str, info: &str) -> Result<(), StoreConnectError> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let slots = field("cluster_slots_assigned").and_then(|slots| slots.parse::<u32>().ok());
+    if let Some(slots) = slots.filter(|slots| *slots < SLOTS) {
+        return Err(StoreConnectError::new(&format!(
+            "{url}: the cluster serves only {slots} of {SLOTS} slots: create the cluster with `redis-cli --cluster \
+             create`, or repair it with `redis-cli --cluster fix HOST:PORT`"
+        )));
+    }
+    match field("cluster_state") {
+        Some(state) if state != "ok" => Err(StoreConnectError::new(&format!(
+            "{url}: the cluster has the state `{state}`: start the missing nodes, or repair the cluster with \
+             `redis-cli --cluster fix HOST:PORT`"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Runs the commands that the operations need. Scripts also need the permission for each of their commands, but Redis
+/// does not name a command that it refuses to a script. So each of these commands also runs alone.
 async fn check_commands(connector: &Connector, connection: &mut Connection) -> Result<(), StoreConnectError> {
     let prefix = &connector.config().prefix;
     let key = format!("{prefix}:v1:check:{:016x}", fastrand::u64(..));
     let script = Request::script(&TAKE_TOKENS, key.clone());
     let script = script.number(1).number(1000).number(1).number(1).number(0).number(0).number(1000);
     let command = |name| Request::command(name).arg(key.clone());
+    let eval = Request::command("EVAL").arg("return 1").number(1).arg(key.clone());
     let requests = [
+        ("EVAL", eval),
         ("EVALSHA", script),
         ("GET", command("GET")),
         ("DEL", command("DEL")),
         ("SET", command("SET").arg("1").arg("PX").number(1000).arg("NX")),
+        ("INCRBY", command("INCRBY").number(1)),
+        ("DECRBY", command("DECRBY").number(1)),
+        ("PTTL", command("PTTL")),
         ("DEL", command("DEL")),
+        ("HSET", command("HSET").arg("member").arg("1")),
+        ("PEXPIRE", command("PEXPIRE").number(1000)),
+        ("PEXPIREAT", command("PEXPIREAT").number(1 << 50)),
+        ("PEXPIRE", command("PEXPIRE").number(1000)),
+        ("HGET", command("HGET").arg("fence")),
         ("HMGET", command("HMGET").arg("fence")),
+        ("HGETALL", command("HGETALL")),
+        ("HLEN", command("HLEN")),
+        ("HEXISTS", command("HEXISTS").arg("member")),
         ("HDEL", command("HDEL").arg("member")),
+        ("DEL", command("DEL")),
+        ("RPUSH", command("RPUSH").arg("entry")),
+        ("PEXPIRE", command("PEXPIRE").number(1000)),
+        ("LTRIM", command("LTRIM").arg("-1").arg("-1")),
+        ("LINDEX", command("LINDEX").arg("-1")),
+        ("LLEN", command("LLEN")),
+        ("LRANGE", command("LRANGE").arg("0").arg("1")),
+        ("DEL", command("DEL")),
         ("PUBLISH", command("PUBLISH").arg("check")),
         ("PING", Request::command("PING")),
     ];
@@ -171,6 +230,9 @@ fn failed(connector: &Connector, command: &str, error: &RedisError) -> StoreConn
     StoreConnectError::new(&format!("`{command}` failed: {reason}"))
 }
 
+/// Number of slots of a cluster.
+const SLOTS: u32 = 16_384;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,10 +259,25 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_that_does_not_serve_all_keys_is_explained() {
+        let good = "cluster_state:ok\r\ncluster_slots_assigned:16384\r\n";
+        assert_eq!(check_cluster_info("redis+cluster://a", good), Ok(()));
+        let explained = |info: &str| check_cluster_info("redis+cluster://a", info).unwrap_err().to_string();
+        let error = explained("cluster_state:ok\r\ncluster_slots_assigned:8000\r\n");
+        assert!(error.contains("only 8000 of 16384 slots"), "{error}");
+        assert!(explained(&good.replace("ok", "fail")).contains("the state `fail`"));
+    }
+
+    #[test]
     fn a_store_that_evicts_locks_gets_a_warning() {
-        let info = "redis_version:7.0.15\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n";
-        assert!(inspected(info).unwrap().warnings[0].contains("noeviction"));
-        let info = info.replace("maxmemory:100", "maxmemory:0");
-        assert!(inspected(&info).unwrap().warnings.is_empty());
+        let warnings = |memory: &str, policy: &str| {
+            let info = format!("redis_version:7.0.15\r\nmaxmemory:{memory}\r\nmaxmemory_policy:{policy}\r\n");
+            inspected(&info).unwrap().warnings
+        };
+        for policy in ["allkeys-lru", "volatile-ttl"] {
+            assert!(warnings("100", policy)[0].contains("noeviction"));
+            assert!(warnings("0", policy).is_empty());
+        }
+        assert!(warnings("100", "noeviction").is_empty());
     }
 }

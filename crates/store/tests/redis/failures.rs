@@ -110,7 +110,7 @@ async fn a_full_server_is_reported_and_recovers() {
 }
 
 #[tokio::test]
-#[ignore = "needs redis-server and redis-sentinel"]
+#[ignore = "needs redis-server"]
 async fn sentinel_promotes_a_replica() {
     let mut master = Server::start(&[]).await;
     let replica = Server::start(&["--replicaof", &format!("127.0.0.1 {}", master.port)]).await;

@@ -45,7 +45,7 @@ async fn an_inspection_reports_version_clock_and_policy() {
 }
 
 #[tokio::test]
-#[ignore = "needs redis-server and redis-sentinel"]
+#[ignore = "needs redis-server"]
 async fn wrong_servers_are_explained() {
     let server = Server::start(&["--rename-command", "EVALSHA", ""]).await;
     let explained = async |url: &str| inspect(config(url)).await.unwrap_err().to_string();

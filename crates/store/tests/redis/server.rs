@@ -15,7 +15,6 @@ use tokio::time::{sleep, timeout};
 pub(crate) struct Server {
     pub(crate) port: u16,
     child: Child,
-    program: &'static str,
     options: Vec<String>,
     directory: TempDir,
 }
@@ -30,17 +29,17 @@ impl Server {
             all.extend(["--port".to_owned(), port.to_string()]);
         }
         all.extend(options.iter().map(|option| option.replace("{port}", &port.to_string())));
-        Self::run("redis-server", port, all, None).await
+        Self::run(port, all, None).await
     }
 
     /// Starts Sentinel with the file `config`.
     pub(crate) async fn sentinel(config: &str) -> Self {
         let port = free_port();
         let config = format!("port {port}\nbind 127.0.0.1\n{config}");
-        Self::run("redis-sentinel", port, Vec::new(), Some(config)).await
+        Self::run(port, vec!["--sentinel".to_owned()], Some(config)).await
     }
 
-    async fn run(program: &'static str, port: u16, options: Vec<String>, config: Option<String>) -> Self {
+    async fn run(port: u16, options: Vec<String>, config: Option<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut options = options;
         if let Some(config) = config {
@@ -48,8 +47,8 @@ impl Server {
             fs::write(&file, config).unwrap();
             options.insert(0, file.display().to_string());
         }
-        let child = spawn(program, &options, directory.path());
-        let server = Self { port, child, program, options, directory };
+        let child = spawn(&options, directory.path());
+        let server = Self { port, child, options, directory };
         server.until_it_listens().await;
         server
     }
@@ -73,7 +72,7 @@ impl Server {
 
     /// Starts the process again, with the same port.
     pub(crate) async fn restart(&mut self) {
-        self.child = spawn(self.program, &self.options, self.directory.path());
+        self.child = spawn(&self.options, self.directory.path());
         self.until_it_listens().await;
     }
 
@@ -103,11 +102,11 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &str, options: &[String], directory: &Path) -> Child {
+fn spawn(options: &[String], directory: &Path) -> Child {
     let log: PathBuf = directory.join("log");
-    let mut command = Command::new(program);
+    let mut command = Command::new("redis-server");
     command.args(options).current_dir(directory).stdin(Stdio::null());
-    command.stdout(fs::File::create(log).unwrap()).spawn().expect("install redis-server and redis-sentinel")
+    command.stdout(fs::File::create(log).unwrap()).spawn().expect("install redis-server")
 }
 
 /// Returns a port for which `port + 10000`, the port of the bus of a cluster, is valid too.
