@@ -113,11 +113,14 @@ impl FleetStore {
 
 /// Counts the replicas again and again. A failing store does not change the number.
 async fn count_replicas(limits: &SharedLimits, store: &FleetStore) {
+    // Before its first registration, a gateway would use the shares of all others. So it soon tries again.
+    let mut interval = FIRST_INTERVAL;
     loop {
         if let Ok(replicas) = store.replicas().await {
             limits.set_replicas(replicas);
+            interval = REGISTRATION_INTERVAL;
         }
-        sleep(REGISTRATION_INTERVAL.mul_f64(0.5 + fastrand::f64())).await;
+        sleep(interval.mul_f64(0.5 + fastrand::f64())).await;
     }
 }
 
@@ -142,6 +145,8 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
+/// Interval until the first registration, while the store connects.
+const FIRST_INTERVAL: Duration = Duration::from_millis(100);
 const REGISTRATION_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a replica no longer counts.
 const REGISTRATION_TTL: Duration = Duration::from_secs(9);
@@ -169,5 +174,16 @@ mod tests {
             LimitAnswer::Permits { granted: 4, is_full: false },
         ];
         assert_eq!(store.apply(operations).await, expected.map(Some));
+    }
+
+    /// A store that rejects all operations used to count as a working store, so no policy applied its
+    /// `on_store_failure`.
+    #[test]
+    fn store_that_rejects_all_operations_fails() {
+        let rejected = StoreError::Rejected("MISCONF Redis is configured to save RDB snapshots".to_owned());
+        for error in [rejected, StoreError::Full, StoreError::Timeout, StoreError::Unavailable] {
+            assert_eq!(answer_of(&error), None, "{error}");
+        }
+        assert_eq!(answer_of(&StoreError::UnknownFormat), Some(LimitAnswer::Rejected));
     }
 }

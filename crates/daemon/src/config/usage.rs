@@ -29,7 +29,16 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
     let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
-    warnings.chain(shared_sticky_cookies(config)).collect()
+    warnings.chain(shared_sticky_cookies(config)).chain(peers_without_store(config)).collect()
+}
+
+/// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other only in a
+/// store that all of them use.
+fn peers_without_store(config: &Config) -> Option<Failure> {
+    let shared = config.shared.as_ref().filter(|shared| shared.store.is_none() && shared.peers.is_some())?;
+    let message = "no other gateway finds this `peer_listen`, because the shared store is in the memory of this process";
+    let hint = "set `store = \"redis://HOST:6379\"` in `[shared]`, or remove `peer_listen`";
+    Some(config.shared_warning(shared, message).with_hint(hint))
 }
 
 /// Returns warnings about MCP endpoints without a route, and MCP servers without an endpoint.

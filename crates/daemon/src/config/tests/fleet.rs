@@ -74,6 +74,16 @@ fn wrong_names_and_contradictions_are_refused() {
 }
 
 #[test]
+fn a_peer_listener_without_a_shared_store_gets_a_warning() {
+    let warnings = |keys: &str| {
+        let config = with_shared(&format!("key = \"{KEY}\"\npeer_listen = \"127.0.0.1:2\"\n{keys}")).unwrap();
+        usage::unused(&config).iter().map(ToString::to_string).collect::<String>()
+    };
+    assert!(warnings("").contains("no other gateway finds this `peer_listen`"));
+    assert_eq!(warnings("store = \"redis://a\""), "");
+}
+
+#[test]
 fn a_change_of_the_store_needs_a_restart() {
     let config = |url: &str| with_shared(&format!("store = \"{url}\"\nkey = \"{KEY}\"")).unwrap();
     let changes = |one: &Config, other: &Config| one.fixed_changes(other).collect::<Vec<_>>();
