@@ -14,6 +14,7 @@ mod access_log;
 mod log_targets;
 mod limits;
 mod exhaustion;
+mod store_faults;
 mod mcp;
 mod mcp_client;
 mod mcp_login;
