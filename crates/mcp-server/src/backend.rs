@@ -22,7 +22,7 @@ pub use crate::ask::{BoundRequest, PendingRequests, Question, RequestBinding, St
 pub use crate::authorization::{Caller, CallerAddress};
 pub use crate::dispatch::{Exchange, InterimMessage, Reply, Status, require_tasks};
 
-pub use crate::server::{Change, ChangeKey, ServerCore, Subscription};
+pub use crate::server::{Change, ChangeKey, ServerCore, SharedChanges, Subscription};
 pub use crate::session::{BackendSession, DroppedMessages, LogInbox, OutOfBandMessages, Session};
 pub use crate::shares::{Holder, LimitReached, Share, Shares, check_share};
 pub use crate::streamable_http::json_message;
@@ -119,6 +119,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// may parse the parameters without keeping their text, which is faster. Default: `false`.
     fn needs_params_text(&self) -> bool {
         false
+    }
+
+    /// Called before the server notifies its clients about `changes` of another replica. A backend must drop its copies
+    /// of the changed lists here. Default: does nothing.
+    fn note_shared_changes(&self, _changes: &SharedChanges) {}
+
+    /// Returns `true` if replicas share changes of resources. If messages between the replicas are lost, clients then
+    /// get a notification about each resource that they have subscribed to. Default: `true`.
+    fn may_share_resources(&self) -> bool {
+        true
     }
 }
 

@@ -165,6 +165,12 @@ impl BridgeCore {
         self.era_server.upstreams.process_id()
     }
 
+    /// Returns `true` if the server is a child process or another server on a stream. Each replica of a gateway has its
+    /// own server then.
+    pub(crate) fn is_on_stream(&self) -> bool {
+        self.era_server.upstreams.are_on_stream()
+    }
+
     /// Checks that the server responds. Connects again if the connection is closed. The caller has its own pauses
     /// between these checks, so that a lost server does not wait for the pause between the requests of clients.
     ///
@@ -245,6 +251,11 @@ impl BridgeCore {
             }
         };
         tokio::join!(of_modern_clients, of_legacy_clients);
+    }
+
+    /// Waits until no call is in progress.
+    pub(crate) async fn calls_ended(&self) {
+        self.calls.none().await;
     }
 
     /// Subscribes to changes of the server's lists of tools, prompts and resources. The bridge forwards these

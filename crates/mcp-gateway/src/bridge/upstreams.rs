@@ -83,6 +83,9 @@ pub(super) struct Upstreams {
     idle: Duration,
     /// `true` if the background task that closes unused servers runs.
     is_swept: AtomicBool,
+    /// `true` if the server is a child process or another server on a stream. Other replicas of the bridge then have
+    /// other processes, and do not get the notifications of this one.
+    is_on_stream: Arc<AtomicBool>,
     /// `true` if the bridge opens no more connections, because it shuts down.
     is_ending: Arc<AtomicBool>,
     /// The link to the federation that the server belongs to. `None` for a bridge.
@@ -117,6 +120,7 @@ impl Upstreams {
             last_id: AtomicU64::new(0),
             idle: options.server.session_idle,
             is_swept: AtomicBool::new(false),
+            is_on_stream: Arc::default(),
             is_ending: connector.is_ending.clone(),
             member: connector.member.clone(),
         }
@@ -453,11 +457,14 @@ impl Upstreams {
             (None, Some(credentials)) => builder.token_source(credentials.own()),
             (None, None) => builder,
         };
-        (self.connect)(builder.options(options))
+        let client = (self.connect)(builder.options(options))?;
+        self.is_on_stream.store(client.is_on_stream(), Ordering::Relaxed);
+        Ok(client)
     }
 
     /// Returns a builder for a connection that several clients use. The connection forwards the server's
-    /// notifications and log messages to all clients that want them.
+    /// notifications and log messages to all clients that want them. Shares changes of a child process with the other
+    /// replicas.
     fn notifying_all(&self, listeners: &Arc<LogListeners>) -> McpClientBuilder {
         self.notifying(listeners, |_| true)
     }
@@ -474,6 +481,7 @@ impl Upstreams {
         is_forwarded: impl Fn(&Change) -> bool + Send + Sync + 'static,
     ) -> McpClientBuilder {
         let (near, member) = (self.near.clone(), self.member.clone());
+        let is_on_stream = self.is_on_stream.clone();
         let on_log = listeners.handler(&self.dropped);
         McpClient::builder().on_log(on_log).on_notification(move |notification| {
             let Some(change) = change(notification).filter(&is_forwarded) else { return };
@@ -481,7 +489,12 @@ impl Upstreams {
                 member.note_change(&change);
             }
             if let Some(core) = near.get().and_then(Weak::upgrade) {
-                core.announce(&public_change(member.as_deref(), change));
+                let change = public_change(member.as_deref(), change);
+                if is_on_stream.load(Ordering::Relaxed) {
+                    core.announce_and_share(&change);
+                } else {
+                    core.announce(&change);
+                }
             }
         })
     }

@@ -14,6 +14,7 @@ use thruway_mcp::federated::{
 };
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{CacheHint, CacheScope, Implementation};
+use thruway_mcp_server::backend::Change;
 
 use super::audience::{Audience, adapt};
 use super::class_lists::ClassLists;
@@ -288,6 +289,16 @@ impl Catalog {
         self.members[member].lists.invalidate(kind);
         if kind == ListKind::Resources {
             self.members[member].lists.invalidate(ListKind::ResourceTemplates);
+        }
+    }
+
+    /// Marks the list that `change` names as outdated.
+    pub(super) fn invalidate_change(&self, member: usize, change: &Change) {
+        match change {
+            Change::Tools => self.invalidate(member, ListKind::Tools),
+            Change::Prompts => self.invalidate(member, ListKind::Prompts),
+            Change::Resources => self.invalidate(member, ListKind::Resources),
+            Change::Resource(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use thruway_mcp::federated::{EndpointNames, ListKind};
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, ServerCapabilities};
 use thruway_mcp_server::McpServer;
-use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, Shares};
+use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, SharedChanges, Shares};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
@@ -182,6 +182,16 @@ impl GatewayCore {
         announce(&self.near, change);
     }
 
+    /// Marks the lists that have changed on another replica as outdated. The lists of members over HTTP are the same
+    /// on each replica, and this replica gets their notifications itself.
+    pub(super) fn note_shared_changes(&self, changes: &SharedChanges) {
+        for (slot, _) in self.members.iter().enumerate().filter(|(_, member)| member.is_of_replica()) {
+            for change in changes.changed_lists() {
+                self.catalog.invalidate_change(slot, &change);
+            }
+        }
+    }
+
     /// Returns the capabilities of all members together. Lists can always change, because members come and
     /// go.
     pub(super) fn capabilities(&self, revision: Revision) -> ServerCapabilities {
@@ -193,6 +203,17 @@ impl GatewayCore {
             all.tools = Some(ListCapability { list_changed: Some(true) });
         }
         all
+    }
+
+    /// Waits until no call is in progress, or until the timeout `within`.
+    pub(super) async fn calls_ended(&self, within: Duration) {
+        let ended = async {
+            self.calls.none().await;
+            for bridge in self.members.iter().filter_map(|member| member.bridge()) {
+                bridge.calls_ended().await;
+            }
+        };
+        let _ = timeout(within, ended).await;
     }
 
     /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from all members

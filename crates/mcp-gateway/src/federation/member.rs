@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(super) struct MemberConnection {
     /// Set after the first successful attempt to connect.
     bridge: OnceLock<Arc<BridgeCore>>,
     state: watch::Sender<ConnectionState>,
+    /// `true` after the first connection.
+    has_connected: AtomicBool,
     /// Maximum time that a request waits until a running attempt to connect has ended.
     wait: Duration,
 }
@@ -94,13 +97,8 @@ impl MemberLink for Link {
 
     fn note_change(&self, change: &Change) {
         self.reported.notify_waiters();
-        let Some(catalog) = self.catalog() else { return };
-        match change {
-            Change::Tools => catalog.invalidate(self.slot, ListKind::Tools),
-            Change::Prompts => catalog.invalidate(self.slot, ListKind::Prompts),
-            // A change of the resources also concerns the resource templates.
-            Change::Resources => catalog.invalidate(self.slot, ListKind::Resources),
-            Change::Resource(_) => {}
+        if let Some(catalog) = self.catalog() {
+            catalog.invalidate_change(self.slot, change);
         }
     }
 
@@ -131,7 +129,17 @@ impl MemberConnection {
     pub(super) fn new(name: MemberName, connector: Connector, link: Arc<Link>, wait: Duration) -> Arc<Self> {
         let state = watch::Sender::new(ConnectionState::Connecting { last_error: None });
         let counters = Arc::default();
-        Arc::new(Self { name, counters, connector, link, bridge: OnceLock::new(), state, wait })
+        let has_connected = AtomicBool::new(false);
+        Arc::new(Self {
+            name,
+            counters,
+            connector,
+            link,
+            bridge: OnceLock::new(),
+            state,
+            has_connected,
+            wait,
+        })
     }
 
     /// Sets the catalog that this member invalidates when its lists change.
@@ -157,6 +165,12 @@ impl MemberConnection {
     /// Returns the code that forwards requests to the member, if the gateway has ever connected to the member.
     pub(super) fn bridge(&self) -> Option<&Arc<BridgeCore>> {
         self.bridge.get()
+    }
+
+    /// Returns `true` if each replica of the gateway has its own process of the member. Returns `true` while the
+    /// gateway has never connected to the member.
+    pub(super) fn is_of_replica(&self) -> bool {
+        self.bridge.get().is_none_or(|bridge| bridge.is_on_stream())
     }
 
     /// Returns the protocol revision of the member, if known.
@@ -278,7 +292,7 @@ impl MemberConnection {
                 process = current;
                 tracing::info!(server = %self.name, "the MCP server has restarted");
                 self.state.send_replace(ConnectionState::Connected);
-                self.announce_everything(bridge);
+                self.announce_everything(bridge, true);
                 watch_lists(bridge);
             }
         }
@@ -291,7 +305,9 @@ impl MemberConnection {
         }
         self.state.send_replace(ConnectionState::Connected);
         if let Some(bridge) = self.bridge.get() {
-            self.announce_everything(bridge);
+            // When a replica starts, its members are new, but the clients of the other replicas lack nothing.
+            let is_return = self.has_connected.swap(true, Ordering::Relaxed);
+            self.announce_everything(bridge, is_return);
         }
     }
 
@@ -309,8 +325,9 @@ impl MemberConnection {
         }
     }
 
-    /// Notifies clients that the lists of the member may have changed.
-    fn announce_everything(&self, bridge: &BridgeCore) {
+    /// Notifies clients that the lists of the member may have changed. With `is_shared`, also notifies the clients of
+    /// other replicas, because a load balancer may send their requests to this replica.
+    fn announce_everything(&self, bridge: &BridgeCore, is_shared: bool) {
         if let Some(catalog) = self.link.catalog() {
             catalog.invalidate_member(self.link.slot);
         }
@@ -322,7 +339,11 @@ impl MemberConnection {
             (capabilities.resources.is_some(), Change::Resources),
         ];
         for (_, change) in changes.into_iter().filter(|(has_list, _)| *has_list) {
-            core.announce(&change);
+            if is_shared {
+                core.announce_and_share(&change);
+            } else {
+                core.announce(&change);
+            }
         }
     }
 }

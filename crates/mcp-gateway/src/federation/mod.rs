@@ -59,7 +59,7 @@ use thruway_mcp::params::Params;
 use thruway_mcp::schema::{Implementation, ServerCapabilities};
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{
-    Backend, LegacyRequest, Listening, ModernRequest, NewSession, Reply, ServerCore, Status,
+    Backend, LegacyRequest, Listening, ModernRequest, NewSession, Reply, ServerCore, SharedChanges, Status,
     WantedNotifications,
 };
 use thruway_message::FieldLines;
@@ -175,6 +175,17 @@ impl McpGateway {
         self.server.core().end_subscriptions();
     }
 
+    /// Ends the sessions of legacy clients over HTTP that have no call in progress, so that these clients begin new
+    /// sessions elsewhere. Call this method repeatedly while the gateway shuts down.
+    pub fn end_sessions_without_calls(&self) {
+        self.server.core().end_sessions_without_requests();
+    }
+
+    /// Waits until no call is in progress, or until the timeout `within`. New calls may follow.
+    pub async fn calls_ended(&self, within: Duration) {
+        self.core.calls_ended(within).await;
+    }
+
     /// Ends the subscriptions of modern clients. Waits until all calls have ended, or until the timeout
     /// `within`. Then disconnects from all members permanently, ends the sessions and event streams of legacy clients
     /// over HTTP, and rejects further requests.
@@ -267,5 +278,13 @@ impl Backend for GatewayBackend {
 
     fn needs_params_text(&self) -> bool {
         true
+    }
+
+    fn note_shared_changes(&self, changes: &SharedChanges) {
+        self.0.note_shared_changes(changes);
+    }
+
+    fn may_share_resources(&self) -> bool {
+        self.0.members.iter().any(|member| member.is_of_replica())
     }
 }

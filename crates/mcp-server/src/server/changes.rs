@@ -98,6 +98,11 @@ impl<C: ChangeKey> Changes<C> {
             }
         }
     }
+
+    /// Marks all changes of all subscriptions as pending.
+    pub(crate) fn announce_everything(&self) {
+        self.lock().all.values().for_each(|subscriber| subscriber.note_everything());
+    }
 }
 
 impl<C> Changes<C> {
@@ -124,11 +129,7 @@ impl<C> Changes<C> {
 impl<C: ChangeKey> Subscription<C> {
     /// Marks all changes of the subscription as pending, as if they had just happened.
     pub fn note_everything(&self) {
-        let mut state = self.subscriber.lock();
-        let State { wanted, noted, .. } = &mut *state;
-        noted.clone_from(wanted);
-        drop(state);
-        self.subscriber.notify.notify_one();
+        self.subscriber.note_everything();
     }
 
     /// Marks `change` as pending, if the subscription includes this change.
@@ -220,6 +221,16 @@ impl ChangeKey for Change {
 impl ChangeKey for Arc<str> {
     fn name(&self) -> Option<&str> {
         Some(self)
+    }
+}
+
+impl<C: ChangeKey> Subscriber<C> {
+    fn note_everything(&self) {
+        let mut state = self.lock();
+        let State { wanted, noted, .. } = &mut *state;
+        noted.clone_from(wanted);
+        drop(state);
+        self.notify.notify_one();
     }
 }
 

@@ -1,6 +1,7 @@
 //! MCP servers: construction, registration of tools, resources and prompts, and changes at run time.
 
 mod changes;
+mod change_sharing;
 mod server_core;
 mod options;
 mod request_bytes;
@@ -23,6 +24,7 @@ use crate::registry::{
 };
 use crate::tasks::TaskSupport;
 
+pub use change_sharing::{ChangeSharing, SharedChanges};
 pub(crate) use changes::Changes;
 pub use changes::{Change, ChangeKey, Subscription};
 pub use options::{LegacySessions, McpServerOptions};
@@ -339,13 +341,22 @@ impl McpServer {
     /// Notifies all clients that subscribed to the resource at `uri`. Call this method when the content of
     /// the resource has changed.
     pub fn resource_updated(&self, uri: &str) {
-        self.core.announce(&Change::Resource(uri.into()));
+        self.core.announce_and_share(&Change::Resource(uri.into()));
+    }
+
+    /// Shares later changes with the other replicas of this server, and notifies clients about their changes. Call this
+    /// method after the application has added the items that every replica has from the start. Only the first call has
+    /// an effect.
+    pub fn share_changes(&self, sharing: &ChangeSharing) {
+        if self.core.sharing.set(sharing.clone()).is_ok() {
+            sharing.add_server(&self.core, &self.backend);
+        }
     }
 
     /// Adds an entry to the registry, and announces the change to subscribed clients.
     fn insert(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
         self.local.change(edit);
-        self.core.announce(change);
+        self.core.announce_and_share(change);
     }
 
     /// Removes an entry from the registry, and announces the change to subscribed clients. Returns `false`
@@ -353,7 +364,7 @@ impl McpServer {
     fn take_out(&self, change: &Change, edit: impl FnMut(&mut Registry) -> bool) -> bool {
         let is_removed = self.local.change(edit);
         if is_removed {
-            self.core.announce(change);
+            self.core.announce_and_share(change);
         }
         is_removed
     }

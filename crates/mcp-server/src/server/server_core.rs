@@ -1,13 +1,14 @@
 //! The part of a server's state that does not depend on the backend.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use thruway_mcp::json_rpc::{Error, Request};
 use thruway_mcp::modern::ResultWriter;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::Implementation;
 
+use super::change_sharing::ChangeSharing;
 use super::changes::{Change, Changes};
 use super::options::McpServerOptions;
 use super::request_bytes::RequestBytes;
@@ -23,6 +24,8 @@ pub struct ServerCore {
     pub(crate) options: McpServerOptions,
     pub(crate) results: ResultWriter,
     pub(crate) changes: Changes,
+    /// The exchange of changes with other replicas, if any.
+    pub(super) sharing: OnceLock<ChangeSharing>,
     pub(crate) state_key: StateKey,
     pub(crate) sessions: Sessions,
     pub(crate) request_bytes: RequestBytes,
@@ -39,6 +42,7 @@ impl ServerCore {
         Self {
             results: ResultWriter::new(&info).expect("the server description can be written as JSON"),
             changes: Changes::default(),
+            sharing: OnceLock::new(),
             state_key: StateKey::of(&options),
             sessions: Sessions::new(options.session_limits()).name_replica(options.replica_ids.clone()),
             request_bytes: RequestBytes::new(&options),
@@ -61,9 +65,17 @@ impl ServerCore {
         &self.state_key
     }
 
-    /// Notifies all clients that subscribed to `change`.
+    /// Notifies all clients of this server that subscribed to `change`. Does not notify clients of other replicas.
     pub fn announce(&self, change: &Change) {
         self.changes.announce(change);
+    }
+
+    /// Notifies all clients that subscribed to `change`, also clients of other replicas (see [`ChangeSharing`]).
+    pub fn announce_and_share(&self, change: &Change) {
+        self.changes.announce(change);
+        if let Some(sharing) = self.sharing.get() {
+            sharing.note(change);
+        }
     }
 
     /// Ends the subscriptions of modern clients. Also ends subscriptions that start later. The clients get the
@@ -86,6 +98,13 @@ impl ServerCore {
     /// Ends all sessions that were idle for too long.
     pub fn end_idle_sessions(&self) {
         self.sessions.sweep();
+    }
+
+    /// Ends the sessions of legacy clients over HTTP that have no request in progress, and their event streams. Call
+    /// this method repeatedly while the server shuts down. The clients learn from the answer to their next request
+    /// that the server shuts down.
+    pub fn end_sessions_without_requests(&self) {
+        self.sessions.end_without_requests();
     }
 
     /// Ends all sessions of legacy clients over HTTP, and their event streams.

@@ -53,6 +53,8 @@ struct Table {
     swept: u64,
     /// Creates the ids. `None` if ids do not name the replica.
     replica_ids: Option<ReplicaIds>,
+    /// `true` if the server ends its sessions, because it shuts down.
+    is_ending: bool,
 }
 
 /// A session in the table. While the session is idle, this slot has the only reference to the session.
@@ -157,6 +159,23 @@ impl Sessions {
         for id in ids {
             table.end(&id);
         }
+    }
+
+    /// Ends all sessions without a request in progress. Later answers about unknown sessions say that the server shuts
+    /// down.
+    pub(crate) fn end_without_requests(&self) {
+        let mut table = self.lock();
+        table.is_ending = true;
+        let idle = table.slots.values().filter(|slot| slot.session.in_flight.len() == 0);
+        let idle: Vec<_> = idle.map(|slot| slot.id.clone()).collect();
+        for id in idle {
+            table.end(&id);
+        }
+    }
+
+    /// Returns `true` after the first call of [`end_without_requests`](Self::end_without_requests).
+    pub(crate) fn are_ending(&self) -> bool {
+        self.lock().is_ending
     }
 
     /// Returns the session `id` if this session belongs to `owner` and has not ended. Marks the session as

@@ -1,9 +1,14 @@
 //! Event streams that answer HTTP requests.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use thruway_server::Event;
+use tokio::time::Instant;
 
 use crate::dispatch::{CloseMessage, Exchange, Outgoing, change_notification};
 use crate::http_response::event;
+use crate::server::Change;
 use crate::session::{EventId, EventKind, InUse, StreamReader};
 
 /// The events of one answer, which are produced on demand.
@@ -20,11 +25,17 @@ pub(super) enum Events {
     /// The remaining events of a stream that the client can resume.
     Replay(Replay),
     /// The messages of a session that do not belong to a request.
-    Standalone {
-        session: InUse,
-        /// `true` if the first event must contain only an id, with which the client can resume the stream.
-        is_to_be_primed: bool,
-    },
+    Standalone(Standalone),
+}
+
+/// The messages of a session that do not belong to a request. If the client disconnects, the session keeps the last
+/// changes for its next stream, because the client may not have received them.
+pub(super) struct Standalone {
+    session: InUse,
+    /// `true` if the first event must contain only an id, with which the client can resume the stream.
+    is_to_be_primed: bool,
+    /// The changes that were sent last, and the time of each.
+    sent: VecDeque<(Instant, Change)>,
 }
 
 /// A stream, and the client's position in this stream.
@@ -58,16 +69,7 @@ impl Events {
                 }
             },
             Self::Replay(replay) => replay.next().await,
-            Self::Standalone { session, is_to_be_primed } => {
-                if std::mem::take(is_to_be_primed) {
-                    return Some(Event::data("").with_id(STANDALONE_EVENT_ID));
-                }
-                tokio::select! {
-                    () = session.ended() => None,
-                    message = session.next_out_of_band() => Some(event(&message)),
-                    change = session.subscription.next() => Some(event(&change_notification(&change, None))),
-                }
-            }
+            Self::Standalone(standalone) => standalone.next().await,
         }
     }
 
@@ -82,7 +84,48 @@ impl Events {
         match self {
             Self::Exchange { close_message, .. } => close_message.is_none(),
             Self::Replay(_) => true,
-            Self::Standalone { .. } => false,
+            Self::Standalone(_) => false,
+        }
+    }
+}
+
+impl Standalone {
+    pub(super) const fn new(session: InUse, is_to_be_primed: bool) -> Self {
+        Self { session, is_to_be_primed, sent: VecDeque::new() }
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        if std::mem::take(&mut self.is_to_be_primed) {
+            return Some(Event::data("").with_id(STANDALONE_EVENT_ID));
+        }
+        tokio::select! {
+            () = self.session.ended() => None,
+            message = self.session.next_out_of_band() => Some(event(&message)),
+            change = self.session.subscription.next() => {
+                let notification = event(&change_notification(&change, None));
+                self.keep(change);
+                Some(notification)
+            }
+        }
+    }
+
+    fn keep(&mut self, change: Change) {
+        let now = Instant::now();
+        self.sent.retain(|(at, other)| *at + UNCERTAIN >= now && *other != change);
+        if self.sent.len() >= KEPT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((now, change));
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        for (at, change) in self.sent.drain(..) {
+            if at + UNCERTAIN >= now {
+                self.session.subscription.note(change);
+            }
         }
     }
 }
@@ -118,3 +161,49 @@ fn only_id(id: EventId) -> Event {
 /// A client that resumes the stream with this id gets all pending changes, because the session stores changes
 /// until they are sent.
 const STANDALONE_EVENT_ID: &str = "0-0";
+
+/// Time after which the client has received a change. The server notices a lost connection after at most one second,
+/// and a forwarding gateway needs some time too.
+const UNCERTAIN: Duration = Duration::from_secs(5);
+
+/// Maximum number of changes that the session keeps for the next stream.
+const KEPT_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use serde_json::json;
+    use thruway_mcp::Revision;
+
+    use super::*;
+    use crate::server::Changes;
+    use crate::session::Session;
+
+    fn next(stream: &mut Standalone) -> Option<String> {
+        let next = pin!(stream.next()).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(event) = next else { return None };
+        Some(String::from_utf8(event.unwrap().into_bytes().to_vec()).unwrap())
+    }
+
+    /// A change was lost if the client had lost its connection, and the server had not noticed this yet.
+    #[test]
+    fn next_stream_repeats_the_last_change() {
+        let changes = Changes::default();
+        let subscription = changes.subscribe([Change::Tools, Change::Resource("note://1".into())]).unwrap();
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"}});
+        let params = serde_json::from_value(params).unwrap();
+        let session = Arc::new(Session::new(Revision::R20250618, &params, subscription));
+        let stream = || Standalone::new(InUse::new(session.clone()), false);
+        let mut lost = stream();
+        changes.announce(&Change::Resource("note://1".into()));
+        assert!(next(&mut lost).unwrap().contains("note://1"));
+        drop(lost);
+        let mut later = stream();
+        assert!(next(&mut later).unwrap().contains("note://1"));
+        assert_eq!(next(&mut later), None);
+    }
+}

@@ -10,7 +10,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
 use super::answer::{Answer, Incoming, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
-use super::events::Events;
+use super::events::{Events, Standalone};
 use super::resumable::{later, no_such_event, take_up};
 use super::traced::{McpSpan, observed};
 use crate::dispatch::{Reply, Status, legacy};
@@ -89,10 +89,15 @@ pub(super) fn session_of(
             let revision = session.revision;
             Ok((Some(session), revision))
         }
-        None => Err(json_error(
-            StatusCode::NOT_FOUND,
-            "the session does not exist or has ended: send `initialize` again",
-        )),
+        None => Err(json_error(StatusCode::NOT_FOUND, no_session(incoming))),
+    }
+}
+
+fn no_session(incoming: &Incoming<'_>) -> &'static str {
+    if incoming.server.core.sessions.are_ending() {
+        "the session has ended, because this server shuts down: send `initialize` again"
+    } else {
+        "the session does not exist or has ended: send `initialize` again"
     }
 }
 
@@ -138,7 +143,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     }
     let session = InUse::new(session);
     let is_to_be_primed = session.revision.primes_event_streams();
-    Answer::now(Events::Standalone { session, is_to_be_primed })
+    Answer::now(Events::Standalone(Standalone::new(session, is_to_be_primed)))
 }
 
 /// Ends the session that a DELETE request names.
