@@ -18,7 +18,7 @@ use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
 use crate::fleet::Fleet;
 use crate::live_store::LiveStore;
-use crate::mcp::{McpEndpoints, RunningUpstreams};
+use crate::mcp::{EndpointChanges, McpEndpoints, RunningUpstreams};
 use crate::shared_health::SharedHealth;
 use crate::shared_limits;
 
@@ -101,7 +101,8 @@ impl Parts {
             .as_ref()
             .and_then(|shared| shared.peers.as_ref())
             .map(|_| Fleet::new(store.replica(), store.key()));
-        Self { mcp: McpEndpoints::in_fleet(fleet), limits, store, health, ..Self::default() }
+        let mcp = McpEndpoints::in_fleet(fleet, EndpointChanges::start(&store));
+        Self { limits, mcp, store, health, ..Self::default() }
     }
 
     /// Returns the store that several gateways share.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use thruway_mcp_sdk::ReplicaId;
 use thruway_mcp_sdk::backend::Caller;
 use thruway_message::{
-    FieldLine, FieldLines, FieldName, FieldSection, FieldValue, OriginForm, RequestHead, RequestTarget,
-    Version,
+    FieldLine, FieldLines, FieldName, FieldSection, FieldValue, Method, OriginForm, RequestHead,
+    RequestTarget, Version,
 };
 use thruway_server::{Answer, Handler, Request, Response};
 
@@ -14,6 +14,7 @@ use super::caller::CALLER;
 use super::listener::{PATH, REPLICA};
 use super::peers::Peer;
 use super::replica::Fleet;
+use super::watched_body;
 
 /// The owner of a request: another live replica.
 pub(crate) struct Owner {
@@ -74,8 +75,10 @@ impl Handler for ToOwner {
         let answer = request.forward_with_content(&head, &content, &self.owner.peer.forward);
         let Owner { fleet, peer } = &self.owner;
         let (fleet, peer, here) = (fleet.clone(), peer.clone(), self.here.clone());
+        // A session has only one kind of stream without an end: the response to GET without `Last-Event-ID`.
+        let is_endless = request.method() == Method::Get;
         Answer::later(async move {
-            if let Some(response) = response_of(&peer, answer).await {
+            if let Some(response) = response_of(&peer, answer, is_endless).await {
                 fleet.counts.count_forwarded();
                 return response;
             }
@@ -106,20 +109,20 @@ impl ToOwner {
     }
 }
 
-/// Returns the response of the replica. Returns `None` if the replica has left the list, or if the response is not from
-/// its peer listener.
-async fn response_of(peer: &Peer, answer: Answer) -> Option<Response> {
+/// Returns the response of the replica. Returns `None` if the replica has left the list or does not answer any
+/// longer, or if the response is not from its peer listener.
+async fn response_of(peer: &Arc<Peer>, answer: Answer, is_endless: bool) -> Option<Response> {
     let mut response = match answer {
         Answer::Now(response) => response,
         Answer::Later(later) => tokio::select! {
             biased;
             response = later => response,
-            () = peer.gone() => return None,
+            () = peer.lost() => return None,
         },
     };
     response.field(REPLICA)?;
     response.remove_field(REPLICA);
-    Some(response)
+    Some(watched_body::watch(response, peer, is_endless))
 }
 
 /// Headers of a client that the owner does not get: credentials, headers that frame the body, a header that only

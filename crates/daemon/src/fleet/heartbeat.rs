@@ -142,6 +142,7 @@ impl Beat {
         let foreign = members.len().saturating_sub(records.len() + 1);
         fleet.counts.note_foreign(foreign);
         fleet.peers.replace(records, self.tls.as_ref(), Instant::now() < self.keeps_missing_until);
+        fleet.peers.all().values().for_each(|peer| peer.begin_checks(self.tls.as_ref()));
         Ok(())
     }
 

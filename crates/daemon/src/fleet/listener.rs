@@ -44,6 +44,9 @@ impl Handler for PeerHandler {
         if request.path() != PATH {
             return refused(StatusCode::NOT_FOUND);
         }
+        if fleet.refuses() {
+            return refused(StatusCode::SERVICE_UNAVAILABLE);
+        }
         let method = request.method();
         let header = request.field(CALLER).and_then(|value| value.as_str());
         let mut caller = match fleet.callers.open(header, fleet.replica, method.as_str()) {

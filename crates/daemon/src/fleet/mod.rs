@@ -9,10 +9,12 @@ mod status;
 
 // the other replicas
 mod record;
+mod liveness;
 mod peers;
 
 // forwarded requests
 mod caller;
+mod watched_body;
 mod forwarding;
 mod listener;
 

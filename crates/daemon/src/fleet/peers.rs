@@ -12,6 +12,7 @@ use thruway_gateway::{
 use thruway_mcp_sdk::ReplicaId;
 use tokio::sync::watch;
 
+use super::liveness::{Liveness, Probe};
 use super::record::ReplicaRecord;
 
 /// Another replica of the fleet.
@@ -23,6 +24,7 @@ pub(crate) struct Peer {
     record: RwLock<ReplicaRecord>,
     /// Becomes `true` when the replica leaves the list.
     gone: watch::Sender<bool>,
+    liveness: Liveness,
 }
 
 /// The list of live replicas, without the replica of this process.
@@ -83,15 +85,36 @@ impl Peer {
             ..ForwardConfig::default()
         };
         let forward = Forward::with_config(upstream, config);
-        Self { id, address, forward, record: RwLock::new(record), gone: watch::Sender::new(false) }
+        let (record, gone) = (RwLock::new(record), watch::Sender::new(false));
+        Self { id, address, forward, record, gone, liveness: Liveness::default() }
     }
 
     pub(super) fn record(&self) -> ReplicaRecord {
         self.record.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until the replica has left the list.
-    pub(super) async fn gone(&self) {
+    /// Starts to check whether the replica answers, in the current runtime. Only the first call has an effect.
+    pub(super) fn begin_checks(self: &Arc<Self>, tls: Option<&UpstreamTls>) {
+        if self.liveness.begin_checks() {
+            let (peer, probe) = (self.clone(), Probe::new(self.address, tls));
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = peer.liveness.check(probe) => {}
+                    () = peer.gone() => {}
+                }
+            });
+        }
+    }
+
+    /// Waits until the replica has left the list, or does not answer any longer.
+    pub(super) async fn lost(&self) {
+        tokio::select! {
+            () = self.gone() => {}
+            () = self.liveness.silent() => {}
+        }
+    }
+
+    async fn gone(&self) {
         // The sender lives as long as `self`.
         let _ = self.gone.subscribe().wait_for(|is_gone| *is_gone).await;
     }

@@ -1,7 +1,7 @@
 //! This process as a replica of a fleet.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
@@ -28,6 +28,8 @@ pub(crate) struct Fleet {
     /// The MCP endpoints of this process.
     pub(super) endpoints: RwLock<BTreeMap<String, PeerEndpoint>>,
     pub(super) own: Mutex<Option<OwnListener>>,
+    /// `true` if this replica refuses the requests of other replicas, because its endpoints end.
+    refuses: AtomicBool,
 }
 
 /// Controls the thread that keeps the record of this replica in the store, and reads the records of all replicas.
@@ -69,6 +71,7 @@ impl Fleet {
             counts: FleetCounts::default(),
             endpoints: RwLock::default(),
             own: Mutex::default(),
+            refuses: AtomicBool::new(false),
         })
     }
 
@@ -92,6 +95,16 @@ impl Fleet {
     /// Replaces the endpoints for forwarded requests.
     pub(crate) fn serve(&self, endpoints: BTreeMap<String, PeerEndpoint>) {
         *self.endpoints.write().unwrap_or_else(PoisonError::into_inner) = endpoints;
+    }
+
+    /// Refuses later requests of other replicas, which then answer that they do not know the session, the pending
+    /// call or the task.
+    pub(crate) fn refuse(&self) {
+        self.refuses.store(true, Ordering::Release);
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        self.refuses.load(Ordering::Acquire)
     }
 
     pub(super) fn endpoint(&self, name: &str) -> Option<Arc<dyn Handler>> {

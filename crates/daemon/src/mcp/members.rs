@@ -37,7 +37,7 @@ pub(super) fn member(
                 let builder = headers.fold(builder, |builder, (name, value)| builder.field(name, value));
                 Ok(builder.http(&url))
             });
-            access.into_iter().fold(member, Member::access)
+            access.into_iter().fold(member, Member::access).servers_max(SESSIONS_MAX)
         }
         target @ McpTarget::Command { processes_max, .. } => {
             let target = target.clone();
@@ -81,6 +81,10 @@ pub fn child_command(
 /// them too.
 const INHERITED: [&str; 10] =
     ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
+
+/// Maximum number of separate connections to an MCP server over HTTP. Each session whose client can answer questions
+/// has one. In contrast to a child process, such a connection needs little memory, so every session may have one.
+const SESSIONS_MAX: usize = 10_000;
 
 /// Returns the URL of an MCP endpoint at the servers of `upstream`. The host of the URL is the host in the
 /// requests, and the name in the certificates of the servers.

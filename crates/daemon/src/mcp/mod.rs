@@ -9,6 +9,7 @@ mod owner;
 mod relay;
 mod relayed_body;
 mod route_endpoint;
+mod shared_changes;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -30,6 +31,7 @@ use members::member;
 use owner::FleetEndpoint;
 use relay::relays;
 use route_endpoint::{Endpoint, RouteEndpoint};
+pub(crate) use shared_changes::EndpointChanges;
 
 /// The MCP endpoints of a config. A reload keeps an endpoint with its sessions and child processes if its
 /// config has not changed.
@@ -41,6 +43,8 @@ pub(crate) struct McpEndpoints {
     audit_logs: AuditLogs,
     /// The fleet that this process belongs to, if any.
     fleet: Option<Arc<Fleet>>,
+    /// The exchange of changes with other gateways.
+    changes: EndpointChanges,
 }
 
 /// All settings that an endpoint depends on.
@@ -54,9 +58,9 @@ struct EndpointConfig {
 }
 
 impl McpEndpoints {
-    /// Returns no endpoints. Later endpoints with [`of`](Self::of) belong to `fleet`.
-    pub(crate) fn in_fleet(fleet: Option<Arc<Fleet>>) -> Self {
-        Self { fleet, ..Self::default() }
+    /// Returns no endpoints. Later endpoints with [`of`](Self::of) belong to `fleet`, and exchange `changes`.
+    pub(crate) fn in_fleet(fleet: Option<Arc<Fleet>>, changes: EndpointChanges) -> Self {
+        Self { fleet, changes, ..Self::default() }
     }
 
     /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
@@ -74,7 +78,8 @@ impl McpEndpoints {
         };
         let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
         let (background, audit_logs) = (before.background.clone(), before.audit_logs.clone());
-        Self { endpoints, background, audit_logs, fleet: before.fleet.clone() }
+        let (fleet, changes) = (before.fleet.clone(), before.changes.clone());
+        Self { endpoints, background, audit_logs, fleet, changes }
     }
 
     /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
@@ -115,7 +120,10 @@ impl McpEndpoints {
                 audit.into_iter().fold(builder, McpGatewayBuilder::audit).build()
             };
             match background.enter(build) {
-                Ok(gateway) => drop(endpoint.gateway.set((gateway, relays(config, name, upstreams)))),
+                Ok(gateway) => {
+                    self.changes.connect(name, gateway.server());
+                    drop(endpoint.gateway.set((gateway, relays(config, name, upstreams))));
+                }
                 Err(error) => tracing::error!("cannot start the MCP endpoint `{name}`: {error}"),
             }
         }
@@ -152,16 +160,39 @@ impl McpEndpoints {
     /// `within` to end. Drops `hold` after all endpoints have ended.
     pub(crate) fn begin_drain(&self, within: Duration, clients: DrainHandle, hold: impl Send + 'static) {
         let Some(background) = &self.background else { return };
-        let gateways = self.gateways();
+        let (gateways, fleet) = (self.gateways(), self.fleet.clone());
         background.spawn(async move {
             for (_, gateway) in &gateways {
                 gateway.end_subscriptions();
             }
             let deadline = Instant::now() + within;
+            let end_sessions =
+                || gateways.iter().for_each(|(_, gateway)| gateway.end_sessions_without_calls());
+            end_sessions();
             while clients.loads().iter().any(|load| load.connections > 0) && Instant::now() < deadline {
                 sleep(CHECK_INTERVAL).await;
+                end_sessions();
             }
-            drain(gateways, deadline.saturating_duration_since(Instant::now())).await;
+            let end_sessions = async {
+                loop {
+                    end_sessions();
+                    sleep(CHECK_INTERVAL).await;
+                }
+            };
+            let end_calls = async {
+                for (_, gateway) in &gateways {
+                    gateway.calls_ended(deadline.saturating_duration_since(Instant::now())).await;
+                }
+                // The other replicas now answer for this one, because its servers end.
+                if let Some(fleet) = fleet {
+                    fleet.refuse();
+                }
+                drain(gateways.clone(), deadline.saturating_duration_since(Instant::now())).await;
+            };
+            tokio::select! {
+                () = end_calls => {}
+                () = end_sessions => {}
+            }
             drop(hold);
         });
     }
