@@ -1,23 +1,27 @@
-//! `cargo xtask interop --redis`: tests of the shared store with real servers.
+//! `cargo xtask interop --redis`: tests of the shared store and of fleets with real servers.
 
 use std::process::Command;
 
 use super::check::Checker;
 use crate::program::{BUILD_LIMIT, find_on_path, repository};
 
-/// Runs the tests in `crates/store/tests/redis` and `crates/cli/tests/it/store_faults`.
+/// Runs the ignored tests in `crates/store/tests/redis`, `crates/daemon/tests/it` and `crates/cli/tests/it/store_faults`,
+/// without the test of five minutes.
 pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
-    let all =
-        [("shared store", "thruway-store", "redis", ""), ("gateways", "thruway", "it", "store_faults::")];
+    if find_on_path("redis-server").is_none() || find_on_path("redis-sentinel").is_none() {
+        checker.not_installed("redis-server", "shared store");
+        return Ok(());
+    }
+    let all = [
+        ("shared store", "thruway-store", "redis", ""),
+        ("fleet", "thruway-daemon", "it", ""),
+        ("store faults", "thruway", "it", "store_faults::"),
+    ];
     for (what, package, test, filter) in all {
-        if find_on_path("redis-server").is_none() {
-            checker.not_installed("redis-server", what);
-            continue;
-        }
         checker.row("redis-server", what, || {
             let mut cargo = Command::new("cargo");
             cargo.current_dir(repository());
-            cargo.args(["test", "-p", package, "--test", test, "--", "--ignored", filter]);
+            cargo.args(["test", "-p", package, "--test", test, "--", "--ignored", "--skip", "five_minutes", filter]);
             let printed = crate::child::output_of("the tests", cargo, BUILD_LIMIT, checker.stop)?;
             Ok(printed.lines().rfind(|line| line.starts_with("test result")).unwrap_or_default().to_owned())
         })?;

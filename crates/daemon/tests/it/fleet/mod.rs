@@ -1,5 +1,9 @@
 //! Tests of MCP endpoints that three replicas serve.
 
+mod clients;
+mod notifications;
+mod outage;
+mod processes;
 mod scene;
 
 use std::io::{Read, Write};

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -20,7 +21,9 @@ pub(super) const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 pub(super) struct Fleet {
     replicas: Vec<Option<Daemon>>,
     servers: [RunningServer; 2],
-    store: Store,
+    /// The MCP server behind the upstream `old`.
+    pub(super) old: McpServer,
+    store: Option<Store>,
     /// Keys of the table `shared`, and further tables.
     shared: String,
     /// Keys of the route.
@@ -37,13 +40,21 @@ impl Fleet {
     /// Starts three replicas. `shared` contains keys of the table `shared`, and further tables. `route` contains keys of
     /// the route.
     pub(super) fn start_with(shared: &str, route: &str) -> Self {
-        let server =
-            McpServer::new("tools", "1.0").tool(Tool::new("hello"), || "hello").tool(Tool::new("ask"), ask);
-        let servers = [serve(server.endpoint()), serve(LegacyOnly(server.endpoint()))];
-        let (store, directory) = (Store::memory(), tempfile::tempdir().unwrap());
-        std::fs::write(directory.path().join("jobs.sh"), JOBS).unwrap();
+        Self::start_on(Some(Store::memory()), shared, route)
+    }
+
+    /// Starts three replicas. Without `store`, `shared` must contain the URL of a store.
+    pub(super) fn start_on(store: Option<Store>, shared: &str, route: &str) -> Self {
+        let [web, old] = [(); 2].map(|()| {
+            McpServer::new("tools", "1.0").tool(Tool::new("hello"), || "hello").tool(Tool::new("ask"), ask)
+        });
+        let servers = [serve(web.endpoint()), serve(LegacyOnly(old.endpoint()))];
+        let directory = tempfile::tempdir().unwrap();
+        for (file, script) in [("jobs.sh", JOBS), ("notes.sh", NOTES)] {
+            std::fs::write(directory.path().join(file), script).unwrap();
+        }
         let (shared, route) = (shared.to_owned(), route.to_owned());
-        let mut fleet = Self { replicas: Vec::new(), servers, store, shared, route, directory };
+        let mut fleet = Self { replicas: Vec::new(), servers, old, store, shared, route, directory };
         for name in ["a", "b", "c"] {
             let replica = fleet.replica(name, KEY);
             fleet.replicas.push(Some(replica));
@@ -53,6 +64,15 @@ impl Fleet {
 
     /// Starts a replica that shares the store.
     pub(super) fn replica(&self, name: &str, key: &str) -> Daemon {
+        let source = ConfigSource::file(self.write_config(name, key, "1m"));
+        match &self.store {
+            Some(store) => Daemon::with_store(source, store.clone()).unwrap(),
+            None => Daemon::from_source(source).unwrap(),
+        }
+    }
+
+    /// Writes the config of a replica. Returns its file.
+    pub(super) fn write_config(&self, name: &str, key: &str, list_wait: &str) -> PathBuf {
         let Self { shared, route, .. } = self;
         let config = format!(
             "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
@@ -60,15 +80,17 @@ impl Fleet {
              [upstreams.web]\nservers = [\"{}\"]\n[upstreams.old]\nservers = [\"{}\"]\n\
              [mcp.servers.web]\nupstream = \"web\"\n[mcp.servers.old]\nupstream = \"old\"\n\
              [mcp.servers.jobs]\ncommand = [\"sh\", \"{}\"]\n\
+             [mcp.servers.notes]\ncommand = [\"sh\", \"{}\"]\n\
              [[routes]]\npath = \"/dev\"\nmcp = \"dev\"\n{route}\
-             [mcp.endpoints.dev]\nservers = [\"web\", \"old\", \"jobs\"]\nlist_wait = \"1m\"\n",
+             [mcp.endpoints.dev]\nservers = [\"web\", \"old\", \"jobs\", \"notes\"]\nlist_wait = \"{list_wait}\"\n",
             self.servers[0].addresses()[0],
             self.servers[1].addresses()[0],
             self.directory.path().join("jobs.sh").display(),
+            self.directory.path().join("notes.sh").display(),
         );
         let file = self.directory.path().join(format!("{name}.toml"));
         std::fs::write(&file, config).unwrap();
-        Daemon::with_store(ConfigSource::file(&file), self.store.clone()).unwrap()
+        file
     }
 
     /// Opens a connection to the replica with this number.
@@ -89,27 +111,12 @@ impl Fleet {
 
     /// Returns the status, the head and the body of the whole response of a replica.
     pub(super) fn response(&self, replica: usize, request: &Message) -> (String, String, String) {
-        let mut stream = self.connect(replica);
-        stream.write_all(request.to_string("close").as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().to_owned();
-        let events = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
-        (status, head.to_owned(), events.unwrap_or(body).to_owned())
+        response_on(self.connect(replica), request)
     }
 
     /// Opens an event stream at a replica.
     pub(super) fn stream(&self, replica: usize, request: &Message) -> EventStream {
-        let mut stream = self.connect(replica);
-        stream.write_all(request.to_string("keep-alive").as_bytes()).unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
-        }
-        assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/event-stream"), "{head}");
-        EventStream { reader, last_id: String::new() }
+        stream_on(self.connect(replica), request)
     }
 
     /// Begins a legacy session at a replica. Returns its id.
@@ -119,14 +126,7 @@ impl Fleet {
 
     /// Begins a legacy session at a replica, with further headers. Returns its id.
     pub(super) fn begin_session_as(&self, replica: usize, lines: &str) -> String {
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "client", "version": "1"}});
-        let message = Message::legacy("", "initialize", &params).with_lines(lines);
-        let (status, head, body) = self.response(replica, &message);
-        assert_eq!(status, "200", "{body}");
-        let line =
-            head.lines().find(|line| line.to_ascii_lowercase().starts_with("mcp-session-id: ")).unwrap();
-        line["mcp-session-id: ".len()..].to_owned()
+        begin_session_on(self.connect(replica), lines)
     }
 
     /// Ends a replica without the graceful shutdown of its sessions. Its connections and its record stay as after a
@@ -144,19 +144,53 @@ impl Fleet {
     }
 }
 
-fn serve(handler: impl Handler) -> RunningServer {
+pub(super) fn serve(handler: impl Handler) -> RunningServer {
     Server::new(handler).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap()
 }
 
+/// Begins a legacy session, with further headers. Returns its id.
+pub(super) fn begin_session_on(stream: TcpStream, lines: &str) -> String {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "client", "version": "1"}});
+    let message = Message::legacy("", "initialize", &params).with_lines(lines);
+    let (status, head, body) = response_on(stream, &message);
+    assert_eq!(status, "200", "{body}");
+    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("mcp-session-id: ")).unwrap();
+    line["mcp-session-id: ".len()..].to_owned()
+}
+
+/// Sends a request. Returns the status, the head and the body of the whole response.
+pub(super) fn response_on(mut stream: TcpStream, request: &Message) -> (String, String, String) {
+    stream.write_all(request.to_string("close").as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().to_owned();
+    let events = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
+    (status, head.to_owned(), events.unwrap_or(body).to_owned())
+}
+
+/// Sends a request, and returns the event stream that answers it.
+pub(super) fn stream_on(mut stream: TcpStream, request: &Message) -> EventStream {
+    stream.write_all(request.to_string("keep-alive").as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/event-stream"), "{head}");
+    EventStream { reader, last_id: String::new() }
+}
+
 /// Asks the name of the user.
-async fn ask(context: Context) -> Result<String, HandlerError> {
+pub(super) async fn ask(context: Context) -> Result<String, HandlerError> {
     let name = PrimitiveSchemaDefinition::string();
     let form = ElicitRequestFormParams::new("Who are you?").with_required_field("name", name);
     Ok(format!("hello {}", context.elicit("name", form).await?.text("name")))
 }
 
 /// A server that supports only the legacy era.
-struct LegacyOnly(McpEndpoint);
+pub(super) struct LegacyOnly(pub(super) McpEndpoint);
 
 impl Handler for LegacyOnly {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
@@ -254,6 +288,15 @@ impl EventStream {
         }
     }
 
+    /// Waits until the connection is cut off.
+    pub(super) fn cut_off(mut self) {
+        let mut line = String::new();
+        while self.reader.read_line(&mut line).unwrap_or(0) > 0 {
+            assert_ne!(line, "0\r\n", "the stream has ended");
+            line.clear();
+        }
+    }
+
     /// Waits for the end of the stream.
     pub(super) fn end(mut self) {
         let mut line = String::new();
@@ -287,5 +330,34 @@ while read -r line; do
         *) continue ;;
     esac
     echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"complete\",$result}}"
+done
+"#;
+
+/// A legacy child process with tools that change its list of tools, and that report a change of the resource
+/// `note://1`.
+const NOTES: &str = r#"
+more=
+while read -r line; do
+    id=${line#*\"id\":}
+    id=${id%%[!0-9]*}
+    note='{"jsonrpc":"2.0","method":"notifications/'
+    text='"content":[{"type":"text","text":"done"}]'
+    case "$line" in
+        *\"initialize\"*) result='"protocolVersion":"2025-06-18","serverInfo":{"name":"notes","version":"1"},"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}}' ;;
+        *\"tools/list\"*) result="\"tools\":[{\"name\":\"grow\",\"inputSchema\":{\"type\":\"object\"}},{\"name\":\"touch\",\"inputSchema\":{\"type\":\"object\"}}$more]" ;;
+        *\"tools/call\"*grow*)
+            more=',{"name":"more","inputSchema":{"type":"object"}}'
+            echo "${note}tools/list_changed\"}"
+            result=$text ;;
+        *\"tools/call\"*touch*)
+            echo "${note}resources/updated\",\"params\":{\"uri\":\"note://1\"}}"
+            result=$text ;;
+        *\"resources/list\"*) result='"resources":[{"uri":"note://1","name":"one"}]' ;;
+        *\"resources/templates/list\"*) result='"resourceTemplates":[]' ;;
+        *\"resources/subscribe\"*|*\"resources/unsubscribe\"*|*\"ping\"*) result='"_meta":{}' ;;
+        *\"id\"*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"no\"}}"; continue ;;
+        *) continue ;;
+    esac
+    echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{$result}}"
 done
 "#;
