@@ -59,7 +59,7 @@ impl Client {
     pub(super) fn new(world: Arc<World>, number: usize) -> Self {
         let mut config = ClientConfig { connect: Duration::from_secs(2), ..ClientConfig::default() };
         config.exchange.timeouts.head = OPERATION_MAX;
-        config.exchange.timeouts.content_idle = Duration::from_secs(3600);
+        config.exchange.timeouts.content_idle = Duration::from_hours(1);
         Self {
             http: HttpClient::with_config(config),
             world,
@@ -350,13 +350,14 @@ impl Client {
         operation: impl AsyncFn(&Self, &Value) -> Result<(), Outcome>,
     ) {
         let params = json!({"name": tool, "arguments": {}});
-        let Ok(Ok((begun, owner))) =
-            timeout(OPERATION_MAX, self.modern_request("tools/call", tool, &params)).await
-        else {
-            return;
+        let begin = Instant::now();
+        let called = timeout(OPERATION_MAX, self.modern_request("tools/call", tool, &params)).await;
+        let (first, owner) = match called.unwrap_or(Err(Outcome::Hung)) {
+            Ok(answered) => answered,
+            Err(outcome) => return self.note(kind, self.world.next_replica(), begin, &outcome),
         };
         let begin = Instant::now();
-        let outcome = match timeout_at(begin + OPERATION_MAX, operation(self, &begun)).await {
+        let outcome = match timeout_at(begin + OPERATION_MAX, operation(self, &first)).await {
             Ok(Ok(())) => Outcome::Done,
             Ok(Err(outcome)) => outcome,
             Err(_) => Outcome::Hung,

@@ -314,6 +314,30 @@ fn sessions_of_a_draining_replica_work_until_its_calls_have_ended() {
     fleet.end();
 }
 
+#[test]
+fn draining_replica_ends_its_idle_sessions_and_the_streams_that_it_forwards() {
+    let mut fleet = Fleet::start();
+    let (idle, busy) = (fleet.begin_session(0), fleet.begin_session(0));
+    let of_idle = fleet.stream(1, &Message::empty("GET", &idle, ""));
+    let mut of_busy = fleet.stream(1, &Message::legacy(&busy, "tools/call", &call("old__ask")));
+    let question = of_busy.next();
+    let elsewhere = fleet.begin_session(2);
+    let through_drained = fleet.stream(0, &Message::empty("GET", &elsewhere, ""));
+    fleet.daemon(0).handle().drain();
+    of_idle.end();
+    through_drained.end();
+    let (status, answer) = fleet.request(1, &Message::legacy(&idle, "ping", &json!({})));
+    assert!(status == "404" && answer.to_string().contains("shuts down"), "{status}: {answer}");
+    assert_eq!(fleet.request(1, &Message::legacy(&elsewhere, "ping", &json!({}))).0, "200");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": {"action": "accept", "content": {"name": "Ada"}}});
+    assert_eq!(fleet.response(1, &Message::legacy_body(&busy, &answer)).0, "202");
+    assert_eq!(text(&of_busy.next()), "hello Ada");
+    drop(of_busy);
+    fleet.end_replica(0);
+    fleet.end();
+}
+
 /// Returns the whole response to a POST.
 fn post(address: &str, path: &str, lines: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();

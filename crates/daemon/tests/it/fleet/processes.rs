@@ -111,4 +111,4 @@ pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 const CONFIG: &str = "THRUWAY_TEST_REPLICA";
 
 /// A timeout that no test reaches.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
