@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::changes::Change;
-use super::server_core::ServerCore;
-use crate::backend::Backend;
 
 /// Exchanges changes with the other replicas of a server, so that a client also gets the notifications about changes
 /// that happen on another replica. The application sends the changes from [`next`](Self::next) to the other replicas,
@@ -41,15 +39,11 @@ struct Sharing {
     /// The changes that the application has not read yet.
     waiting: Mutex<SharedChanges>,
     noted: Notify,
-    servers: Mutex<Vec<Server>>,
+    receivers: Mutex<Vec<Receiver>>,
 }
 
-/// A server of this replica.
-#[derive(Clone)]
-struct Server {
-    core: Weak<ServerCore>,
-    backend: Weak<dyn Backend>,
-}
+/// Passes changes of other replicas to a server of this replica. Returns `false` if the server is gone.
+type Receiver = Arc<dyn Fn(&SharedChanges) -> bool + Send + Sync>;
 
 /// Changes that a replica shares with the other replicas of a server.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -94,6 +88,16 @@ impl SharedChanges {
         ];
         let is_unknown = self.unknown;
         lists.into_iter().filter(move |(is_changed, _)| *is_changed || is_unknown).map(|(_, change)| change)
+    }
+
+    /// Returns `true` if every list and every resource may have changed.
+    pub const fn is_unknown(&self) -> bool {
+        self.unknown
+    }
+
+    /// Returns the URIs of the resources whose content has changed.
+    pub fn uris(&self) -> impl Iterator<Item = &str> {
+        self.uris.iter().map(|uri| &**uri)
     }
 
     fn add(&mut self, change: &Change) {
@@ -154,27 +158,15 @@ impl ChangeSharing {
 
     /// Notifies the clients of this replica about changes of another replica.
     pub fn apply(&self, changes: &SharedChanges) {
-        let mut servers = lock(&self.0.servers);
-        servers.retain(|server| server.core.strong_count() > 0);
-        let running = servers.clone();
-        drop(servers);
-        for Server { core, backend } in running {
-            let (Some(core), Some(backend)) = (core.upgrade(), backend.upgrade()) else { continue };
-            backend.note_shared_changes(changes);
-            changes.changed_lists().for_each(|change| core.announce(&change));
-            if changes.unknown && backend.may_share_resources() {
-                core.changes.announce_everything();
-            }
-            for uri in &changes.uris {
-                core.announce(&Change::Resource((**uri).into()));
-            }
-        }
+        let receivers = lock(&self.0.receivers).clone();
+        let gone: Vec<_> = receivers.into_iter().filter(|receive| !receive(changes)).collect();
+        let is_gone = |receiver: &Receiver| gone.iter().any(|gone| Arc::ptr_eq(gone, receiver));
+        lock(&self.0.receivers).retain(|receiver| !is_gone(receiver));
     }
 
-    pub(super) fn add_server(&self, core: &Arc<ServerCore>, backend: &Arc<dyn Backend>) {
-        let mut servers = lock(&self.0.servers);
-        servers.retain(|server| server.core.strong_count() > 0);
-        servers.push(Server { core: Arc::downgrade(core), backend: Arc::downgrade(backend) });
+    /// Passes changes of other replicas to `receive` until it returns `false`.
+    pub(super) fn add_receiver(&self, receive: impl Fn(&SharedChanges) -> bool + Send + Sync + 'static) {
+        lock(&self.0.receivers).push(Arc::new(receive));
     }
 
     /// Adds a change of this replica.

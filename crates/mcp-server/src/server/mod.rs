@@ -349,7 +349,13 @@ impl McpServer {
     /// an effect.
     pub fn share_changes(&self, sharing: &ChangeSharing) {
         if self.core.sharing.set(sharing.clone()).is_ok() {
-            sharing.add_server(&self.core, &self.backend);
+            let (core, backend) = (Arc::downgrade(&self.core), Arc::downgrade(&self.backend));
+            sharing.add_receiver(move |changes| {
+                let (Some(core), Some(backend)) = (core.upgrade(), backend.upgrade()) else { return false };
+                backend.note_shared_changes(changes);
+                core.announce_changes_of_others(changes, backend.may_share_resources());
+                true
+            });
         }
     }
 

@@ -8,7 +8,7 @@ use thruway_mcp::modern::ResultWriter;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::Implementation;
 
-use super::change_sharing::ChangeSharing;
+use super::change_sharing::{ChangeSharing, SharedChanges};
 use super::changes::{Change, Changes};
 use super::options::McpServerOptions;
 use super::request_bytes::RequestBytes;
@@ -76,6 +76,16 @@ impl ServerCore {
         if let Some(sharing) = self.sharing.get() {
             sharing.note(change);
         }
+    }
+
+    /// Notifies the clients of this server about changes of other replicas. With `may_share_resources`, lost changes also
+    /// concern resources.
+    pub(super) fn announce_changes_of_others(&self, changes: &SharedChanges, may_share_resources: bool) {
+        changes.changed_lists().for_each(|change| self.announce(&change));
+        if changes.is_unknown() && may_share_resources {
+            self.changes.announce_everything();
+        }
+        changes.uris().for_each(|uri| self.announce(&Change::Resource(uri.into())));
     }
 
     /// Ends the subscriptions of modern clients. Also ends subscriptions that start later. The clients get the
