@@ -28,7 +28,7 @@ struct Beat {
 }
 
 impl Heartbeat {
-    /// Starts the thread, and waits until it has read the list for the first time.
+    /// Starts the thread, and waits a short time until the list contains this replica.
     ///
     /// # Errors
     /// The system refuses the resources for the thread or for its event loop.
@@ -84,7 +84,8 @@ impl Heartbeat {
 impl Beat {
     async fn run(mut self, first: std::sync::mpsc::Sender<()>) {
         let mut first = Some(first);
-        let mut beat_at = Instant::now();
+        let began = Instant::now();
+        let (mut beat_at, mut is_written) = (began, false);
         loop {
             let Some(fleet) = self.fleet.upgrade() else { break };
             if *fleet.heartbeat.is_ending.borrow() {
@@ -94,15 +95,21 @@ impl Beat {
             if Instant::now() >= beat_at || is_draining != self.own.is_draining {
                 self.own.is_draining = is_draining;
                 self.own.sessions = fleet.session_count();
-                beat_at = Instant::now() + BEAT;
                 let outcome = self.write().await;
+                // A failed write is repeated in the next round.
+                beat_at = Instant::now() + if outcome.is_ok() { BEAT } else { Duration::ZERO };
+                is_written |= outcome.is_ok();
                 self.note(outcome);
             }
             let outcome = self.read(&fleet).await;
             self.note(outcome);
             fleet.heartbeat.rounds.send_modify(|rounds| *rounds += 1);
-            drop(first.take());
-            if self.wait(fleet).await.is_none() {
+            if is_written {
+                drop(first.take());
+            }
+            // The other replicas must know this replica before it answers requests.
+            let is_starting = !is_written && began.elapsed() < FIRST_MAX;
+            if self.wait(fleet, if is_starting { PAUSE_MIN } else { READ }).await.is_none() {
                 break;
             }
         }
@@ -110,9 +117,9 @@ impl Beat {
         let _ = self.store.remove_member(&collection(), &self.replica.to_string()).await;
     }
 
-    /// Waits until the next round. Returns `None` if the fleet ends.
-    async fn wait(&self, fleet: Arc<Fleet>) -> Option<()> {
-        let next = Instant::now() + READ;
+    /// Waits for `pause`, or until the list is wanted earlier. Returns `None` if the fleet ends.
+    async fn wait(&self, fleet: Arc<Fleet>, pause: Duration) -> Option<()> {
+        let next = Instant::now() + pause;
         let mut is_ending = fleet.heartbeat.is_ending.subscribe();
         let at_end = is_ending.wait_for(|is_ending| *is_ending);
         tokio::select! {
@@ -186,5 +193,5 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Maximum time that a request waits for a new list.
 const REFRESH_MAX: Duration = Duration::from_millis(600);
 
-/// Maximum time that the start waits for the first list.
+/// Maximum time that the start waits until the list contains this replica.
 const FIRST_MAX: Duration = Duration::from_secs(2);
