@@ -140,7 +140,7 @@ impl Daemon {
         let audit_logs = parts.mcp().audit_logs().clone();
         audit_logs.open(&config)?;
         parts.start(&config);
-        let membership = FleetMembership::join(parts.mcp().fleet(), &config, parts.store().store())?;
+        let membership = FleetMembership::join(parts.mcp().fleet(), &config, parts.store())?;
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams, telemetry.clone());
         let server = start_server(&config, routes, &streams, access_log.as_ref(), tracer.as_ref())?;

@@ -28,6 +28,7 @@ mod config;
 mod routes;
 mod shared_health;
 mod background;
+mod replicas;
 mod live_store;
 mod shared_limits;
 mod mcp;

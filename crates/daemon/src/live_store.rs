@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use crate::background::Background;
 use crate::config::{Config, Failure, SharedConfig};
+use crate::replicas::ReplicaRegistry;
 
 /// The running store. It lasts from the start of the service to its end. Clones share the store.
 #[derive(Clone)]
@@ -21,16 +22,15 @@ pub(crate) struct LiveStore(Arc<Running>);
 struct Running {
     store: Store,
     key: SharedKey,
-    /// Name of this gateway in the fleet.
-    replica: String,
+    /// The replicas that use the store.
+    replicas: ReplicaRegistry,
     thread: Option<Background>,
 }
 
 impl Default for LiveStore {
     /// Returns a store in memory.
     fn default() -> Self {
-        let (store, key, replica) = (Store::memory(), SharedKey::random(), random_replica());
-        Self(Arc::new(Running { store, key, replica, thread: None }))
+        Self::new(Store::memory(), SharedKey::random(), &random_replica(), None)
     }
 }
 
@@ -50,21 +50,30 @@ impl LiveStore {
         let key = shared.key.clone().unwrap_or_else(SharedKey::random);
         let replica = shared.replica.clone().unwrap_or_else(random_replica);
         if let Some(store) = store {
-            let thread = Some(Background::start("store")?);
-            return Ok(Self(Arc::new(Running { store, key, replica, thread })));
+            return Ok(Self::new(store, key, &replica, Some(Background::start("store")?)));
         }
         let Some(config) = &shared.store else {
-            return Ok(Self(Arc::new(Running { store: Store::memory(), key, replica, thread: None })));
+            return Ok(Self::new(Store::memory(), key, &replica, None));
         };
         let thread = Background::start("store")?;
         let store = thread.enter(|| Store::connect(config.clone()));
         thread.handle().spawn(report_problems(store.clone(), config.clone()));
-        Ok(Self(Arc::new(Running { store, key, replica, thread: Some(thread) })))
+        Ok(Self::new(store, key, &replica, Some(thread)))
+    }
+
+    fn new(store: Store, key: SharedKey, replica: &str, thread: Option<Background>) -> Self {
+        let replicas = ReplicaRegistry::new(replica, &key);
+        Self(Arc::new(Running { store, key, replicas, thread }))
+    }
+
+    /// Returns the list of the replicas that use the store.
+    pub(crate) fn replicas(&self) -> &ReplicaRegistry {
+        &self.0.replicas
     }
 
     /// Returns the name of this gateway in the fleet.
     pub(crate) fn replica(&self) -> &str {
-        &self.0.replica
+        self.0.replicas.name()
     }
 
     /// Returns a new name for the owner of locks and permits in the store. Two gateways have different owners, even if an

@@ -100,7 +100,7 @@ impl Parts {
             .shared
             .as_ref()
             .and_then(|shared| shared.peers.as_ref())
-            .map(|_| Fleet::new(store.replica(), store.key()));
+            .map(|_| Fleet::new(store.replicas(), store.key()));
         let mcp = McpEndpoints::in_fleet(fleet, EndpointChanges::start(&store));
         Self { limits, mcp, store, health, ..Self::default() }
     }

@@ -2,13 +2,10 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use thruway_gateway::{LimitAnswer, LimitOperation, LimitStore, SharedLimits};
 use thruway_store::{AddRequest, LeaseRequest, Store, StoreError, StoreKey, TokenRequest};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use crate::live_store::LiveStore;
 
@@ -19,10 +16,15 @@ pub(crate) fn start(store: &LiveStore) -> Option<SharedLimits> {
     // All gateways of the fleet have the same key, so they get the same secret.
     let limits = SharedLimits::new(&store.key().signing("limits").sign(b"names"));
     let fleet = FleetStore { store: store.store().clone(), owner: store.new_owner().into() };
+    let counted = limits.clone();
+    store.replicas().observe(move |others| {
+        let replicas = u32::try_from(others.len()).unwrap_or(u32::MAX).saturating_add(1);
+        counted.set_replicas(NonZeroU32::new(replicas).unwrap_or(NonZeroU32::MIN));
+    });
     let running = limits.clone();
     runtime.spawn(async move {
         running.used().await;
-        tokio::join!(running.run(&fleet), count_replicas(&running, &fleet));
+        running.run(&fleet).await;
     });
     Some(limits)
 }
@@ -101,27 +103,6 @@ impl FleetStore {
             }
         }
     }
-
-    /// Registers this replica, and returns the number of registered replicas.
-    async fn replicas(&self) -> Result<NonZeroU32, StoreError> {
-        let replicas = StoreKey::new("limit-replicas", "all");
-        self.store.put_member(&replicas, &self.owner, Bytes::new(), REGISTRATION_TTL).await?;
-        let members = self.store.list(&replicas).await?;
-        Ok(u32::try_from(members.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
-    }
-}
-
-/// Counts the replicas again and again. A failing store does not change the number.
-async fn count_replicas(limits: &SharedLimits, store: &FleetStore) {
-    // Before its first registration, a gateway would use the shares of all others. So it soon tries again.
-    let mut interval = FIRST_INTERVAL;
-    loop {
-        if let Ok(replicas) = store.replicas().await {
-            limits.set_replicas(replicas);
-            interval = REGISTRATION_INTERVAL;
-        }
-        sleep(interval.mul_f64(0.5 + fastrand::f64())).await;
-    }
 }
 
 /// Returns the key of the value that an operation changes.
@@ -145,14 +126,12 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Interval until the first registration, while the store connects.
-const FIRST_INTERVAL: Duration = Duration::from_millis(100);
-const REGISTRATION_INTERVAL: Duration = Duration::from_secs(2);
-/// Time after which a replica no longer counts.
-const REGISTRATION_TTL: Duration = Duration::from_secs(9);
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
     use super::*;
 
     #[tokio::test]

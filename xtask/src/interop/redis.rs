@@ -8,7 +8,7 @@ use crate::program::{BUILD_LIMIT, find_on_path, repository};
 /// Runs the ignored tests in `crates/store/tests/redis`, `crates/daemon/tests/it` and `crates/cli/tests/it/store_faults`,
 /// without the test of five minutes.
 pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
-    if find_on_path("redis-server").is_none() || find_on_path("redis-sentinel").is_none() {
+    if find_on_path("redis-server").is_none() {
         checker.not_installed("redis-server", "shared store");
         return Ok(());
     }

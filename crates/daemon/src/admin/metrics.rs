@@ -10,6 +10,7 @@ use thruway_telemetry::{
 };
 
 use super::exposition::{Exposition, MetricFamily};
+use super::fleet::write_fleet;
 use super::mcp::write_mcp;
 use super::negotiation::MetricsFormat;
 use super::state::ServiceState;
@@ -60,6 +61,7 @@ fn write_all(exposition: &mut Exposition, admin: &ServiceState) {
     write_certificates(exposition, &admin.tls_manager);
     write_staples(exposition, &admin.tls_manager);
     write_store(exposition, &running.store);
+    write_fleet(exposition, admin.fleet());
     write_exports(exposition, admin.running_state.telemetry());
 }
 

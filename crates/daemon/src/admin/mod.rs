@@ -12,6 +12,7 @@ mod audit;
 mod actions;
 mod status;
 mod store;
+mod fleet;
 mod metrics;
 mod mcp;
 mod exposition;

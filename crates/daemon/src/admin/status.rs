@@ -12,11 +12,11 @@ use thruway_net::Clock;
 use thruway_server::{Request, Response};
 
 use super::durations::{Buckets, sum_of_buckets};
+use super::fleet::FleetJson;
 use super::mcp::McpEndpointJson;
 use super::state::ServiceState;
 use super::store::StoreJson;
 use crate::changes::Change;
-use crate::fleet::FleetStatus;
 use crate::running_state::RunningRoute;
 use crate::streams::Listening;
 use crate::tls::ListenerCertificate;
@@ -53,7 +53,7 @@ struct Status<'a> {
     shared_store: Option<StoreJson<'a>>,
     /// Absent if the process belongs to no fleet.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fleet: Option<FleetStatus>,
+    fleet: Option<FleetJson>,
     /// The last 100 changes, the newest first.
     changes: Vec<ChangeJson>,
 }
@@ -207,7 +207,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
         shared_store: StoreJson::of(&running.store),
         staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
-        fleet: admin.fleet().status(),
+        fleet: FleetJson::of(admin.fleet()),
         changes: admin.changes.newest_first().into_iter().map(ChangeJson::from).collect(),
     })
 }

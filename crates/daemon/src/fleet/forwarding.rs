@@ -36,7 +36,7 @@ impl Fleet {
     /// replica, because the replica may be new.
     pub(crate) async fn owner(self: &Arc<Self>, replica: ReplicaId) -> Option<Owner> {
         if self.peers.get(replica).is_none() {
-            self.refresh().await;
+            self.replicas.refresh().await;
         }
         let owner = self.peers.get(replica).map(|peer| Owner { fleet: self.clone(), peer });
         if owner.is_none() {

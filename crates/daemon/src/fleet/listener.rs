@@ -49,7 +49,7 @@ impl Handler for PeerHandler {
         }
         let method = request.method();
         let header = request.field(CALLER).and_then(|value| value.as_str());
-        let mut caller = match fleet.callers.open(header, fleet.replica, method.as_str()) {
+        let mut caller = match fleet.callers.open(header, fleet.replica(), method.as_str()) {
             Ok(caller) => caller,
             Err(refusal) => return refused(status_of(refusal)),
         };
@@ -62,7 +62,7 @@ impl Handler for PeerHandler {
             extensions.insert(identity);
         }
         fleet.counts.count_received();
-        let replica = fleet.replica.to_string();
+        let replica = fleet.replica().to_string();
         request.forward_to(&endpoint).map(move |response| response.with_field(REPLICA, replica))
     }
 }

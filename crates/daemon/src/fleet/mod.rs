@@ -4,11 +4,9 @@
 // this replica
 mod replica;
 mod membership;
-mod heartbeat;
 mod status;
 
 // the other replicas
-mod record;
 mod liveness;
 mod peers;
 
@@ -23,4 +21,4 @@ mod tests;
 
 pub(crate) use membership::FleetMembership;
 pub(crate) use replica::{Fleet, PeerEndpoint};
-pub(crate) use status::FleetStatus;
+pub(crate) use status::ForwardingCounts;

@@ -13,7 +13,7 @@ use thruway_mcp_sdk::ReplicaId;
 use tokio::sync::watch;
 
 use super::liveness::{Liveness, Probe};
-use super::record::ReplicaRecord;
+use crate::replicas::ReplicaList;
 
 /// Another replica of the fleet.
 pub(crate) struct Peer {
@@ -21,13 +21,12 @@ pub(crate) struct Peer {
     address: SocketAddr,
     /// Sends requests to the peer listener of the replica.
     pub(super) forward: Forward,
-    record: RwLock<ReplicaRecord>,
     /// Becomes `true` when the replica leaves the list.
     gone: watch::Sender<bool>,
     liveness: Liveness,
 }
 
-/// The list of live replicas, without the replica of this process.
+/// The live replicas that accept requests, without the replica of this process.
 #[derive(Default)]
 pub(super) struct PeerTable(RwLock<Arc<BTreeMap<ReplicaId, Arc<Peer>>>>);
 
@@ -40,43 +39,26 @@ impl PeerTable {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the list. Keeps the connections to known replicas. With `keeps_missing`, also keeps replicas that
-    /// `records` lacks.
-    pub(super) fn replace(
-        &self,
-        records: Vec<(ReplicaId, ReplicaRecord)>,
-        tls: Option<&UpstreamTls>,
-        keeps_missing: bool,
-    ) {
+    /// Replaces the list. Keeps the connections to known replicas.
+    pub(super) fn replace(&self, list: &ReplicaList, tls: Option<&UpstreamTls>) {
         let before = self.all();
         let mut peers = BTreeMap::new();
-        for (id, record) in records {
-            let known = before.get(&id).filter(|peer| peer.address == record.address);
-            let peer = match known {
-                Some(known) => {
-                    *known.record.write().unwrap_or_else(PoisonError::into_inner) = record;
-                    known.clone()
-                }
-                None => Arc::new(Peer::new(id, record, tls.cloned())),
-            };
-            peers.insert(id, peer);
+        for (id, replica) in list {
+            let Some(address) = replica.record.address else { continue };
+            let known = before.get(id).filter(|peer| peer.address == address);
+            let new = || Arc::new(Peer::new(*id, &replica.record.name, address, tls.cloned()));
+            peers.insert(*id, known.map_or_else(new, Arc::clone));
         }
-        let gone: Vec<_> = before.iter().filter(|(id, _)| !peers.contains_key(id)).collect();
-        for (id, peer) in gone {
-            if keeps_missing {
-                peers.insert(*id, peer.clone());
-            } else {
-                peer.gone.send_replace(true);
-            }
+        for (_, peer) in before.iter().filter(|(id, _)| !peers.contains_key(id)) {
+            peer.gone.send_replace(true);
         }
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(peers);
     }
 }
 
 impl Peer {
-    fn new(id: ReplicaId, record: ReplicaRecord, tls: Option<UpstreamTls>) -> Self {
-        let address = record.address;
-        let upstream = Arc::new(Upstream::new(upstream_config(&record, tls)));
+    fn new(id: ReplicaId, name: &str, address: SocketAddr, tls: Option<UpstreamTls>) -> Self {
+        let upstream = Arc::new(Upstream::new(upstream_config(name, address, tls)));
         upstream.start().wait();
         let config = ForwardConfig {
             forwarded: ForwardedFields::None,
@@ -85,12 +67,7 @@ impl Peer {
             ..ForwardConfig::default()
         };
         let forward = Forward::with_config(upstream, config);
-        let (record, gone) = (RwLock::new(record), watch::Sender::new(false));
-        Self { id, address, forward, record, gone, liveness: Liveness::default() }
-    }
-
-    pub(super) fn record(&self) -> ReplicaRecord {
-        self.record.read().unwrap_or_else(PoisonError::into_inner).clone()
+        Self { id, address, forward, gone: watch::Sender::new(false), liveness: Liveness::default() }
     }
 
     /// Starts to check whether the replica answers, in the current runtime. Only the first call has an effect.
@@ -122,9 +99,8 @@ impl Peer {
 
 /// Returns the settings of the upstream for a replica. A tool call may take any time, so only a lost connection or the
 /// end of the replica ends a request.
-fn upstream_config(record: &ReplicaRecord, tls: Option<UpstreamTls>) -> UpstreamConfig {
-    let name = format!("replica {}", record.name);
-    let mut config = UpstreamConfig::new(name, [record.address.into()]);
+fn upstream_config(name: &str, address: SocketAddr, tls: Option<UpstreamTls>) -> UpstreamConfig {
+    let mut config = UpstreamConfig::new(format!("replica {name}"), [address.into()]);
     config.tls = tls;
     config.connect_timeout = CONNECT_TIMEOUT;
     config.retries_max = 0;
@@ -144,39 +120,43 @@ const POOL_IDLE: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use thruway_store::SharedKey;
 
-    fn record(name: &str, port: u16) -> ReplicaRecord {
-        ReplicaRecord {
-            name: name.to_owned(),
-            address: ([127, 0, 0, 1], port).into(),
-            is_draining: false,
-            sessions: 0,
-            version: String::new(),
-            started: 0,
-        }
+    use super::*;
+    use crate::replicas::{KnownReplica, ReplicaRecord, ReplicaRegistry};
+
+    /// Returns a list with a replica at this port.
+    fn list(id: ReplicaId, port: Option<u16>) -> ReplicaList {
+        let address = port.map(|port| ([127, 0, 0, 1], port).into());
+        let record = ReplicaRecord { address, ..ReplicaRegistry::new("a", &SharedKey::random()).own() };
+        ReplicaList::from([(id, KnownReplica { record, seen_at: Duration::ZERO })])
     }
 
     #[test]
-    fn known_replica_keeps_its_connections_and_gets_its_new_record() {
+    fn known_replica_keeps_its_connections_at_the_same_address() {
         let (table, id) = (PeerTable::default(), ReplicaId::random());
-        table.replace(vec![(id, record("a", 1))], None, false);
+        table.replace(&list(id, Some(1)), None);
         let before = table.get(id).unwrap();
-        table.replace(vec![(id, ReplicaRecord { is_draining: true, ..record("a", 1) })], None, false);
-        let after = table.get(id).unwrap();
-        assert!(Arc::ptr_eq(&before, &after) && after.record().is_draining);
-        table.replace(vec![(id, record("a", 2))], None, false);
+        table.replace(&list(id, Some(1)), None);
+        assert!(Arc::ptr_eq(&before, &table.get(id).unwrap()));
+        table.replace(&list(id, Some(2)), None);
         assert!(!Arc::ptr_eq(&before, &table.get(id).unwrap()));
     }
 
     #[test]
-    fn missing_replica_is_gone_unless_the_store_has_just_recovered() {
+    fn missing_replica_is_gone() {
         let (table, id) = (PeerTable::default(), ReplicaId::random());
-        table.replace(vec![(id, record("a", 1))], None, false);
+        table.replace(&list(id, Some(1)), None);
         let peer = table.get(id).unwrap();
-        table.replace(Vec::new(), None, true);
-        assert!(table.get(id).is_some() && !*peer.gone.borrow());
-        table.replace(Vec::new(), None, false);
+        assert!(!*peer.gone.borrow());
+        table.replace(&ReplicaList::new(), None);
         assert!(table.get(id).is_none() && *peer.gone.borrow());
+    }
+
+    #[test]
+    fn replica_without_a_peer_listener_gets_no_requests() {
+        let (table, id) = (PeerTable::default(), ReplicaId::random());
+        table.replace(&list(id, None), None);
+        assert!(table.get(id).is_none());
     }
 }

@@ -1,83 +1,61 @@
 //! This process as a replica of a fleet.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
 
+use thruway_gateway::UpstreamTls;
 use thruway_mcp_sdk::{McpServerOptions, ReplicaId, ReplicaIds};
 use thruway_server::{Handler, RunningServer};
 use thruway_store::SharedKey;
-use tokio::sync::{Notify, watch};
 
 use super::caller::CallerSealer;
 use super::peers::PeerTable;
-use super::record::{RecordSealer, ReplicaRecord};
+use crate::replicas::{ReplicaRegistry, ReplicaWork};
 
 /// This process as a replica of a fleet.
 pub(crate) struct Fleet {
-    pub(super) replica: ReplicaId,
-    /// The name of the replica, for operators.
-    pub(super) name: String,
+    pub(super) replicas: ReplicaRegistry,
     pub(super) key: SharedKey,
     pub(super) callers: CallerSealer,
-    pub(super) records: RecordSealer,
     pub(super) peers: PeerTable,
-    pub(super) heartbeat: Heartbeat,
     pub(super) counts: FleetCounts,
     /// The MCP endpoints of this process.
     pub(super) endpoints: RwLock<BTreeMap<String, PeerEndpoint>>,
-    pub(super) own: Mutex<Option<OwnListener>>,
+    /// The running peer listener.
+    pub(super) listener: Mutex<Option<RunningServer>>,
     /// `true` if this replica refuses the requests of other replicas, because its endpoints end.
     refuses: AtomicBool,
-}
-
-/// Controls the thread that keeps the record of this replica in the store, and reads the records of all replicas.
-#[derive(Default)]
-pub(super) struct Heartbeat {
-    /// Requests a new list from the store.
-    pub(super) wanted: Notify,
-    /// Number of attempts to read the list.
-    pub(super) rounds: watch::Sender<u64>,
-    pub(super) is_draining: watch::Sender<bool>,
-    pub(super) is_ending: watch::Sender<bool>,
-    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// An endpoint for forwarded requests.
 pub(crate) struct PeerEndpoint {
     pub(crate) handler: Arc<dyn Handler>,
-    /// Returns the number of sessions.
-    pub(crate) session_count: Box<dyn Fn() -> usize + Send + Sync>,
-}
-
-/// The running peer listener.
-pub(super) struct OwnListener {
-    pub(super) server: RunningServer,
-    pub(super) record: ReplicaRecord,
+    /// Adds the sessions, pending calls and tasks of the endpoint.
+    pub(crate) report: Box<dyn Fn(&mut ReplicaWork) + Send + Sync>,
 }
 
 impl Fleet {
-    /// Returns a replica that is not in the list of the fleet yet.
-    pub(crate) fn new(name: &str, key: &SharedKey) -> Arc<Self> {
-        Arc::new(Self {
-            replica: ReplicaId::random(),
-            name: name.to_owned(),
+    /// Returns the replica of this process. It forwards no requests yet.
+    pub(crate) fn new(replicas: &ReplicaRegistry, key: &SharedKey) -> Arc<Self> {
+        let fleet = Arc::new(Self {
+            replicas: replicas.clone(),
             callers: CallerSealer::new(key),
-            records: RecordSealer::new(key),
             key: key.clone(),
             peers: PeerTable::default(),
-            heartbeat: Heartbeat::default(),
             counts: FleetCounts::default(),
             endpoints: RwLock::default(),
-            own: Mutex::default(),
+            listener: Mutex::default(),
             refuses: AtomicBool::new(false),
-        })
+        });
+        let reported = Arc::downgrade(&fleet);
+        replicas.report(move |work| reported.upgrade().iter().for_each(|fleet| fleet.report(work)));
+        fleet
     }
 
     /// Returns the ids of the endpoint `endpoint`.
     pub(crate) fn ids(&self, endpoint: &str) -> ReplicaIds {
-        ReplicaIds::new(self.replica, endpoint, self.key.derive_all("ids of replicas"))
+        ReplicaIds::new(self.replica(), endpoint, self.key.derive_all("ids of replicas"))
     }
 
     /// Sets the keys and the ids in the options of the endpoint `endpoint`.
@@ -88,8 +66,8 @@ impl Fleet {
         options.replica_ids = Some(self.ids(endpoint));
     }
 
-    pub(crate) const fn replica(&self) -> ReplicaId {
-        self.replica
+    pub(crate) fn replica(&self) -> ReplicaId {
+        self.replicas.id()
     }
 
     /// Replaces the endpoints for forwarded requests.
@@ -112,25 +90,30 @@ impl Fleet {
         endpoints.get(name).map(|endpoint| endpoint.handler.clone())
     }
 
-    /// Returns the number of sessions of all endpoints.
-    pub(super) fn session_count(&self) -> usize {
-        let endpoints = self.endpoints.read().unwrap_or_else(PoisonError::into_inner);
-        endpoints.values().map(|endpoint| (endpoint.session_count)()).sum()
+    /// Forwards requests to the replicas of each new list.
+    pub(super) fn follow(self: &Arc<Self>, tls: Option<UpstreamTls>) {
+        let fleet = Arc::downgrade(self);
+        self.replicas.observe(move |list| {
+            let Some(fleet) = fleet.upgrade() else { return };
+            fleet.peers.replace(list, tls.as_ref());
+            // The heartbeat calls this function in its event loop, which runs the checks.
+            fleet.peers.all().values().for_each(|peer| peer.begin_checks(tls.as_ref()));
+        });
     }
 
-    /// Waits until the list of replicas has been read again.
-    pub(super) async fn refresh(&self) {
-        self.heartbeat.refresh().await;
+    /// Adds the sessions, pending calls and tasks of all endpoints.
+    fn report(&self, work: &mut ReplicaWork) {
+        let endpoints = self.endpoints.read().unwrap_or_else(PoisonError::into_inner);
+        endpoints.values().for_each(|endpoint| (endpoint.report)(work));
     }
 }
 
-/// Numbers of forwarded requests and of foreign records.
+/// Numbers of forwarded requests.
 #[derive(Default)]
 pub(super) struct FleetCounts {
     forwarded: AtomicU64,
     received: AtomicU64,
     missing_owners: AtomicU64,
-    foreign: AtomicUsize,
 }
 
 impl FleetCounts {
@@ -144,16 +127,6 @@ impl FleetCounts {
 
     pub(super) fn count_missing_owner(&self) {
         self.missing_owners.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Stores the number of records that do not belong to this fleet. Logs a change.
-    pub(super) fn note_foreign(&self, foreign: usize) {
-        if self.foreign.swap(foreign, Ordering::Relaxed) < foreign {
-            tracing::warn!(
-                "the store contains {foreign} records of replicas with another key: use the same `[shared] key` for \
-                 all replicas of a fleet, and another `prefix` for each fleet"
-            );
-        }
     }
 
     /// Returns the number of requests that other replicas have answered for this replica.

@@ -11,8 +11,8 @@ use thruway_mcp_sdk::backend::Caller;
 use thruway_server::{Answer, Handler, IntoHandler, ListenAddr, Request, Response, RunningServer, Server};
 use thruway_store::SharedKey;
 
-use super::record::ReplicaRecord;
 use super::replica::Fleet;
+use crate::replicas::{ReplicaRecord, ReplicaRegistry};
 
 /// Forwards each request to the replica `owner`.
 struct Front {
@@ -45,17 +45,13 @@ struct Scene {
 
 impl Scene {
     fn start(owner_at: Option<SocketAddr>) -> Self {
-        let (fleet, owner) = (Fleet::new("own", &SharedKey::random()), ReplicaId::random());
-        let record = |address| ReplicaRecord {
-            name: "other".to_owned(),
-            address,
-            is_draining: false,
-            sessions: 0,
-            version: String::new(),
-            started: 0,
-        };
+        let key = SharedKey::random();
+        let (replicas, owner) = (ReplicaRegistry::new("own", &key), ReplicaId::random());
+        let fleet = Fleet::new(&replicas, &key);
+        let record = |address| ReplicaRecord { address: Some(address), ..replicas.own() };
         let records = owner_at.into_iter().map(|address| (owner, record(address))).collect();
-        fleet.peers.replace(records, None, false);
+        fleet.follow(None);
+        replicas.replace(records);
         let front = Front { fleet: fleet.clone(), owner };
         let server = Server::new(front).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
         Self { fleet, server }
@@ -118,7 +114,7 @@ fn request_is_answered_here_when_the_silent_owner_leaves_the_list() {
         let mut head = [0; 4096];
         let length = stream.read(&mut head).unwrap();
         assert!(head[..length].starts_with(b"GET /mcp HTTP/1.1\r\n"));
-        fleet.peers.replace(Vec::new(), None, false);
+        fleet.replicas.replace(Vec::new());
         stream
     });
     scene.assert_answers_here();

@@ -32,7 +32,11 @@ impl Endpoint {
         let gateway = gateway.clone();
         Some(PeerEndpoint {
             handler: Arc::new(handler),
-            session_count: Box::new(move || gateway.session_count()),
+            report: Box::new(move |work| {
+                work.sessions += gateway.session_count();
+                work.pending_calls += gateway.pending_call_count();
+                work.tasks += gateway.task_count();
+            }),
         })
     }
 }

@@ -149,6 +149,16 @@ impl BridgeCore {
         [&self.era_server].into_iter().chain(self.legacy_era_server.get())
     }
 
+    /// Returns the number of calls that wait until modern clients answer questions of the server.
+    pub(crate) fn pending_call_count(&self) -> usize {
+        self.suspended.count()
+    }
+
+    /// Returns the number of tasks that clients know.
+    pub(crate) fn task_count(&self) -> usize {
+        self.era_servers().map(|server| server.upstreams.tasks.count()).sum()
+    }
+
     /// Returns the capabilities that the server offers to clients of the revision `near`.
     pub(crate) fn capabilities(&self, near: Revision) -> ServerCapabilities {
         self.era_server(near.era()).capabilities(near)

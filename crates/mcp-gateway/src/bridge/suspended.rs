@@ -41,6 +41,11 @@ impl Suspended {
         Arc::new(Self { calls: Mutex::default(), capacity: Shares::new(max), wait, replica_ids })
     }
 
+    /// Returns the number of calls that wait.
+    pub(super) fn count(&self) -> usize {
+        self.calls().len()
+    }
+
     /// Returns the maximum time that a call waits for the client's answers.
     pub(super) const fn wait(&self) -> Duration {
         self.wait

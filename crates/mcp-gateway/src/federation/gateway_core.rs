@@ -23,7 +23,7 @@ use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
 use super::rules::{Access, AccessRules, UnmatchedPattern};
 use super::search::SearchState;
-use crate::bridge::{BridgeOptions, CallsInFlight, Connector, MemberCredentials, Near};
+use crate::bridge::{BridgeCore, BridgeOptions, CallsInFlight, Connector, MemberCredentials, Near};
 
 /// The state of a gateway.
 pub(super) struct GatewayCore {
@@ -216,6 +216,11 @@ impl GatewayCore {
         let _ = timeout(within, ended).await;
     }
 
+    /// Returns the bridges to the members that were connected at least once.
+    pub(super) fn bridges(&self) -> impl Iterator<Item = &Arc<BridgeCore>> {
+        self.members.iter().filter_map(|member| member.bridge())
+    }
+
     /// Waits until all calls have ended, or until the timeout `within`. Then disconnects from all members
     /// permanently.
     pub(super) async fn drain(&self, within: Duration) {
@@ -224,7 +229,7 @@ impl GatewayCore {
         let _ = timeout(within, self.calls.none()).await;
         self.connecting.iter().for_each(AbortHandle::abort);
         let within = within.saturating_sub(began.elapsed());
-        let bridges = self.members.iter().filter_map(|member| member.bridge().cloned());
+        let bridges = self.bridges().cloned();
         let draining: Vec<_> =
             bridges.map(|bridge| tokio::spawn(async move { bridge.drain(within).await })).collect();
         for drained in draining {

@@ -140,6 +140,17 @@ impl McpGateway {
         self.server.core().session_count()
     }
 
+    /// Returns the number of calls that wait until their clients answer questions.
+    pub fn pending_call_count(&self) -> usize {
+        let of_modern_clients: usize = self.core.bridges().map(|bridge| bridge.pending_call_count()).sum();
+        of_modern_clients + self.server.core().unanswered_count()
+    }
+
+    /// Returns the number of tasks of the members that clients know.
+    pub fn task_count(&self) -> usize {
+        self.core.bridges().map(|bridge| bridge.task_count()).sum()
+    }
+
     /// Returns the number of open subscriptions of clients of the modern era.
     pub fn subscription_count(&self) -> usize {
         self.server.core().subscription_count()

@@ -49,6 +49,11 @@ impl PendingRequests {
         }
     }
 
+    /// Returns the number of requests that wait for the client's response.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Makes all unanswered questions and all later questions fail. The session calls this method when it
     /// ends.
     pub(crate) fn close(&self) {

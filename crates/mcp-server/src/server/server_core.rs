@@ -99,6 +99,11 @@ impl ServerCore {
         self.sessions.len()
     }
 
+    /// Returns the number of questions that legacy clients have not answered yet.
+    pub fn unanswered_count(&self) -> usize {
+        self.sessions.unanswered()
+    }
+
     /// Returns the number of open subscriptions of modern clients. A session of the legacy era also has a
     /// subscription, which does not count.
     pub fn subscription_count(&self) -> usize {

@@ -147,6 +147,11 @@ impl Sessions {
         self.lock().slots.len()
     }
 
+    /// Returns the number of questions that clients have not answered yet, in all sessions.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.lock().slots.values().map(|slot| slot.session.pending.count()).sum()
+    }
+
     /// Ends all sessions that were idle for too long.
     pub(crate) fn sweep(&self) {
         self.lock().end_overdue(self.limits.idle, nanoseconds(now()));

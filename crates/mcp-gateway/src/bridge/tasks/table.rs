@@ -201,6 +201,11 @@ impl Tasks {
         Arc::new(Self { state: Mutex::default(), capacity, of_client_max: max.of_client, prefix })
     }
 
+    /// Returns the number of tasks that exist at the server.
+    pub(in crate::bridge) fn count(&self) -> usize {
+        self.state().client_ids.len()
+    }
+
     /// Reserves an entry for a call that the server `upstream` may run as a task. The session `owner` sends
     /// this call. The entry counts toward the per-caller limit of `holder`. If a limit is reached, the oldest
     /// finished task of `owner` is removed.

@@ -12,19 +12,35 @@ pub(super) struct RecordSealer(SealingKey);
 
 /// The data that a replica publishes about itself.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(super) struct ReplicaRecord {
-    /// The name in the config, for operators.
-    pub(super) name: String,
-    /// The address of the peer listener.
-    pub(super) address: SocketAddr,
+pub(crate) struct ReplicaRecord {
+    /// The name in the config.
+    pub(crate) name: String,
+    /// The address of the peer listener. `None` if the replica accepts no requests of other replicas.
+    pub(crate) address: Option<SocketAddr>,
     /// `true` if the replica shuts down.
-    pub(super) is_draining: bool,
-    /// Number of sessions of legacy clients.
-    pub(super) sessions: usize,
+    pub(crate) is_draining: bool,
     /// The version of Thruway.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// Start time of the replica, in seconds since the Unix epoch.
-    pub(super) started: u64,
+    pub(crate) started: u64,
+    /// Number of this record. It increases each time that the replica writes its record.
+    pub(crate) beat: u64,
+    /// The state that this replica owns.
+    #[serde(flatten)]
+    pub(crate) work: ReplicaWork,
+}
+
+/// The state that a replica owns.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub(crate) struct ReplicaWork {
+    /// Number of MCP sessions of legacy clients.
+    pub(crate) sessions: usize,
+    /// Number of MCP calls that wait for an answer of the client.
+    pub(crate) pending_calls: usize,
+    /// Number of MCP tasks.
+    pub(crate) tasks: usize,
+    /// `true` if the replica holds the lock for orders of certificates.
+    pub(crate) holds_certificate_lock: bool,
 }
 
 impl RecordSealer {
@@ -53,11 +69,12 @@ mod tests {
     fn record_is_valid_only_in_its_fleet_and_for_its_replica() {
         let record = ReplicaRecord {
             name: "a".to_owned(),
-            address: ([127, 0, 0, 1], 1).into(),
+            address: Some(([127, 0, 0, 1], 1).into()),
             is_draining: false,
-            sessions: 2,
             version: "1".to_owned(),
             started: 3,
+            beat: 4,
+            work: ReplicaWork { sessions: 2, tasks: 5, ..ReplicaWork::default() },
         };
         let (records, replica) = (RecordSealer::new(&SharedKey::random()), ReplicaId::random());
         let sealed = records.seal(replica, &record);
