@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use thruway_server::RunningServer;
 
 use super::child::{self, Running};
+use super::program::find_on_path;
 use super::stop::Stop;
 
 /// A running server, `thruway` or another program.
@@ -34,6 +35,16 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let url = |_: &str| TcpStream::connect(listens_at).ok().map(|_| format!("http://{listens_at}"));
         Self::start_when(command, log, stop, url)
+    }
+
+    /// Starts `redis-server` at `listens_at`.
+    pub(super) fn redis(listens_at: SocketAddr, directory: &Path, stop: &Stop) -> anyhow::Result<Self> {
+        let redis = find_on_path("redis-server").context(
+            "`redis-server` is missing\n\nhint: install it, as with `apt-get install redis-server`",
+        )?;
+        let mut command = Command::new(redis);
+        command.args(["--bind", "127.0.0.1", "--save", "", "--port", &listens_at.port().to_string()]);
+        Self::start_at(listens_at, command, &directory.join("redis.log"), stop)
     }
 
     fn start_when(

@@ -82,10 +82,14 @@ impl LiveStore {
         format!("{}:{:08x}", self.replica(), fastrand::u32(..))
     }
 
-    /// Returns access to the secrets in a store that other processes share. Returns `None` for a store in memory.
+    /// Returns access to the secrets in a store that other processes share. Returns `None` for a store in memory. The own
+    /// record then also contains the locks of this access.
     pub(crate) fn secrets(&self) -> Option<SharedSecrets> {
-        let Running { store, key, thread, .. } = &*self.0;
-        thread.as_ref().map(|_| SharedSecrets::new(store.clone(), key, self.new_owner()))
+        let Running { store, key, replicas, thread } = &*self.0;
+        let secrets = thread.as_ref().map(|_| SharedSecrets::new(store.clone(), key, self.new_owner()))?;
+        let reported = secrets.clone();
+        replicas.report(move |work| work.holds_certificate_lock |= reported.holds_lock());
+        Some(secrets)
     }
 
     /// Returns the health of a store that other processes share. Returns `None` for a store in memory.

@@ -105,6 +105,16 @@ impl Parts {
         Self { limits, mcp, store, health, ..Self::default() }
     }
 
+    /// Returns the shared limits. Returns `None` if limits hold for this process.
+    pub(crate) const fn limits(&self) -> Option<&SharedLimits> {
+        self.limits.as_ref()
+    }
+
+    /// Returns the exchange of health news with other gateways.
+    pub(crate) const fn health(&self) -> &SharedHealth {
+        &self.health
+    }
+
     /// Returns the store that several gateways share.
     pub(crate) const fn store(&self) -> &LiveStore {
         &self.store

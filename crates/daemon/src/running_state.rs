@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thruway_gateway::{Mirror, RefusalCount, RouteMeter, Upstream};
+use thruway_gateway::{HealthSharing, Mirror, RefusalCount, RouteMeter, SharedLimits, Upstream};
 use thruway_mcp_sdk::McpGateway;
 
 use crate::admin_access::AdminAccess;
@@ -36,6 +36,10 @@ pub(crate) struct RunningConfig {
     pub(crate) required: Vec<Arc<Upstream>>,
     /// The store that several gateways share.
     pub(crate) store: LiveStore,
+    /// The limits that several gateways share. `None` if limits hold for this process.
+    pub(crate) limits: Option<SharedLimits>,
+    /// The exchange of health news with other gateways.
+    pub(crate) health: Arc<HealthSharing>,
     /// The config as a document for operators. Empty without an admin listener.
     pub(crate) document: ConfigDocument,
     /// The users of the admin listener. `None` if every client is an operator.
@@ -101,6 +105,8 @@ impl RunningConfig {
                 .filter_map(|name| parts.upstream(name).cloned())
                 .collect(),
             store: parts.store().clone(),
+            limits: parts.limits().cloned(),
+            health: parts.health().sharing().clone(),
             document: config.admin.as_ref().map(|_| ConfigDocument::of(config)).unwrap_or_default(),
             admin_access: AdminAccess::of(config, access),
         })

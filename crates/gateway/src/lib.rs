@@ -80,7 +80,8 @@ pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};
 pub use thruway_net::ProxyVersion;
 pub use upstream::{
     AdminState, Balance, CheckConfig, CheckKind, EjectionConfig, FirstLookup, HashBy, HealthEvent,
-    HealthNews, HealthSharing, InvalidServerAddr, InvalidStatusRange, QueueConfig, ResolverConfig,
-    ResponseCounts, RetryBudget, ServerAddr, ServerConfig, ServerLookup, ServerState, ServerStatus,
-    StateChange, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts, look_up_servers,
+    HealthNews, HealthSharing, HealthSharingCounts, InvalidServerAddr, InvalidStatusRange, QueueConfig,
+    ResolverConfig, ResponseCounts, RetryBudget, ServerAddr, ServerConfig, ServerLookup, ServerState,
+    ServerStatus, StateChange, StatusRange, Sticky, Upstream, UpstreamConfig, UpstreamTls, WaitingCounts,
+    look_up_servers,
 };

@@ -36,7 +36,7 @@ pub use crate::redis::{
 };
 pub use channels::{Subscription, SubscriptionEvent};
 pub use error::StoreError;
-pub use health::{OperationCounts, StoreHealth, StoreState};
+pub use health::{LatencyPercentiles, OperationCounts, StoreHealth, StoreState};
 pub use key::{SealingKey, SharedKey, SharedKeyError, SigningKey};
 pub use operations::{AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, TokenGrant, TokenRequest};
 pub use store::Store;

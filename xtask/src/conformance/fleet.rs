@@ -1,11 +1,7 @@
 //! A fleet: three gateways with one Redis, behind a gateway that sends each request to another one.
 
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::Context as _;
-
-use crate::program::find_on_path;
 use crate::server::{Server, free_addresses, without_scheme};
 use crate::stop::Stop;
 
@@ -16,12 +12,8 @@ pub(super) fn start(
     directory: &Path,
     stop: &Stop,
 ) -> anyhow::Result<(Vec<Server>, String)> {
-    let redis = find_on_path("redis-server")
-        .context("`redis-server` is missing\n\nhint: install it, as with `apt-get install redis-server`")?;
     let [store, peers @ ..] = free_addresses::<4>()?;
-    let mut command = Command::new(redis);
-    command.args(["--bind", "127.0.0.1", "--save", "", "--port", &store.port().to_string()]);
-    let mut servers = vec![Server::start_at(store, command, &directory.join("redis.log"), stop)?];
+    let mut servers = vec![Server::redis(store, directory, stop)?];
     let mut replicas = Vec::new();
     for (index, peer) in peers.iter().enumerate() {
         let config = include_str!("fleet.toml")

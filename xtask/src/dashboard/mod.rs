@@ -1,9 +1,11 @@
 //! `cargo xtask dashboard`: checks the dashboard of the admin listener in Chromium.
 //!
-//! The task starts a gateway under load, with a failing server, a full queue, an MCP endpoint and TLS. The script
+//! The task starts a gateway under load, with a failing server, a full queue, an MCP endpoint, TLS,
+//! and another gateway of its fleet. The script
 //! `check.mjs` opens all views, and writes screenshots for reviewers and for the guide.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -32,7 +34,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let program = program::thruway(&stop)?;
     let directory = repository().join("target/dashboard");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-    let [failing, admin] = server::free_addresses()?;
+    let [failing, admin, store, peer, other_peer] = server::free_addresses()?;
+    let redis = Server::redis(store, &directory, &stop)?;
     let healthy =
         Server::serve(&program, include_str!("healthy.toml"), &directory.join("healthy.toml"), &stop)?;
     let failing = include_str!("failing.toml").replace("ADDRESS", &failing.to_string());
@@ -41,8 +44,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let config = include_str!("gateway.toml")
         .replace("HEALTHY", healthy.address())
         .replace("FAILING", failing.address())
-        .replace("PROGRAM", &program.display().to_string())
         .replace("ADMIN", &admin.to_string());
+    let shared = |config: &str, peer: SocketAddr| {
+        let config = config.replace("PROGRAM", &program.display().to_string());
+        config.replace("STORE", &store.to_string()).replace("PEER", &peer.to_string())
+    };
+    let other = shared(include_str!("replica.toml"), other_peer);
+    let other = Server::serve(&program, &other, &directory.join("replica.toml"), &stop)?;
+    let config = shared(&config, peer);
     let gateway = Server::serve(&program, &config, &directory.join("gateway.toml"), &stop)?;
     let url = gateway.url();
     let slow = format!("{url}/download?bytes=1000&delay=300");
@@ -51,6 +60,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         start_load(&program, "http --rate 8 -c 7", &slow, &directory.join("slow-load.log"))?,
         start_load(&program, MCP_LOAD, &format!("{url}/dev"), &directory.join("mcp-load.log"))?,
     ];
+    let other_load =
+        start_load(&program, MCP_LOAD, &format!("{}/dev", other.url()), &directory.join("other-load.log"))?;
     call_tools(&program, &url, &stop)?;
     child::send_sighup(gateway.id());
     let mut check = Command::new(packages::node("dashboard", &stop)?);
@@ -63,8 +74,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         check.arg(screenshots);
     }
     let checked = child::output_of("check.mjs", check, CHECK_LIMIT, &stop);
-    drop(loads);
-    for server in [gateway, healthy, failing] {
+    drop((loads, other_load));
+    for server in [gateway, other, healthy, failing, redis] {
         server.end(&stop)?;
     }
     println!("{}screenshots are in target/dashboard", checked?);

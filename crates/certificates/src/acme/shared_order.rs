@@ -14,12 +14,14 @@ use tokio::time::{Instant, sleep};
 use super::challenges::ChallengeResponse;
 use super::shared_state::{SharedCertificate, SharedChange, SharedState};
 use super::{AcmeError, OrderedNames};
+use crate::replicas::HeldLock;
 
 /// The lock of an order, and the values that only the owner of this lock may write.
 pub(super) struct SharedOrder {
     state: SharedState,
     names: OrderedNames,
     fence: Fence,
+    _held: HeldLock,
 }
 
 /// An order that the ACME server knows.
@@ -54,7 +56,9 @@ impl SharedState {
             }
             outcome => outcome?,
         };
-        Ok(fence.map(|fence| SharedOrder { state: self.clone(), names: names.clone(), fence }))
+        let held = || self.secrets.hold_lock();
+        let (state, names) = (self.clone(), names.clone());
+        Ok(fence.map(|fence| SharedOrder { state, names, fence, _held: held() }))
     }
 }
 

@@ -12,5 +12,6 @@
 pub(crate) mod secrets;
 mod tickets;
 
+pub(crate) use secrets::HeldLock;
 pub use secrets::SharedSecrets;
 pub use tickets::TicketKeeper;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,17 @@ struct Inner {
     replica: String,
     /// Keys of unusable values that are already in the log. Each value is logged only once.
     logged: Mutex<BTreeSet<String>>,
+    /// Number of locks for orders that this process holds.
+    held_locks: AtomicUsize,
+}
+
+/// A lock for orders that this process holds, for the status.
+pub(crate) struct HeldLock(SharedSecrets);
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.0.0.held_locks.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl SharedSecrets {
@@ -28,7 +40,18 @@ impl SharedSecrets {
     /// process. Each replica needs another name.
     pub fn new(store: Store, key: &SharedKey, replica: impl Into<String>) -> Self {
         let (key, replica, logged) = (key.sealing(PURPOSE), replica.into(), Mutex::default());
-        Self(Arc::new(Inner { store, key, replica, logged }))
+        Self(Arc::new(Inner { store, key, replica, logged, held_locks: AtomicUsize::new(0) }))
+    }
+
+    /// Returns `true` if this process holds a lock for orders of certificates.
+    pub fn holds_lock(&self) -> bool {
+        self.0.held_locks.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that this process holds a lock for orders, until the result is dropped.
+    pub(crate) fn hold_lock(&self) -> HeldLock {
+        self.0.held_locks.fetch_add(1, Ordering::Relaxed);
+        HeldLock(self.clone())
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -3,12 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use thruway_gateway::{
+    HealthSharing, HealthSharingCounts, SharedLimitCounts, SharedLimitStatus, SharedLimits,
+};
 use thruway_net::Clock;
 use thruway_telemetry::MetricKind as Kind;
 
 use super::exposition::Exposition;
 use crate::fleet::{FleetMembership, ForwardingCounts};
 use crate::replicas::{KnownReplica, ReplicaRecord, ReplicaWork};
+use crate::running_state::RunningConfig;
 
 /// The fleet, as this replica sees it.
 #[derive(Serialize)]
@@ -23,6 +27,51 @@ pub(super) struct FleetJson {
     received: u64,
     /// Number of requests whose owner was missing.
     missing_owners: u64,
+    /// Absent for a store in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<LimitsJson>,
+    health: HealthJson,
+}
+
+/// The limits that all replicas share, as this replica applies them.
+#[derive(Serialize)]
+struct LimitsJson {
+    /// `false` while each policy applies its `on_store_failure`.
+    store_available: bool,
+    /// Number of replicas among which this replica divides the limits.
+    replicas: u32,
+    round_trips_total: u64,
+    operations_total: u64,
+    /// Operations without an answer.
+    failures_total: u64,
+    /// The policies, in the order of their names.
+    policies: Vec<LimitJson>,
+}
+
+#[derive(Serialize)]
+struct LimitJson {
+    policy: String,
+    /// `rate_limit`, `quota` or `concurrency`.
+    kind: &'static str,
+    on_store_failure: String,
+    /// Tokens or permits that the store has granted to this replica.
+    leased: u64,
+    admitted_total: u64,
+    refused_total: u64,
+    /// Requests that this replica has admitted or refused while the store failed.
+    without_store_total: u64,
+}
+
+/// The exchange of health news.
+#[derive(Serialize)]
+struct HealthJson {
+    enabled: bool,
+    /// News for other replicas.
+    sent_total: u64,
+    /// News that were lost because too many news waited.
+    dropped_total: u64,
+    /// Health checks that this replica did not make, because it used the results of other replicas.
+    checks_skipped_total: u64,
 }
 
 /// A replica of the fleet.
@@ -52,7 +101,7 @@ struct ReplicaJson {
 
 impl FleetJson {
     /// Returns `None` if this process belongs to no fleet.
-    pub(super) fn of(membership: &FleetMembership) -> Option<Self> {
+    pub(super) fn of(membership: &FleetMembership, running: &RunningConfig) -> Option<Self> {
         let replicas = membership.replicas()?;
         let now = Clock::system().now_exact();
         let age = |known: &KnownReplica| now.saturating_sub(known.seen_at);
@@ -63,7 +112,49 @@ impl FleetJson {
         let ForwardingCounts { forwarded, received, missing_owners } = membership.forwarding();
         let replica = own.id.clone();
         let replicas = [own].into_iter().chain(others).collect();
-        Some(Self { replica, replicas, forwarded, received, missing_owners })
+        let limits = running.limits.as_ref().map(LimitsJson::from);
+        let health = HealthJson::from(&*running.health);
+        Some(Self { replica, replicas, forwarded, received, missing_owners, limits, health })
+    }
+}
+
+impl From<&SharedLimits> for LimitsJson {
+    fn from(limits: &SharedLimits) -> Self {
+        let SharedLimitCounts { round_trips, operations, failures } = limits.counts();
+        Self {
+            store_available: limits.is_store_available(),
+            replicas: limits.replicas(),
+            round_trips_total: round_trips,
+            operations_total: operations,
+            failures_total: failures,
+            policies: limits.statuses().into_iter().map(LimitJson::from).collect(),
+        }
+    }
+}
+
+impl From<SharedLimitStatus> for LimitJson {
+    fn from(status: SharedLimitStatus) -> Self {
+        Self {
+            policy: status.policy.to_string(),
+            kind: status.kind,
+            on_store_failure: status.on_store_failure.to_string(),
+            leased: status.leased,
+            admitted_total: status.admitted,
+            refused_total: status.refused,
+            without_store_total: status.without_store,
+        }
+    }
+}
+
+impl From<&HealthSharing> for HealthJson {
+    fn from(sharing: &HealthSharing) -> Self {
+        let HealthSharingCounts { sent, dropped, skipped_checks } = sharing.counts();
+        Self {
+            enabled: sharing.is_enabled(),
+            sent_total: sent,
+            dropped_total: dropped,
+            checks_skipped_total: skipped_checks,
+        }
     }
 }
 
@@ -90,7 +181,11 @@ impl ReplicaJson {
 }
 
 /// Writes the numbers of replicas and of forwarded requests, if this process belongs to a fleet.
-pub(super) fn write_fleet(exposition: &mut Exposition, membership: &FleetMembership) {
+pub(super) fn write_fleet(
+    exposition: &mut Exposition,
+    membership: &FleetMembership,
+    running: &RunningConfig,
+) {
     let Some(registry) = membership.replicas() else { return };
     let (own, others) = (registry.own(), registry.others());
     let draining = others.values().filter(|known| known.record.is_draining).count();
@@ -121,6 +216,59 @@ pub(super) fn write_fleet(exposition: &mut Exposition, membership: &FleetMembers
     family.sample(&[("outcome", "forwarded")], forwarded);
     family.sample(&[("outcome", "received")], received);
     family.sample(&[("outcome", "missing_owner")], missing_owners);
+    if let Some(limits) = &running.limits {
+        write_limits(exposition, limits);
+    }
+    write_health(exposition, &running.health);
+}
+
+/// Writes the shared limits. Their only label with a value of the config is the name of the policy.
+fn write_limits(exposition: &mut Exposition, limits: &SharedLimits) {
+    let SharedLimitCounts { round_trips, operations, failures } = limits.counts();
+    let mut write = |name, kind, help, value: u64| exposition.family(name, kind, help).sample(&[], value);
+    let help =
+        "1 if the last message for shared limits had an answer, 0 while policies apply `on_store_failure`.";
+    let is_available = u64::from(limits.is_store_available());
+    write("thruway_shared_limits_store_available", Kind::Gauge, help, is_available);
+    let help = "Round trips to the store for shared limits.";
+    write("thruway_shared_limits_round_trips_total", Kind::Counter, help, round_trips);
+    let help = "Operations on the store for shared limits.";
+    write("thruway_shared_limits_operations_total", Kind::Counter, help, operations);
+    let help = "Operations on the store for shared limits without an answer.";
+    write("thruway_shared_limits_failures_total", Kind::Counter, help, failures);
+    let statuses = limits.statuses();
+    let help = "Tokens or permits that the store has granted to this replica.";
+    let mut family = exposition.family("thruway_shared_limit_leased", Kind::Gauge, help);
+    for status in &statuses {
+        family.sample(&[("policy", &status.policy)], status.leased);
+    }
+    let help = "Requests that a shared limit has decided about. Outcome `admitted` or `refused`.";
+    let mut family = exposition.family("thruway_shared_limit_requests_total", Kind::Counter, help);
+    for status in &statuses {
+        family.sample(&[("policy", &status.policy), ("outcome", "admitted")], status.admitted);
+        family.sample(&[("policy", &status.policy), ("outcome", "refused")], status.refused);
+    }
+    let help = "Requests that a shared limit has decided about while the store failed.";
+    let mut family = exposition.family("thruway_shared_limit_without_store_total", Kind::Counter, help);
+    for status in &statuses {
+        family.sample(&[("policy", &status.policy)], status.without_store);
+    }
+}
+
+/// Writes the exchange of health news, if it is enabled.
+fn write_health(exposition: &mut Exposition, sharing: &HealthSharing) {
+    if !sharing.is_enabled() {
+        return;
+    }
+    let HealthSharingCounts { sent, dropped, skipped_checks } = sharing.counts();
+    let help = "Health checks that this replica did not make, because it used the results of other replicas.";
+    let mut family = exposition.family("thruway_shared_health_skipped_checks_total", Kind::Counter, help);
+    family.sample(&[], skipped_checks);
+    let help = "News about the health of servers for other replicas. Outcome `sent`, or `dropped` if too many news \
+                waited for the store.";
+    let mut family = exposition.family("thruway_shared_health_news_total", Kind::Counter, help);
+    family.sample(&[("outcome", "sent")], sent);
+    family.sample(&[("outcome", "dropped")], dropped);
 }
 
 /// The last second of the year 9999, in seconds since 1970.

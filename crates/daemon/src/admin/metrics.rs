@@ -61,7 +61,7 @@ fn write_all(exposition: &mut Exposition, admin: &ServiceState) {
     write_certificates(exposition, &admin.tls_manager);
     write_staples(exposition, &admin.tls_manager);
     write_store(exposition, &running.store);
-    write_fleet(exposition, admin.fleet());
+    write_fleet(exposition, admin.fleet(), &running);
     write_exports(exposition, admin.running_state.telemetry());
 }
 

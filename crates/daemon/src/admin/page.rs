@@ -82,6 +82,7 @@ const SCRIPT: &str = concat!(
     include_str!("page/dom.js"),
     include_str!("page/charts.js"),
     include_str!("page/views.js"),
+    include_str!("page/fleet.js"),
     include_str!("page/main.js"),
     "})();\n",
 );

@@ -207,7 +207,7 @@ fn with_status<T>(admin: &ServiceState, use_status: impl FnOnce(Status<'_>) -> T
         orders: admin.tls_manager.acme_statuses().into_iter().map(OrderJson::from).collect(),
         shared_store: StoreJson::of(&running.store),
         staples: admin.tls_manager.ocsp_statuses().into_iter().map(StapleJson::from).collect(),
-        fleet: FleetJson::of(admin.fleet()),
+        fleet: FleetJson::of(admin.fleet(), &running),
         changes: admin.changes.newest_first().into_iter().map(ChangeJson::from).collect(),
     })
 }

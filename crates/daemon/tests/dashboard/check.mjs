@@ -3,7 +3,7 @@
 // usage: node check.mjs NODE_MODULES ADMIN_URL HEALTHY_SERVER DIRECTORY GUIDE_DIRECTORY
 //
 // ADMIN_URL is the admin listener of a gateway with load, one failing server, a slow route with a full queue, an MCP
-// endpoint and a certificate that expires soon. The upstream `backend` contains HEALTHY_SERVER. DIRECTORY gets the
+// endpoint, a certificate that expires soon, and another gateway in its fleet. The upstream `backend` contains HEALTHY_SERVER. DIRECTORY gets the
 // screenshots of all views. GUIDE_DIRECTORY gets the screenshots of the guide.
 
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ const require = createRequire(join(modules, "none.js"));
 const puppeteer = require("puppeteer-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const VIEWS = ["overview", "upstreams", "routes", "mcp", "tls", "config", "changes"];
+const VIEWS = ["overview", "upstreams", "routes", "mcp", "fleet", "tls", "config", "changes"];
 const SIZES = [
   { name: "desktop", width: 1280, height: 900 },
   { name: "tablet", width: 912, height: 1100 },
@@ -75,6 +75,7 @@ const EXPECTED = {
   upstreams: [/backend/, /of at most 4/, /up/, /(ejected|failing checks)/, /(last failure|health checks fail)/],
   routes: [/\/dev/, /forwarded to backend/, /\/download/],
   mcp: [/dev/, /connected/, /echo/, /p99/, /hidden by the filter/, /sessions/],
+  fleet: [/gateway-1/, /gateway-2/, /this replica/, /live/, /connected/, /redis:\/\//, /rate limit/, /quota/, /shared/],
   tls: [/days left/, /localhost/],
   config: [/\[upstreams.backend\]/, /listens on/, /nothing uses the upstream/],
   changes: [/config reloaded/, /server .* is (ejected|check_failing)/],
@@ -138,9 +139,11 @@ async function checkLiveData(browser) {
 // Serves the documents of the gateway with other names, so that screenshots do not show the addresses and paths of
 // this machine.
 async function renamingServer() {
-  const { upstreams } = await (await fetch(`${admin}/status`)).json();
+  const { upstreams, fleet, shared_store: store } = await (await fetch(`${admin}/status`)).json();
   const failing = upstreams.find(({ name }) => name === "backend").servers.find(({ address }) => address !== healthy);
   const names = [[healthy, "10.0.0.11:8080"], [failing.address, "10.0.0.12:8080"], [directory, "/etc/thruway"]];
+  names.push([store.url, "redis://valkey.internal:6379"]);
+  fleet.replicas.forEach(({ address }, place) => names.push([address, `10.0.0.${place + 1}:9300`]));
   const renamed = (text) => names.reduce((result, [name, other]) => result.replaceAll(name, other), text);
   const server = createServer(async (request, response) => {
     const stop = new AbortController();
@@ -175,7 +178,7 @@ async function writeGuide(browser) {
   // The charts of a young process are partly empty.
   const isFilled = () => document.getElementById("uptime").textContent.includes("min");
   await page.waitForFunction(isFilled, { timeout: 2 * LIMIT_MS });
-  for (const view of ["overview", "upstreams", "routes", "mcp", "tls"]) {
+  for (const view of ["overview", "upstreams", "routes", "mcp", "fleet", "tls"]) {
     await showView(page, view);
     for (const pattern of EXPECTED[view]) await waitForText(page, `#${view}`, pattern);
     await page.screenshot({ path: join(guideDirectory, `dashboard-${view}.png`), fullPage: true });
@@ -288,7 +291,7 @@ const ATTACKS = [
 ];
 
 // Keys whose values the service itself chooses.
-const OWN_KEYS = new Set(["changed_at", "at", "not_after", "next_at", "next_update", "version"]);
+const OWN_KEYS = new Set(["changed_at", "started_at", "at", "not_after", "next_at", "next_update", "version"]);
 
 // Returns a copy of a document with an attack in place of each text, and as each key of `failures`.
 function poisoned(value, attack, key) {

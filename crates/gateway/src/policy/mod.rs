@@ -53,7 +53,8 @@ pub use concurrency::ConcurrencyConfig;
 pub use credentials::{InvalidLine, is_user_name, lines_of};
 pub use fields::VerifiedClient;
 pub use fleet::{
-    LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts, SharedLimits,
+    LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts,
+    SharedLimitStatus, SharedLimits,
 };
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};

@@ -47,7 +47,7 @@ pub use health::admin_state::AdminState;
 pub use health::checks::config::{CheckConfig, CheckKind};
 pub use health::ejection::EjectionConfig;
 pub use health::server_health::StateChange;
-pub use health::sharing::{HealthEvent, HealthNews, HealthSharing};
+pub use health::sharing::{HealthEvent, HealthNews, HealthSharing, HealthSharingCounts};
 pub use health::status_range::{InvalidStatusRange, StatusRange};
 pub use membership::dns::{FirstLookup, ServerLookup, look_up_servers};
 pub(crate) use request_key::RequestKey;

@@ -106,6 +106,7 @@ const VIEWS = {
   upstreams: showUpstreams,
   routes: showRoutes,
   mcp: showMcp,
+  fleet: showFleet,
   tls: showTls,
   config: (status) => {
     const reload = status.changes.find(({ kind }) => kind === "reload")?.at ?? "start";

@@ -316,11 +316,8 @@ function problemsOf(status) {
   const reload = status.changes.find(({ kind }) => kind.startsWith("reload"));
   const reloads = reload?.kind === "reload_failed"
     ? [{ name: "The last reload", text: "failed", kind: "bad", note: `The previous config stays in effect. See Changes.` }] : [];
-  const store = status.shared_store;
-  const stores = store && store.state !== "connected"
-    ? [{ name: "Shared store", text: store.state, kind: store.state === "connecting" ? "warn" : "bad", note: store.last_error }] : [];
   const draining = status.draining ? [{ name: "This gateway", text: "shuts down", kind: "warn" }] : [];
-  return [...draining, ...reloads, ...stores, ...servers, ...queues, ...members, ...certificates, ...orders];
+  return [...draining, ...reloads, ...fleetProblems(status), ...servers, ...queues, ...members, ...certificates, ...orders];
 }
 
 function showProblems(status) {

@@ -5,6 +5,7 @@ mod notifications;
 mod outage;
 mod processes;
 mod scene;
+mod view;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thruway_server::{Request, StatusCode};
 
 use super::ConcurrencyConfig;
-use crate::policy::fleet::{OnStoreFailure, SharedLimit, SharedLimits, SharedPermits};
+use crate::policy::fleet::{LimitCounts, OnStoreFailure, SharedLimit, SharedLimits, SharedPermits};
 use crate::policy::key::Keys;
 use crate::policy::refusal::Refusal;
 use crate::policy::verdict::Verdict;
@@ -17,6 +17,7 @@ pub(in crate::policy) struct SharedConcurrency {
     status: StatusCode,
     permits: SharedPermits,
     on_store_failure: OnStoreFailure,
+    counts: Arc<LimitCounts>,
 }
 
 impl SharedConcurrency {
@@ -28,7 +29,9 @@ impl SharedConcurrency {
     ) -> Self {
         let ConcurrencyConfig { requests_max, by, status, .. } = config;
         let permits = SharedPermits::new(policy.clone(), requests_max.max(1), limits);
-        Self { keys: Keys::new(by), status, permits, on_store_failure: shared.on_store_failure }
+        let on_store_failure = shared.on_store_failure;
+        let counts = permits.limits().register(policy, "concurrency", on_store_failure, permits.counters());
+        Self { keys: Keys::new(by), status, permits, on_store_failure, counts }
     }
 
     pub(in crate::policy) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
@@ -42,6 +45,7 @@ impl SharedConcurrency {
         } else {
             self.permits.enter_without_store(key, self.on_store_failure, store_key)
         };
+        self.counts.add(permit.is_some(), is_store_available);
         match permit {
             Some(permit) => Verdict::HoldShared(permit),
             None if !is_store_available && self.on_store_failure == OnStoreFailure::Deny => {

@@ -264,6 +264,11 @@ impl Budget {
         self.is_settling = false;
     }
 
+    /// Returns the number of tokens that the store has granted to this replica.
+    pub(super) const fn prepaid(&self) -> u32 {
+        self.prepaid
+    }
+
     /// Orders budgets by the harm of forgetting them: unused budgets first, then budgets without debt, then the oldest.
     pub(super) const fn worth(&self, now: u64) -> (bool, bool, u64) {
         let is_in_use = self.is_settling || self.used > 0 || self.prepaid > 0;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::budget::Demand;
@@ -36,6 +36,13 @@ impl SharedPermits {
     pub(crate) fn new(policy: Arc<str>, requests_max: u32, limits: SharedLimits) -> Self {
         limits.use_now();
         Self(Arc::new(PermitTable { policy, requests_max, limits, shards: Default::default() }))
+    }
+
+    /// Returns the counters for the status.
+    pub(in crate::policy) fn counters(&self) -> Weak<dyn SharedCounters> {
+        // The type of the result needs this intermediate step.
+        let counters: Weak<PermitTable> = Arc::downgrade(&self.0);
+        counters
     }
 
     /// Returns the common part of the process.
@@ -151,6 +158,14 @@ impl SharedCounters for PermitTable {
 
     fn abandon(&self, key: u64) {
         self.with(key, |_, permits| permits.forget_demand());
+    }
+
+    fn leased(&self) -> u64 {
+        let of_shard = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.values().map(|(_, permits)| u64::from(permits.granted())).sum::<u64>()
+        };
+        self.shards.iter().map(of_shard).sum()
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
+use super::counts::{LimitCounts, LimitTable, SharedLimitStatus};
 use super::queue::{Job, SettlementQueue, SharedCounters};
+use super::store::OnStoreFailure;
 use crate::policy::key::StoreKeys;
 
 /// Connects the shared limits of a gateway to their store. All clones are equal.
@@ -31,6 +33,7 @@ pub struct SharedLimitCounts {
 struct Common {
     keys: StoreKeys,
     queue: SettlementQueue,
+    table: LimitTable,
     replicas: AtomicU32,
     is_store_down: AtomicBool,
     /// Wakes the background task when the first policy uses the limits.
@@ -47,6 +50,7 @@ impl SharedLimits {
         Self(Arc::new(Common {
             keys: StoreKeys::new(secret),
             queue: SettlementQueue::default(),
+            table: LimitTable::default(),
             replicas: AtomicU32::new(1),
             is_store_down: AtomicBool::new(false),
             first_use: Notify::new(),
@@ -89,6 +93,22 @@ impl SharedLimits {
             operations: self.0.operations.load(Ordering::Relaxed),
             failures: self.0.failures.load(Ordering::Relaxed),
         }
+    }
+
+    /// Returns the state of each policy, in the order of the names.
+    pub fn statuses(&self) -> Vec<SharedLimitStatus> {
+        self.0.table.statuses()
+    }
+
+    /// Adds a policy to the status. Returns its counts.
+    pub(in crate::policy) fn register(
+        &self,
+        policy: &Arc<str>,
+        kind: &'static str,
+        on_store_failure: OnStoreFailure,
+        counters: Weak<dyn SharedCounters>,
+    ) -> Arc<LimitCounts> {
+        self.0.table.add(policy, kind, on_store_failure, counters)
     }
 
     pub(super) fn set_store_available(&self, is_available: bool) {

@@ -19,14 +19,17 @@ mod concurrency;
 // settlement with the store
 mod store;
 mod queue;
+mod counts;
 mod limits;
 mod settle;
 
 #[cfg(test)]
 mod tests;
 
+pub use counts::SharedLimitStatus;
 pub use limits::{SharedLimitCounts, SharedLimits};
 pub use store::{LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit};
 
 pub(super) use concurrency::{SharedPermit, SharedPermits};
+pub(super) use counts::LimitCounts;
 pub(super) use rate::SharedBudgets;

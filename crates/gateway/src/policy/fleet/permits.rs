@@ -54,6 +54,11 @@ impl Permits {
         self.in_flight
     }
 
+    /// Returns the number of permits that this replica holds.
+    pub(super) const fn granted(&self) -> u32 {
+        self.granted
+    }
+
     fn demand(&mut self, is_valid: bool, is_admitted: bool, max: u32, now: u64) -> Demand {
         if self.is_settling {
             return Demand::None;

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::store::{LimitAnswer, LimitOperation};
 
 /// The counters of a policy, as the background task sees them.
-pub(super) trait SharedCounters: Send + Sync {
+pub(in crate::policy) trait SharedCounters: Send + Sync {
     /// Decides about a key in the queue of the tick.
     fn at_tick(&self, key: u64, now: u64) -> AtTick;
 
@@ -19,11 +19,14 @@ pub(super) trait SharedCounters: Send + Sync {
 
     /// Forgets that a queue contains `key`.
     fn abandon(&self, key: u64);
+
+    /// Returns the number of tokens or permits of all keys that the store has granted to this replica.
+    fn leased(&self) -> u64;
 }
 
 /// Decision about a key at a tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum AtTick {
+pub(in crate::policy) enum AtTick {
     /// The background task settles the key now.
     Settle,
     /// The key stays in the queue.

@@ -1,6 +1,6 @@
 //! Rate limits and quotas for the whole fleet.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::budget::{Admission, Budget, BudgetRules, Demand, Settled, Settlement};
@@ -91,6 +91,13 @@ impl SharedBudgets {
         wait.map_or(Ok(()), |wait| Err(Duration::from_nanos(wait)))
     }
 
+    /// Returns the counters for the status.
+    pub(in crate::policy) fn counters(&self) -> Weak<dyn SharedCounters> {
+        // The type of the result needs this intermediate step.
+        let counters: Weak<Budgets> = Arc::downgrade(&self.0);
+        counters
+    }
+
     /// Returns the common part of the process.
     pub(crate) fn limits(&self) -> &SharedLimits {
         &self.0.limits
@@ -171,6 +178,10 @@ impl SharedCounters for Budgets {
 
     fn abandon(&self, key: u64) {
         self.table.with_known(key, |entry| entry.budget.forget_demand());
+    }
+
+    fn leased(&self) -> u64 {
+        self.table.prepaid()
     }
 }
 

@@ -52,6 +52,15 @@ impl BudgetTable {
         set.iter_mut().find(|entry| entry.key == key && entry.store_key.is_set()).map(with)
     }
 
+    /// Returns the number of prepaid tokens of all keys.
+    pub(super) fn prepaid(&self) -> u64 {
+        let of_set = |set: &Mutex<[Entry; WAYS]>| {
+            let set = set.lock().unwrap_or_else(PoisonError::into_inner);
+            set.iter().map(|entry| u64::from(entry.budget.prepaid())).sum::<u64>()
+        };
+        self.sets.iter().map(of_set).sum()
+    }
+
     fn set(&self, key: u64) -> MutexGuard<'_, [Entry; WAYS]> {
         let place = usize::try_from(key >> 32).unwrap_or_default() % self.sets.len();
         self.sets[place].lock().unwrap_or_else(PoisonError::into_inner)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thruway_server::{Request, StatusCode};
 
-use super::fleet::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
+use super::fleet::{LimitCounts, OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
@@ -42,7 +42,14 @@ pub(super) struct Quota {
     config: QuotaConfig,
     /// The counts of this process. With a shared quota, the counts while the store fails.
     counts: WindowCounts,
-    shared: Option<(SharedBudgets, OnStoreFailure)>,
+    shared: Option<SharedQuota>,
+}
+
+/// The part of a quota that all replicas share.
+struct SharedQuota {
+    budgets: SharedBudgets,
+    on_store_failure: OnStoreFailure,
+    counts: Arc<LimitCounts>,
 }
 
 impl QuotaConfig {
@@ -67,7 +74,9 @@ impl Quota {
         let keys_max = if config.by == CountBy::All { 1 } else { config.keys_max };
         let shared = config.shared.zip(limits).map(|(shared, limits)| {
             let budgets = SharedBudgets::of_quota(policy.clone(), config.requests, keys_max, limits.clone());
-            (budgets, shared.on_store_failure)
+            let on_store_failure = shared.on_store_failure;
+            let counts = limits.register(policy, "quota", on_store_failure, budgets.counters());
+            SharedQuota { budgets, on_store_failure, counts }
         });
         Self { keys: Keys::new(config.by.clone()), counts: WindowCounts::new(keys_max), shared, config }
     }
@@ -80,13 +89,22 @@ impl Quota {
         let key = self.keys.key(request, route);
         let is_within = match &self.shared {
             None => self.counts.add(key, window.start, requests),
-            Some((budgets, _)) if budgets.limits().is_store_available() => {
-                let store_key = || self.keys.store_key(request, route, budgets.limits().keys());
-                let now = u64::try_from(clock.now_exact().as_nanos()).unwrap_or(u64::MAX);
-                budgets.take(key, window.start, now, store_key).is_ok()
+            Some(SharedQuota { budgets, on_store_failure, counts }) => {
+                let limits = budgets.limits();
+                let is_store_available = limits.is_store_available();
+                let is_within = if is_store_available {
+                    let store_key = || self.keys.store_key(request, route, limits.keys());
+                    let now = u64::try_from(clock.now_exact().as_nanos()).unwrap_or(u64::MAX);
+                    budgets.take(key, window.start, now, store_key).is_ok()
+                } else {
+                    self.is_within_alone(key, window, *on_store_failure, limits)
+                };
+                counts.add(is_within, is_store_available);
+                if !is_store_available && *on_store_failure == OnStoreFailure::Deny {
+                    return Verdict::Refuse(Refusal::NoStore);
+                }
+                is_within
             }
-            Some((_, OnStoreFailure::Deny)) => return Verdict::Refuse(Refusal::NoStore),
-            Some((budgets, failure)) => self.is_within_alone(key, window, *failure, budgets.limits()),
         };
         if is_within {
             return Verdict::Continue;
@@ -102,8 +120,12 @@ impl Quota {
         failure: OnStoreFailure,
         limits: &SharedLimits,
     ) -> bool {
-        let part = failure.part_of(self.config.requests, limits.replicas());
-        failure == OnStoreFailure::Allow || self.counts.add(key, window.start, part)
+        let part = || failure.part_of(self.config.requests, limits.replicas());
+        match failure {
+            OnStoreFailure::Allow => true,
+            OnStoreFailure::Deny => false,
+            OnStoreFailure::Local { .. } => self.counts.add(key, window.start, part()),
+        }
     }
 }
 

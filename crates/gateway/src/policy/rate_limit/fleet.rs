@@ -6,7 +6,7 @@ use thruway_net::{TokenBuckets, TokenRate};
 use thruway_server::Request;
 
 use super::{RateLimitConfig, keys_max};
-use crate::policy::fleet::{OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
+use crate::policy::fleet::{LimitCounts, OnStoreFailure, SharedBudgets, SharedLimit, SharedLimits};
 use crate::policy::key::Keys;
 use crate::policy::refusal::Refusal;
 use crate::policy::verdict::Verdict;
@@ -16,6 +16,7 @@ pub(in crate::policy) struct SharedRateLimit {
     keys: Keys,
     budgets: SharedBudgets,
     on_store_failure: OnStoreFailure,
+    counts: Arc<LimitCounts>,
     /// The buckets while the store fails.
     local: TokenBuckets,
     config: RateLimitConfig,
@@ -32,10 +33,14 @@ impl SharedRateLimit {
         let rate = (config.requests, config.per);
         // Without `local`, the policy needs no buckets while the store fails.
         let is_local = matches!(shared.on_store_failure, OnStoreFailure::Local { .. });
+        let on_store_failure = shared.on_store_failure;
+        let budgets = SharedBudgets::of_rate(policy.clone(), rate, config.burst, keys_max, limits);
+        let counts = budgets.limits().register(policy, "rate_limit", on_store_failure, budgets.counters());
         Self {
             keys: Keys::new(config.by.clone()),
-            budgets: SharedBudgets::of_rate(policy.clone(), rate, config.burst, keys_max, limits),
-            on_store_failure: shared.on_store_failure,
+            budgets,
+            on_store_failure,
+            counts,
             local: TokenBuckets::new(if is_local { keys_max } else { 1 }),
             config,
         }
@@ -45,15 +50,20 @@ impl SharedRateLimit {
         let limits = self.budgets.limits();
         let key = self.keys.key(request, route);
         let now = u64::try_from(request.worker().clock().now_exact().as_nanos()).unwrap_or(u64::MAX);
-        let taken = if limits.is_store_available() {
+        let is_store_available = limits.is_store_available();
+        let taken = if is_store_available {
             self.budgets.take(key, 0, now, || self.keys.store_key(request, route, limits.keys()))
         } else {
             match self.on_store_failure {
                 OnStoreFailure::Allow => Ok(()),
-                OnStoreFailure::Deny => return Verdict::Refuse(Refusal::NoStore),
+                OnStoreFailure::Deny => {
+                    self.counts.add(false, false);
+                    return Verdict::Refuse(Refusal::NoStore);
+                }
                 OnStoreFailure::Local { .. } => self.local.take(key, self.local_rate(limits.replicas()), now),
             }
         };
+        self.counts.add(taken.is_ok(), is_store_available);
         let RateLimitConfig { status, burst, .. } = self.config;
         match taken {
             Ok(()) => Verdict::Continue,

@@ -60,6 +60,11 @@ impl HealthMonitor {
         }
     }
 
+    /// Counts a health check that another gateway has made for this process.
+    pub(crate) fn count_skipped_check(&self) {
+        self.sharing.iter().for_each(|sharing| sharing.count_skipped_check());
+    }
+
     /// Returns `true` if response times are measured.
     #[inline]
     pub(crate) const fn measures_latency(&self) -> bool {

@@ -11,7 +11,7 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -48,13 +48,34 @@ pub enum HealthEvent {
 pub struct HealthSharing {
     is_enabled: AtomicBool,
     news: Sender<HealthNews>,
+    sent: AtomicU64,
+    dropped: AtomicU64,
+    skipped_checks: AtomicU64,
+}
+
+/// Numbers since the start of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HealthSharingCounts {
+    /// News for other gateways.
+    pub sent: u64,
+    /// News that were lost, because too many news waited for the store.
+    pub dropped: u64,
+    /// Health checks that this process did not make, because it used the results of other gateways.
+    pub skipped_checks: u64,
 }
 
 impl HealthSharing {
     /// Returns a value that is disabled, and the receiver of the news.
     pub fn new() -> (Arc<Self>, Receiver<HealthNews>) {
         let (news, receiver) = channel(WAITING_MAX);
-        (Arc::new(Self { is_enabled: AtomicBool::new(false), news }), receiver)
+        let sharing = Self {
+            is_enabled: AtomicBool::new(false),
+            news,
+            sent: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            skipped_checks: AtomicU64::new(0),
+        };
+        (Arc::new(sharing), receiver)
     }
 
     /// Enables or disables the news.
@@ -64,9 +85,30 @@ impl HealthSharing {
 
     /// Passes news on. Drops the news if sharing is disabled, or if too many news wait.
     pub(crate) fn send(&self, upstream: &Arc<str>, server: &Arc<str>, event: impl FnOnce() -> HealthEvent) {
-        if self.is_enabled.load(Ordering::Relaxed) {
+        if self.is_enabled() {
             let (upstream, server) = (upstream.clone(), server.clone());
-            let _ = self.news.try_send(HealthNews { upstream, server, event: event() });
+            let sent = self.news.try_send(HealthNews { upstream, server, event: event() });
+            let count = if sent.is_ok() { &self.sent } else { &self.dropped };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a health check that another gateway has made for this process.
+    pub(crate) fn count_skipped_check(&self) {
+        self.skipped_checks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the news are enabled.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::Relaxed)
+    }
+
+    /// Returns the numbers since the start.
+    pub fn counts(&self) -> HealthSharingCounts {
+        HealthSharingCounts {
+            sent: self.sent.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            skipped_checks: self.skipped_checks.load(Ordering::Relaxed),
         }
     }
 }
@@ -126,5 +168,8 @@ mod tests {
         sharing.enable(true);
         (0..2 * WAITING_MAX).for_each(|_| send());
         assert_eq!(news.try_recv().unwrap().event, HealthEvent::Returned);
+        let waiting = WAITING_MAX as u64;
+        let counts = HealthSharingCounts { sent: waiting, dropped: waiting, skipped_checks: 0 };
+        assert_eq!(sharing.counts(), counts);
     }
 }

@@ -7,6 +7,7 @@
 )]
 
 mod budget;
+mod counts;
 mod failures;
 mod fleet;
 mod simulation;

@@ -59,7 +59,9 @@ async fn run(upstream: Weak<Upstream>, server: Weak<Server>) {
         if upstream.is_replaced() {
             return;
         }
-        if !is_foreign {
+        if is_foreign {
+            upstream.health.count_skipped_check();
+        } else {
             upstream.health.share(&server, || HealthEvent::Checked(outcome.clone()));
         }
         match tally.record(outcome.is_ok(), &what.check) {
