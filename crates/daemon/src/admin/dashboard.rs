@@ -15,6 +15,7 @@ use super::history::{Columns, History};
 use super::sampler::{Reading, Sampler, StateWatch};
 use super::state::ServiceState;
 use super::status;
+use super::unread::UnreadResponses;
 use crate::running_state::RunningState;
 
 /// The history of a service, and the subscribers of its updates.
@@ -23,6 +24,8 @@ pub(super) struct Dashboard {
     history: Mutex<History>,
     latest: watch::Sender<Latest>,
     subscribers: AtomicUsize,
+    /// The responses of `/history`, which have several megabytes.
+    unread: UnreadResponses,
     /// System time at the start of the process clock, in seconds since 1970.
     epoch: AtomicU64,
 }
@@ -72,6 +75,7 @@ impl Dashboard {
             history: Mutex::new(History::new()),
             latest: watch::Sender::default(),
             subscribers: AtomicUsize::new(0),
+            unread: UnreadResponses::default(),
             epoch: AtomicU64::new(0),
         })
     }
@@ -100,6 +104,10 @@ impl Dashboard {
     /// Returns the JSON document of `/status`.
     pub(super) fn status(&self) -> Arc<str> {
         status::text(&self.service).into()
+    }
+
+    pub(super) const fn unread(&self) -> &UnreadResponses {
+        &self.unread
     }
 
     pub(super) fn running_state(&self) -> &RunningState {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_net::Clock;
-use thruway_server::{BoxError, Event, EventSender, OwnedRequest, Request, Response, StatusCode};
+use thruway_server::{
+    BoxError, Event, EventSender, FieldLinesBuf, OwnedRequest, Request, Response, StatusCode,
+};
 
 use super::access::Permission;
 use super::dashboard::{Dashboard, Subscriber};
@@ -13,8 +15,18 @@ use super::history::History;
 /// Responds with the samples of the last `seconds` seconds, in steps of `step` seconds.
 pub(super) fn history(dashboard: &Dashboard, request: &Request<'_>) -> Response {
     match history_query(request.query_string().unwrap_or_default()) {
-        Some((seconds, step)) => Response::json(&dashboard.columns(seconds, step, &Clock::system()))
-            .with_field("Cache-Control", "no-store"),
+        Some((seconds, step)) => {
+            let content = dashboard.unread().hold(|| {
+                // The conversion to JSON cannot fail, because all members are numbers or lists.
+                serde_json::to_vec(&dashboard.columns(seconds, step, &Clock::system())).unwrap_or_default()
+            });
+            match content {
+                Some(content) => Response::ok(JSON, content).with_field("Cache-Control", "no-store"),
+                None => Response::text("too many clients read the history slowly\n")
+                    .with_status(StatusCode::SERVICE_UNAVAILABLE)
+                    .with_field("Retry-After", "5"),
+            }
+        }
         None => Response::text(HISTORY_HELP).with_status(StatusCode::BAD_REQUEST),
     }
 }
@@ -76,6 +88,8 @@ async fn send(
         }
     }
 }
+
+const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");
 
 /// Part of the history that a new page gets: 15 minutes.
 const HISTORY_SECONDS: u64 = 15 * 60;

@@ -68,6 +68,8 @@ pub(super) struct Columns {
 pub(super) struct Range {
     /// First second, on the clock of the history.
     pub(super) from: u64,
+    /// Number of steps before this second. The clock had not started yet.
+    pub(super) unknown: u64,
     /// Number of steps.
     pub(super) steps: u64,
     pub(super) step_seconds: u64,
@@ -106,19 +108,23 @@ impl History {
         let end = self.newest.map_or(0, |newest| newest + 1);
         // Steps begin at multiples of their length, so that a step has the same samples in each answer.
         let end = end.div_ceil(step_seconds) * step_seconds;
-        Range { from: end.saturating_sub(steps * step_seconds), steps, step_seconds }
+        let from = end.saturating_sub(steps * step_seconds);
+        let known = (end - from) / step_seconds;
+        Range { from, unknown: steps - known, steps: known, step_seconds }
     }
 
     /// Returns the samples after the second `last`, but at most the last `steps_max`.
     pub(super) fn range_after(&self, last: Option<u64>, steps_max: u64) -> Range {
         let newest = self.newest.map_or(0, |newest| newest + 1);
         let from = last.map_or(0, |last| last + 1).max(newest.saturating_sub(steps_max));
-        Range { from, steps: newest.saturating_sub(from), step_seconds: 1 }
+        Range { from, unknown: 0, steps: newest.saturating_sub(from), step_seconds: 1 }
     }
 
     /// Returns the samples of `range`. `epoch` is the time of the second 0, in seconds since 1970.
     pub(super) fn columns(&self, range: Range, epoch: u64) -> Columns {
-        let mut columns = Columns::new(epoch + range.from, range.step_seconds);
+        let start = (epoch + range.from).saturating_sub(range.unknown * range.step_seconds);
+        let mut columns = Columns::new(start, range.step_seconds);
+        (0..range.unknown).for_each(|_| columns.push(&[]));
         for step in 0..range.steps {
             let from = range.from + step * range.step_seconds;
             let samples = (from..from + range.step_seconds).filter_map(|second| self.sample(second));
@@ -234,6 +240,21 @@ mod tests {
         history.columns(history.range(seconds, step_seconds), 0).requests
     }
 
+    /// The range once ended in the future if the machine had started a short time ago.
+    #[test]
+    fn range_ends_at_the_newest_sample_of_a_young_machine() {
+        let mut history = History::new();
+        let range = |from, unknown| Range { from, unknown, steps: 360 - unknown, step_seconds: 20 };
+        assert_eq!(history.range(7_200, 20), range(0, 360));
+        history.add(95, &Sample::default());
+        assert_eq!(history.range(7_200, 20), range(0, 355));
+        let columns = history.columns(history.range(7_200, 20), 10_000);
+        assert_eq!((columns.start, columns.connections.len()), (2_900, 360));
+        assert_eq!(columns.connections.iter().rposition(Option::is_some), Some(359));
+        history.add(7_219, &Sample::default());
+        assert_eq!(history.range(7_200, 20), range(20, 0));
+    }
+
     #[test]
     fn one_day_of_samples_fits_into_eight_mebibytes() {
         let mut history = History::new();
@@ -283,8 +304,9 @@ mod tests {
         let mut history = History::new();
         assert_eq!(history.range_after(None, 900).steps, 0);
         (0..5_000).for_each(|second| history.add(second, &sample(1)));
-        assert_eq!(history.range_after(Some(4_997), 900), Range { from: 4_998, steps: 2, step_seconds: 1 });
-        assert_eq!(history.range_after(Some(3), 900), Range { from: 4_100, steps: 900, step_seconds: 1 });
+        let range = |from, steps| Range { from, unknown: 0, steps, step_seconds: 1 };
+        assert_eq!(history.range_after(Some(4_997), 900), range(4_998, 2));
+        assert_eq!(history.range_after(Some(3), 900), range(4_100, 900));
         assert_eq!(history.range_after(Some(4_999), 900).steps, 0);
     }
 }

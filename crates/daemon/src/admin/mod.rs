@@ -24,6 +24,7 @@ mod negotiation;
 mod durations;
 mod history;
 mod sampler;
+mod unread;
 mod dashboard;
 mod events;
 mod page;
@@ -102,8 +103,7 @@ fn not_ready(reason: impl Into<thruway_server::Content>) -> Response {
 /// file descriptors for clients of the main server.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Maximum number of concurrent requests on an HTTP/2 connection. The dashboard needs four. The largest response,
-/// `/history`, has several megabytes, and stays in memory while the client does not read it.
+/// Maximum number of concurrent requests on an HTTP/2 connection. The dashboard needs four.
 const STREAMS_MAX: u32 = 8;
 
 /// Maximum duration of the graceful shutdown of the admin listener. A short time is enough, because all
