@@ -253,7 +253,7 @@ impl BridgeCore {
     /// permanently, and rejects further requests.
     pub(crate) async fn drain(&self, within: Duration) {
         // After the timeout, the bridge cancels the remaining calls.
-        let _ = timeout(within, self.calls.none()).await;
+        self.calls.none_within(within, self.member_name().unwrap_or("bridge")).await;
         let of_modern_clients = self.era_server.upstreams.end();
         let of_legacy_clients = async {
             if let Some(era_server) = self.legacy_era_server.get() {

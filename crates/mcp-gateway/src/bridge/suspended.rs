@@ -1,6 +1,7 @@
 //! Modern calls that wait until their clients answer questions of the server.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use thruway_mcp_server::backend::{Holder, LimitReached, RequestBinding, Share, S
 use thruway_net::unguessable_id;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::ongoing::OngoingCall;
 
@@ -147,6 +148,24 @@ impl CallsInFlight {
     }
 }
 
+impl CallsInFlight {
+    /// Waits until no call of the MCP server `server` is in progress, or until the timeout `within`. Logs the
+    /// reason of a long wait, so that operators know why a shutdown takes long.
+    pub(crate) async fn none_within(&self, within: Duration, server: &str) {
+        let mut none = pin!(timeout(within, self.none()));
+        if timeout(LOG_AFTER, none.as_mut()).await.is_ok() {
+            return;
+        }
+        let calls = || self.0.calls.load(Ordering::Acquire);
+        let calls_now = calls();
+        tracing::info!(server, "waiting at most {within:?} for {calls_now} MCP calls to end");
+        if none.await.is_err() {
+            let calls = calls();
+            tracing::warn!(server, "{calls} MCP calls did not end within {within:?}: canceling them");
+        }
+    }
+}
+
 impl Drop for CallInFlight {
     fn drop(&mut self) {
         let CallCount { calls, last_ended } = &*self.0.0;
@@ -155,3 +174,6 @@ impl Drop for CallInFlight {
         }
     }
 }
+
+/// Time after which the log has the reason of a wait.
+const LOG_AFTER: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, Serve
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, SharedChanges, Shares};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
@@ -226,7 +226,7 @@ impl GatewayCore {
     pub(super) async fn drain(&self, within: Duration) {
         let began = Instant::now();
         // Requests that wait for a member need the tasks that connect to it.
-        let _ = timeout(within, self.calls.none()).await;
+        self.calls.none_within(within, "any").await;
         self.connecting.iter().for_each(AbortHandle::abort);
         let within = within.saturating_sub(began.elapsed());
         let bridges = self.bridges().cloned();

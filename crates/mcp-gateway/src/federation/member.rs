@@ -271,7 +271,24 @@ impl MemberConnection {
         };
         // The first start of a child process may download its program.
         let attempt_max = if self.bridge.get().is_some() { ATTEMPT_MAX } else { FIRST_ATTEMPT_MAX };
-        timeout(attempt_max, connecting).await.unwrap_or(Err(McpClientError::TimedOut))
+        let mut connecting = pin!(timeout(attempt_max, connecting));
+        let outcome = if let Ok(outcome) = timeout(SLOW_AFTER, connecting.as_mut()).await {
+            outcome
+        } else {
+            self.note_slow(attempt_max);
+            connecting.await
+        };
+        outcome.unwrap_or(Err(McpClientError::TimedOut))
+    }
+
+    /// Logs that the first attempt takes long.
+    fn note_slow(&self, attempt_max: Duration) {
+        if matches!(*self.state.borrow(), ConnectionState::Connecting { last_error: None }) {
+            tracing::info!(
+                server = %self.name,
+                "still connecting to the MCP server after {SLOW_AFTER:?}; the attempt ends after {attempt_max:?}"
+            );
+        }
     }
 
     /// Waits until the member is lost. Returns the reason.
@@ -408,6 +425,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Maximum time for one attempt to connect again, and for one check of the connection.
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
+
+/// Time after which the log contains a line about the first attempt to connect.
+const SLOW_AFTER: Duration = Duration::from_secs(5);
 
 /// Maximum time for one attempt to connect until the first attempt has succeeded.
 const FIRST_ATTEMPT_MAX: Duration = Duration::from_mins(2);
