@@ -8,6 +8,7 @@ use thruway_mcp_sdk::{EraChoice, Revision};
 use thruway_server::Authority;
 
 use crate::bench::BenchCommand;
+use crate::sizes::{parse_in_flight_size, parse_message_size};
 
 /// A fast HTTP server and gateway, MCP servers and clients, and a load generator
 #[derive(Parser)]
@@ -28,7 +29,7 @@ pub(crate) enum Command {
     Man(ManArgs),
     /// Work with the Model Context Protocol
     #[command(subcommand)]
-    Mcp(McpCommand),
+    Mcp(Box<McpCommand>),
     /// Measure servers under load
     #[command(subcommand)]
     Bench(Box<BenchCommand>),
@@ -139,6 +140,10 @@ pub(crate) struct McpClientArgs {
     /// `listen`: exit after this number of changes
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<usize>,
+    /// Send this header, written as `Name: value`, with each request to a URL; may be repeated. Other users of
+    /// this machine can see the arguments of a command, so pass a token with `--bearer @FILE`
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
     #[command(flatten)]
     pub(crate) login: McpLoginArgs,
 }
@@ -390,35 +395,6 @@ pub(crate) struct McpServerLimits {
     /// clients with a token do not count. Behind a proxy, all clients appear to have the address of the proxy
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) sessions_per_address_max: u32,
-}
-
-/// Parses a message size between 1 KiB and 1 GiB. The minimum is 1 KiB, because the first messages of a
-/// client can have this size.
-fn parse_message_size(text: &str) -> Result<usize, String> {
-    let bytes = parse_size(text).filter(|bytes| (1 << 10..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| {
-        "the size must be between 1KiB and 1GiB, such as `65536`, `512KiB` or `16MiB`".to_owned()
-    })
-}
-
-/// Parses a size of at least 1 MiB.
-fn parse_in_flight_size(text: &str) -> Result<usize, String> {
-    let bytes = parse_size(text).filter(|bytes| *bytes >= 1 << 20);
-    bytes.ok_or_else(|| "the size must be at least 1MiB, such as `128MiB` or `1GiB`".to_owned())
-}
-
-/// Parses a number of bytes with an optional unit.
-fn parse_size(text: &str) -> Option<usize> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "" => Some(1),
-        "KiB" => Some(1 << 10),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        _ => None,
-    };
-    number.parse().ok().zip(factor).and_then(|(number, factor): (usize, usize)| number.checked_mul(factor))
 }
 
 fn parse_era(text: &str) -> Result<EraChoice, String> {

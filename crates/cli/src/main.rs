@@ -2,6 +2,7 @@
 
 // arguments
 mod args;
+mod sizes;
 mod logging;
 
 // commands

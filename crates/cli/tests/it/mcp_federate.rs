@@ -330,6 +330,11 @@ fn server_behind_an_upstream_uses_its_first_reachable_server() {
     let key = ["--bearer", "sesame"];
     assert!(printed(&[&["call", &url, "add", "a=1", "b=2.5"], &key[..]].concat()).contains("3.5"));
     assert_ne!(run(&["tools", &url, "--bearer", "other"]).status.code(), Some(0));
+    // A header with credentials replaces the login.
+    let header = ["-H", "Authorization: Bearer sesame", "--header", "X-Tenant: a"];
+    assert!(printed(&[&["call", &url, "add", "a=1", "b=2.5"], &header[..]].concat()).contains("3.5"));
+    let command = run(&["tools", "-H", "X-Tenant: a", "--", "true"]);
+    assert!(String::from_utf8_lossy(&command.stderr).contains("requires a URL"));
     assert_eq!(thruway.terminate().code, Some(0));
 }
 

@@ -8,7 +8,7 @@ use thruway_mcp_sdk::{McpClient, McpClientOptions};
 use super::login::Login;
 use super::{elicitation, print};
 use crate::args::McpClientArgs;
-use crate::config::Failure;
+use crate::config::{Failure, parse_headers};
 
 /// The MCP client for the server on the command line, and the remaining arguments.
 pub(super) struct Target {
@@ -32,6 +32,10 @@ impl Target {
         // `--no-wait` is set.
         let builder = elicitation::answering(builder, ClientCapabilities::default().with_tasks());
         match (&args.command[..], &args.words[..]) {
+            ([_, ..], _) if !args.header.is_empty() => Err(Failure::new("`--header` requires a URL")
+                .with_hint(
+                    "a command after `--` receives no headers: pass its settings as arguments or variables",
+                )),
             ([program, command_args @ ..], words) => {
                 let mut command = Command::new(program);
                 command.args(command_args);
@@ -41,8 +45,15 @@ impl Target {
                 Ok(Self { client, words: words.to_vec() })
             }
             ([], [url, words @ ..]) if url.contains("://") => {
-                let client = Login::of(&args.login)?.prepare(builder).http(url);
-                Ok(Self { client, words: words.to_vec() })
+                let headers = parse_headers(&args.header)?;
+                let has_credentials =
+                    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Authorization"));
+                let builder =
+                    headers.into_iter().fold(builder, |builder, (name, value)| builder.field(name, value));
+                // A login would add a second header with credentials.
+                let builder =
+                    if has_credentials { builder } else { Login::of(&args.login)?.prepare(builder) };
+                Ok(Self { client: builder.http(url), words: words.to_vec() })
             }
             ([], words) => Err(unknown_target(words.first().map_or("", String::as_str))),
         }
