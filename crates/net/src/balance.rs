@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::tls::failure::TlsFailure;
+
 /// The number of connections of each worker, and the maximum number of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
@@ -14,6 +16,8 @@ pub(crate) struct Balance {
     /// Number of client errors at each worker. The counters are atomic, so that counting an error needs no
     /// lock.
     client_faults: Arc<[AtomicU64]>,
+    /// Number of failed TLS handshakes at each worker, by the kind of the failure.
+    tls_failures: Arc<[[AtomicU64; TlsFailure::NAMES.len()]]>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -33,6 +37,9 @@ pub struct WorkerLoad {
     /// Number of client errors since the start of the worker.
     /// [`Worker::count_client_fault`](crate::Worker::count_client_fault) counts these errors.
     pub client_faults_total: u64,
+    /// Number of failed TLS handshakes with clients since the start of the worker, in the order of
+    /// [`TlsFailure::NAMES`].
+    pub tls_failures_total: [u64; TlsFailure::NAMES.len()],
 }
 
 /// Result of the assignment of a connection to a worker.
@@ -49,6 +56,7 @@ impl Balance {
             workers: Arc::new(Mutex::new(vec![WorkerCounts::default(); workers])),
             connections_max,
             client_faults: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            tls_failures: (0..workers).map(|_| Default::default()).collect(),
         }
     }
 
@@ -104,6 +112,10 @@ impl Balance {
         self.client_faults[worker].fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_tls_failure(&self, worker: usize, failure: TlsFailure) {
+        self.tls_failures[worker][failure.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Marks `worker` as ended, so that it gets no more connections. The open connections of `worker`
     /// remain counted.
     pub(crate) fn cut_off(&self, worker: usize) {
@@ -119,12 +131,15 @@ impl Balance {
     }
 
     pub(crate) fn loads(&self) -> Vec<WorkerLoad> {
-        let load_of = |(place, client_faults): (&WorkerCounts, &AtomicU64)| WorkerLoad {
+        let load_of = |(worker, place): (usize, &WorkerCounts)| WorkerLoad {
             connections: place.connections,
             connections_total: place.connections_total,
-            client_faults_total: client_faults.load(Ordering::Relaxed),
+            client_faults_total: self.client_faults[worker].load(Ordering::Relaxed),
+            tls_failures_total: self.tls_failures[worker]
+                .each_ref()
+                .map(|count| count.load(Ordering::Relaxed)),
         };
-        self.lock().iter().zip(self.client_faults.iter()).map(load_of).collect()
+        self.lock().iter().enumerate().map(load_of).collect()
     }
 
     /// Locks the counts even if another thread has panicked, because a panic cannot leave the counts

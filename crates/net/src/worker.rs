@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use crate::balance::Balance;
 use crate::clock::Clock;
 use crate::deadlines::Deadlines;
+use crate::tls::failure::TlsFailure;
 
 /// State that the connections of one worker thread share. Other threads cannot access this state.
 #[derive(Debug)]
@@ -85,6 +86,11 @@ impl Worker {
     /// message that the client did not complete or that breaks a protocol rule.
     pub fn count_client_fault(&self) {
         self.balance.count_client_fault(self.index);
+    }
+
+    /// Counts a failed TLS handshake with a client in the [`WorkerLoad`](crate::WorkerLoad).
+    pub fn count_tls_failure(&self, failure: TlsFailure) {
+        self.balance.count_tls_failure(self.index, failure);
     }
 
     /// Returns the worker's clock.

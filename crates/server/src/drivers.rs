@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use thruway_net::tls::{ALPN_ACME, HandshakeError, accept_tls, end_tls, wait_for_close};
+use thruway_net::tls::{ALPN_ACME, HandshakeError, TlsFailure, accept_tls, end_tls, wait_for_close};
 use thruway_net::{
     Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, Peer, PooledBuffer, ProxyHeader,
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
@@ -192,6 +192,19 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
+/// Logs why a TLS handshake failed. Any client can make a handshake fail, so the number of lines is limited. Clients
+/// that only open and close a connection, such as health checks of load balancers, cause no lines.
+#[cold]
+fn log_tls_failure(info: &ConnectionInfo, error: &HandshakeError) {
+    static LIMIT: LogLimit = LogLimit::new();
+    let (client, failure) = (&info.client, error.failure());
+    if failure == TlsFailure::Ended {
+        tracing::debug!(%client, %error, "TLS handshake failed");
+    } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
+        tracing::info!(%client, cause = %failure, %error, suppressed, "TLS handshake with a client failed");
+    }
+}
+
 /// Drives an HTTP connection in a separate task. `early` contains the bytes that were already read from
 /// `stream`. After a TLS handshake, the connection moves to a new task, so that the memory of the handshake
 /// is freed.
@@ -248,11 +261,12 @@ async fn shake_hands(
             }
         }
         Err((stream, HandshakeError::PlainHttp(early))) => {
+            http.count_tls_failure(TlsFailure::NotTls);
             spawn(http.refuse_plain_http(stream, early, info, guard));
         }
         Err((stream, error)) => {
-            // Any client can make a handshake fail, so the failure is logged only at debug level.
-            tracing::debug!(client = %info.client, %error, "TLS handshake failed");
+            http.count_tls_failure(error.failure());
+            log_tls_failure(&info, &error);
             if matches!(error, HandshakeError::Refused(_)) {
                 wait_for_close(stream, &guard, http.linger()).await;
             }

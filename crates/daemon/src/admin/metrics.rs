@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use thruway_gateway::{MirrorCounts, ResponseCounts, RouteMeter, ServerState, ServerStatus, WaitingCounts};
 use thruway_net::Clock;
+use thruway_net::tls::TlsFailure;
 use thruway_server::{DroppedLines, Request, Response, StatusCode, Version};
 use thruway_telemetry::{
     Exemplar, ExportCounts, HistogramPoint, MetricKind as Kind, MetricsCollection, MetricsEncoder,
@@ -91,6 +92,12 @@ fn write_process(exposition: &mut Exposition, admin: &ServiceState) {
     exposition
         .family("thruway_client_errors_total", Kind::Counter, help)
         .sample(&[], loads.iter().map(|load| load.client_faults_total).sum::<u64>());
+    let help = "Failed TLS handshakes with clients since the process started, by cause.";
+    let mut family = exposition.family("thruway_client_tls_failures_total", Kind::Counter, help);
+    for (place, cause) in TlsFailure::NAMES.into_iter().enumerate() {
+        let count: u64 = loads.iter().map(|load| load.tls_failures_total[place]).sum();
+        family.sample(&[("error_type", cause)], count);
+    }
 }
 
 /// Writes the numbers of exported spans if tracing is or was on, and the numbers of exported values of

@@ -15,4 +15,5 @@ mod secured_collectors;
 mod service;
 mod shared_limits;
 mod shared_store;
+mod tls_failures;
 mod tracing;

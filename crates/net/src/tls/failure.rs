@@ -34,6 +34,8 @@ pub enum TlsFailure {
     CertificateForOtherName,
     /// The certificate is malformed or has a problem that the other kinds do not describe.
     CertificateInvalid,
+    /// The client has sent no certificate, but the server requires one.
+    CertificateMissing,
     /// The certificate is not valid yet.
     CertificateNotYetValid,
     /// No trusted issuer has signed the certificate.
@@ -69,10 +71,45 @@ impl HandshakeError {
 }
 
 impl TlsFailure {
+    /// Names of all kinds, for metrics.
+    pub const NAMES: [&'static str; 12] = [
+        "certificate_expired",
+        "certificate_for_other_name",
+        "certificate_invalid",
+        "certificate_missing",
+        "certificate_not_yet_valid",
+        "certificate_unknown_issuer",
+        "ended",
+        "incompatible",
+        "not_tls",
+        "protocol",
+        "alert_received",
+        "timed_out",
+    ];
+
+    /// Returns the position of the kind in [`NAMES`](Self::NAMES).
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::CertificateExpired => 0,
+            Self::CertificateForOtherName => 1,
+            Self::CertificateInvalid => 2,
+            Self::CertificateMissing => 3,
+            Self::CertificateNotYetValid => 4,
+            Self::CertificateUnknownIssuer => 5,
+            Self::Ended => 6,
+            Self::Incompatible => 7,
+            Self::NotTls => 8,
+            Self::Protocol => 9,
+            Self::Refused(_) => 10,
+            Self::TimedOut => 11,
+        }
+    }
+
     fn of(error: &Error) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::of_certificate(error),
             Error::AlertReceived(alert) => Self::Refused(AlertName(name_of(*alert))),
+            Error::NoCertificatesPresented => Self::CertificateMissing,
             Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Self::Incompatible,
             Error::InvalidMessage(
                 InvalidMessage::InvalidContentType
@@ -111,6 +148,7 @@ impl TlsFailure {
             Self::CertificateExpired => "the certificate has expired",
             Self::CertificateForOtherName => "the certificate does not contain the requested name",
             Self::CertificateInvalid => "the certificate is invalid",
+            Self::CertificateMissing => "the client has sent no certificate",
             Self::CertificateNotYetValid => "the certificate is not valid yet",
             Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",
             Self::Ended => "the connection ended during the TLS handshake",
@@ -173,3 +211,30 @@ impl fmt::Display for HandshakeError {
 }
 
 impl std::error::Error for HandshakeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name() {
+        use TlsFailure as F;
+        let kinds = [
+            F::CertificateExpired,
+            F::CertificateForOtherName,
+            F::CertificateInvalid,
+            F::CertificateMissing,
+            F::CertificateNotYetValid,
+            F::CertificateUnknownIssuer,
+            F::Ended,
+            F::Incompatible,
+            F::NotTls,
+            F::Protocol,
+            F::Refused(AlertName("other")),
+            F::TimedOut,
+        ];
+        assert!(kinds.iter().enumerate().all(|(place, kind)| kind.index() == place));
+        assert_eq!(kinds.len(), F::NAMES.len());
+        assert_eq!(F::of(&Error::NoCertificatesPresented), F::CertificateMissing);
+    }
+}

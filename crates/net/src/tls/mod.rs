@@ -29,7 +29,7 @@ mod scratch;
 mod stream;
 mod handshake;
 mod info;
-mod failure;
+pub(crate) mod failure;
 
 // first message of a client, read without decryption
 mod client_hello;

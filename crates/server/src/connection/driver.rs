@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_message::StatusCode;
+use thruway_net::tls::TlsFailure;
 use thruway_net::{ConnectionGuard, PooledBuffer, Transport, Worker};
 use thruway_telemetry::Tracer;
 
@@ -133,6 +134,11 @@ impl ConnectionDriver {
     /// Returns the maximum time for a TLS handshake or for a PROXY protocol header.
     pub(crate) fn header_time_left(&self, guard: &ConnectionGuard) -> Duration {
         limited_timeout(guard, self.service.config.timeouts.header_section)
+    }
+
+    /// Counts a failed TLS handshake with a client.
+    pub(crate) fn count_tls_failure(&self, failure: TlsFailure) {
+        self.service.worker.count_tls_failure(failure);
     }
 
     /// Returns the maximum time for which the server waits until the client has read an error and closed the
