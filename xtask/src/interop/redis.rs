@@ -21,7 +21,18 @@ pub(super) fn run(checker: &Checker<'_>) -> anyhow::Result<()> {
         checker.row("redis-server", what, || {
             let mut cargo = Command::new("cargo");
             cargo.current_dir(repository());
-            cargo.args(["test", "-p", package, "--test", test, "--", "--ignored", "--skip", "five_minutes", filter]);
+            cargo.args([
+                "test",
+                "-p",
+                package,
+                "--test",
+                test,
+                "--",
+                "--ignored",
+                "--skip",
+                "five_minutes",
+                filter,
+            ]);
             let printed = crate::child::output_of("the tests", cargo, BUILD_LIMIT, checker.stop)?;
             Ok(printed.lines().rfind(|line| line.starts_with("test result")).unwrap_or_default().to_owned())
         })?;

@@ -12,7 +12,7 @@ use thruway_mcp::schema::{JsonObject, ListCapability, ResourcesCapability, Serve
 use thruway_mcp_server::McpServer;
 use thruway_mcp_server::backend::{Caller, Change, DroppedMessages, SharedChanges, Shares};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
@@ -209,7 +209,7 @@ impl GatewayCore {
     pub(super) async fn calls_ended(&self, within: Duration) {
         let ended = async {
             self.calls.none().await;
-            for bridge in self.members.iter().filter_map(|member| member.bridge()) {
+            for bridge in self.bridges() {
                 bridge.calls_ended().await;
             }
         };
