@@ -12,6 +12,7 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
+    ArchiveError, ArchiveFuture, TaskArchive,
     AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, CallLimit, CallRate, InvalidFilter,
     InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway, McpGatewayBuilder,
     McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,

@@ -8,6 +8,7 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
+    ArchiveError, ArchiveFuture, TaskArchive,
     AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, CallLimit, CallRate,
     InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, JwksVerifier, LimitBy,
     McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState,
@@ -19,7 +20,7 @@ pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::{
-    AccessTokenRules, Authorization, BoxError, Call, CallerToken, ChangeSharing, CompletionInput, Context,
+    AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing, CompletionInput, Context, EventArchive,
     Handler, HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken,
     InvalidUriTemplate, JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint,
     McpServer, McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource,

@@ -14,6 +14,7 @@ use thruway_mcp_client::oauth::ServerAccess;
 use thruway_mcp_client::{McpClient, McpClientBuilder, McpClientError};
 
 use super::audit::AuditSink;
+use super::durable::TaskArchive;
 use super::limits::{CallLimit, CallLimits, InvalidLimit};
 use super::rules::{AccessRules, InvalidRule, Rule};
 use super::search::ToolSearch;
@@ -157,6 +158,7 @@ pub struct McpGatewayBuilder {
     pub(super) rules: Vec<Rule>,
     pub(super) limits: Vec<CallLimit>,
     pub(super) audit: Option<Arc<dyn AuditSink>>,
+    pub(super) archive: Option<Arc<dyn TaskArchive>>,
 }
 
 impl McpGatewayBuilder {
@@ -168,6 +170,7 @@ impl McpGatewayBuilder {
             rules: Vec::new(),
             limits: Vec::new(),
             audit: None,
+            archive: None,
         }
     }
 
@@ -205,6 +208,13 @@ impl McpGatewayBuilder {
     #[must_use]
     pub fn audit(mut self, sink: impl AuditSink) -> Self {
         self.audit = Some(Arc::new(sink));
+        self
+    }
+
+    /// Stores tasks in `archive`, so that they survive this gateway. Default: tasks end with their gateway.
+    #[must_use]
+    pub fn archive(mut self, archive: Arc<dyn TaskArchive>) -> Self {
+        self.archive = Some(archive);
         self
     }
 

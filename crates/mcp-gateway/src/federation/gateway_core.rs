@@ -18,6 +18,7 @@ use super::audit::{AuditSink, AuditedCall, AuditedRequest};
 use super::builder::{McpGatewayBuilder, Member};
 use super::catalog::{Catalog, CatalogMember, CatalogOptions, MissingMember};
 use super::confirm::UsedStates;
+use super::durable::DurableTasks;
 use super::limits::CallLimits;
 use super::listing::Listing;
 use super::member::{Link, MemberConnection, MemberListSource};
@@ -40,6 +41,8 @@ pub(super) struct GatewayCore {
     pub(super) limits: Arc<CallLimits>,
     /// The used confirmations. `None` if calls need no confirmation.
     pub(super) confirmations: Option<UsedStates>,
+    /// The tasks that survive this gateway, if requested.
+    pub(super) durable: Option<Arc<DurableTasks>>,
     /// Maximum time to wait for an answer of the user.
     pub(super) question_wait: Duration,
     /// Receives the audit events, if requested.
@@ -64,7 +67,7 @@ impl GatewayCore {
         rules: Option<AccessRules>,
         limits: CallLimits,
     ) -> Arc<Self> {
-        let McpGatewayBuilder { info, options, members, audit, .. } = builder;
+        let McpGatewayBuilder { info, options, members, audit, archive, .. } = builder;
         let (near, dropped) = (Near::default(), Arc::<DroppedMessages>::default());
         let (names, limits) = (Arc::new(names), Arc::new(limits));
         let is_required: Vec<_> = members.iter().map(|member| member.is_required).collect();
@@ -97,6 +100,8 @@ impl GatewayCore {
         let list_wait = options.list_wait;
         let search = options.search.map(SearchState::new);
         let confirmations = options.confirm_destructive.then(UsedStates::default);
+        let replica_ids = options.bridge.server.replica_ids.clone();
+        let durable = archive.map(|archive| DurableTasks::new(archive, replica_ids));
         let question_wait = options.bridge.question_wait;
         let sessions = AtomicU64::new(0);
         Arc::new(Self {
@@ -108,6 +113,7 @@ impl GatewayCore {
             search,
             limits,
             confirmations,
+            durable,
             question_wait,
             audit,
             sessions,

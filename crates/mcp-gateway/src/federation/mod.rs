@@ -36,6 +36,8 @@ mod request;
 mod route;
 mod subscriptions;
 mod tasks;
+mod durable;
+mod durable_requests;
 
 // tool search
 mod search;
@@ -69,6 +71,7 @@ use tokio::io::DuplexStream;
 use crate::bridge::MemberSessions;
 use gateway_core::GatewayCore;
 
+pub use durable::{ArchiveError, ArchiveFuture, TaskArchive};
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};

@@ -35,22 +35,22 @@ use crate::bridge::{
 };
 
 /// A copy of a request. The copy lives while the gateway waits for lists or members.
-struct OwnedRequest {
-    core: Arc<ServerCore>,
-    caller: Caller,
-    id: RequestId,
-    method: Box<str>,
-    params: Option<Box<RawValue>>,
-    revision: Revision,
-    client: Client,
+pub(super) struct OwnedRequest {
+    pub(super) core: Arc<ServerCore>,
+    pub(super) caller: Caller,
+    pub(super) id: RequestId,
+    pub(super) method: Box<str>,
+    pub(super) params: Option<Box<RawValue>>,
+    pub(super) revision: Revision,
+    pub(super) client: Client,
     /// The part of the audit that depends on the handling of the request.
-    progress: Option<Arc<CallProgress>>,
+    pub(super) progress: Option<Arc<CallProgress>>,
     /// The trace context for the member. `None` if tracing is off.
-    trace: Option<Box<TraceContext>>,
+    pub(super) trace: Option<Box<TraceContext>>,
 }
 
 /// The data of a request that differ between the eras.
-enum Client {
+pub(super) enum Client {
     Legacy {
         session: Option<Arc<Session>>,
         /// The queue for a question on the response stream of the request. `None` if the gateway asks no questions
@@ -182,9 +182,10 @@ impl OwnedRequest {
             match ListKind::of_method(&self.method) {
                 Some(kind) => self.list(&gateway, kind).await,
                 None if *self.method == *methods::TASKS_LIST => self.list_tasks(&gateway).await,
-                None => match self.own_tool(&gateway) {
-                    Some(search) => self.use_own_tool(&gateway, search).await,
-                    None => self.forward(&gateway).await,
+                None => match (self.own_tool(&gateway), &gateway.durable) {
+                    (Some(search), _) => self.use_own_tool(&gateway, search).await,
+                    (None, Some(durable)) => self.forward_durably(&gateway, durable).await,
+                    (None, None) => self.forward(&gateway).await,
                 },
             }
         });
@@ -246,7 +247,7 @@ impl OwnedRequest {
     }
 
     /// Selects the member for the request, and lets the member's bridge forward the request.
-    async fn forward(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
+    pub(super) async fn forward(self, gateway: &GatewayCore) -> (Vec<u8>, Reply) {
         let routed = Routed {
             method: &self.method,
             params: self.params.as_deref(),

@@ -1,6 +1,7 @@
 //! The list of a session's tasks at all members (MCP revision 2025-11-25).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_server::backend::{Caller, LegacyRequest, ServerCore, Session};
 use tokio::time::timeout;
 
+use super::durable::TaskRecord;
 use super::gateway_core::GatewayCore;
 use super::visible_members::VisibleMembers;
 use crate::bridge::{BridgeCore, list_tasks, no_method};
@@ -59,6 +61,7 @@ impl TaskListRequest<'_> {
                 Err(error) => tracing::debug!(server = %member.name, "cannot list tasks: {error}"),
             }
         }
+        tasks.extend(self.tasks_in_archive(gateway, &visible, &tasks).await);
         write_result(output, &Id::from(self.id), |output| {
             if !has_tasks {
                 return Err(no_method());
@@ -66,6 +69,24 @@ impl TaskListRequest<'_> {
             let invalid = |_| Error::internal("cannot write the list of tasks as JSON");
             serde_json::to_writer(output, &TaskList { tasks }).map_err(invalid)
         });
+    }
+
+    /// Returns the stored tasks of the caller that `listed` does not contain.
+    async fn tasks_in_archive(
+        &self,
+        gateway: &GatewayCore,
+        visible: &VisibleMembers,
+        listed: &[Box<RawValue>],
+    ) -> Vec<Box<RawValue>> {
+        let Some(durable) = &gateway.durable else { return Vec::new() };
+        let listed: HashSet<_> = listed.iter().filter_map(|task| id_of(task)).collect();
+        let is_missing = |record: &TaskRecord| {
+            let member = record.id.split_once('.').and_then(|(member, _)| gateway.names.member(member));
+            member.is_some_and(|member| visible.contains(member)) && !listed.contains(&*record.id)
+        };
+        let records = durable.list(self.caller.principal().as_deref()).await;
+        let missing = records.iter().filter(|record| is_missing(record));
+        missing.filter_map(|record| to_raw_value(record.state()).ok()).collect()
     }
 
     /// Returns the tasks of the session at one member.
@@ -107,6 +128,17 @@ impl TaskListRequest<'_> {
         };
         list_tasks(bridge, &incoming).await
     }
+}
+
+/// Returns the id of a task.
+fn id_of(task: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Task<'a> {
+        #[serde(borrow)]
+        task_id: Cow<'a, str>,
+    }
+    serde_json::from_str::<Task<'_>>(task.get()).ok().map(|task| task.task_id)
 }
 
 /// Maximum number of pages that the gateway requests from one member.

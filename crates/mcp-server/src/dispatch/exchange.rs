@@ -45,6 +45,9 @@ struct Handling {
 /// A function that the exchange calls with the answer.
 type Observe = Box<dyn FnOnce(&[u8]) + Send>;
 
+/// A function that replaces the answer.
+type Change = Box<dyn FnOnce(Answered) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send>;
+
 /// An answer with its status (for transports that have status codes).
 pub(super) type Answered = (Vec<u8>, Status);
 
@@ -113,6 +116,28 @@ impl Exchange {
         Self { source: self.source.observed(Box::new(observe)), ..self }
     }
 
+    /// Lets `change` replace the answer. The client waits for the future of `change`. Earlier messages do not wait. A
+    /// subscription has no answer.
+    #[must_use]
+    pub fn then<F>(self, change: impl FnOnce(Vec<u8>, Status) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = (Vec<u8>, Status)> + Send + 'static,
+    {
+        let change = move |(answer, status): Answered| -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+            Box::pin(change(answer, status))
+        };
+        Self { source: self.source.changed(Box::new(change)), ..self }
+    }
+
+    /// Waits for the answer, and discards all earlier messages. Returns `None` if the request has no answer.
+    pub async fn answer(mut self) -> Option<(Vec<u8>, Status)> {
+        loop {
+            if let Outgoing::Answer(answer, status) = self.next().await? {
+                return Some((answer, status));
+            }
+        }
+    }
+
     /// Returns the next message for the client. The last message is the answer. After the answer, returns
     /// `None`.
     ///
@@ -160,6 +185,16 @@ impl Source {
             Self::Handler(handling) => Self::Handler(handling.observed(observe)),
             Self::Preparing(Preparing { source, messages, .. }) => {
                 Self::Preparing(Preparing::new(messages, async move { source.await.observed(observe) }))
+            }
+            subscription @ Self::Subscription(_) => subscription,
+        }
+    }
+
+    fn changed(self, change: Change) -> Self {
+        match self {
+            Self::Handler(handling) => Self::Handler(handling.changed(change)),
+            Self::Preparing(Preparing { source, messages, .. }) => {
+                Self::Preparing(Preparing::new(messages, async move { source.await.changed(change) }))
             }
             subscription @ Self::Subscription(_) => subscription,
         }
@@ -212,6 +247,18 @@ impl Handling {
                     }),
                 });
             }
+        }
+        self
+    }
+
+    fn changed(mut self, change: Change) -> Self {
+        if let Some(answered) = self.answered.take() {
+            self.answer = Some(change(answered));
+        } else if let Some(answer) = self.answer.take() {
+            self.answer = Some(Box::pin(async move {
+                let answered = answer.await;
+                change(answered).await
+            }));
         }
         self
     }

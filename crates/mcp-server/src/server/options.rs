@@ -1,12 +1,13 @@
 //! Options of a server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_mcp::schema::{CacheHint, CacheScope};
 
 use crate::replica_ids::ReplicaIds;
-use crate::session::SessionLimits;
+use crate::session::{EventArchive, SessionLimits};
 use crate::tasks::TaskOptions;
 
 /// Options of a server. The defaults suit most servers.
@@ -49,6 +50,9 @@ pub struct McpServerOptions {
     /// Names of the replica in the ids of sessions, pending requests and tasks. A gateway in front of several replicas
     /// forwards requests to the replica that the id names. Set also `state_key`. Default: ids name no replica.
     pub replica_ids: Option<ReplicaIds>,
+    /// Stores the events of legacy sessions outside of this process, so that clients can get them after the process has
+    /// ended. It requires `replica_ids`. Default: none.
+    pub event_archive: Option<Arc<dyn EventArchive>>,
     /// Session mode over HTTP, for clients of the legacy era. Default: one session per client.
     pub legacy_sessions: LegacySessions,
     /// Time until an unused session over HTTP ends. Default: 30 minutes. A session with an open stream or a
@@ -190,6 +194,7 @@ impl Default for McpServerOptions {
             state_key: None,
             older_state_keys: Vec::new(),
             replica_ids: None,
+            event_archive: None,
             legacy_sessions: LegacySessions::Stateful,
             session_idle: Duration::from_mins(30),
             sessions_max: 10_000,

@@ -44,7 +44,9 @@ impl ServerCore {
             changes: Changes::default(),
             sharing: OnceLock::new(),
             state_key: StateKey::of(&options),
-            sessions: Sessions::new(options.session_limits()).name_replica(options.replica_ids.clone()),
+            sessions: Sessions::new(options.session_limits())
+                .name_replica(options.replica_ids.clone())
+                .archive_events(options.event_archive.clone()),
             request_bytes: RequestBytes::new(&options),
             event_bytes: Shares::new(options.in_flight_bytes_max),
             tasks: Tasks::new(options.tasks.clone(), options.replica_ids.clone()),

@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod backend_session;
+mod event_archive;
 mod log_inbox;
 mod streams;
 mod table;
@@ -28,6 +29,8 @@ use crate::server::Subscription;
 use crate::shares::{Holder, Shares};
 
 pub use backend_session::{BackendSession, DroppedMessages, OutOfBandMessages};
+pub use event_archive::{ArchivedEvent, EventArchive};
+pub(crate) use event_archive::SessionArchive;
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};
@@ -168,6 +171,12 @@ impl Session {
     pub(crate) fn with_event_limit(mut self, shares: &Arc<Shares>) -> Self {
         self.streams.limit(shares.clone(), self.holder.clone());
         self
+    }
+
+    /// Stores later events in `archive`. `id` is the id of the session.
+    pub(crate) fn archive_events(&self, archive: &Arc<dyn EventArchive>, id: &Arc<str>) {
+        let (archive, session, caller) = (archive.clone(), id.clone(), self.owner.clone());
+        self.streams.archive(SessionArchive { archive, session, caller });
     }
 
     /// Returns the caller to whose limits the session and its memory count.

@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use thruway_mcp::schema::RequestId;
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::DroppedMessages;
+use super::event_archive::{SessionArchive, StreamArchive};
 use crate::shares::{Holder, LimitReached, Share, Shares};
 
 /// The event streams that a session stores, so that its client can reconnect and resume them.
@@ -24,6 +26,8 @@ pub(crate) struct Streams {
     bytes: Arc<AtomicUsize>,
     /// The limit that all sessions share, if any.
     limit: Option<Arc<EventBytes>>,
+    /// Stores the events outside of this process, if requested.
+    archive: OnceLock<Arc<SessionArchive>>,
 }
 
 /// Counts the bytes of the events that the sessions of one caller store.
@@ -52,6 +56,7 @@ pub(crate) struct EventStream {
     session_bytes: Arc<AtomicUsize>,
     limit: Option<Arc<EventBytes>>,
     dropped: Option<Arc<DroppedMessages>>,
+    archive: Option<StreamArchive>,
 }
 
 /// An event of a stream.
@@ -129,8 +134,23 @@ impl Streams {
         self.limit = Some(Arc::new(EventBytes { shares, holder }));
     }
 
+    /// Stores the events of later streams in `archive`.
+    pub(super) fn archive(&self, archive: SessionArchive) {
+        self.archive.get_or_init(|| Arc::new(archive));
+    }
+
+    /// Begins a stream that answers the request `request`. If the archive of the session is set, it stores the events.
+    pub(crate) fn begin_for(&self, request: &RequestId) -> Arc<EventStream> {
+        let archive = self.archive.get();
+        self.begin_with(archive.map(|session| StreamArchive { session: session.clone(), request: request.clone() }))
+    }
+
     /// Begins a stream. If the session stores too many streams or bytes, discards the oldest streams.
     pub(crate) fn begin(&self) -> Arc<EventStream> {
+        self.begin_with(None)
+    }
+
+    fn begin_with(&self, archive: Option<StreamArchive>) -> Arc<EventStream> {
         let mut inner = self.lock();
         inner.last += 1;
         let stream = Arc::new(EventStream {
@@ -141,6 +161,7 @@ impl Streams {
             session_bytes: self.bytes.clone(),
             limit: self.limit.clone(),
             dropped: self.dropped.clone(),
+            archive,
         });
         while inner.streams.len() >= STREAMS_MAX || self.bytes.load(Ordering::Relaxed) > STREAMS_BYTES_MAX {
             if inner.streams.pop_front().is_none() {
@@ -238,6 +259,14 @@ impl EventStream {
         state.last += 1;
         state.bytes += kind.bytes();
         self.session_bytes.fetch_add(kind.bytes(), Ordering::Relaxed);
+        if let Some(archive) = &self.archive {
+            // The lock keeps the order of the events.
+            match &kind {
+                EventKind::Message(data) => archive.append(self.number, state.last, false, data),
+                EventKind::Answer(data) => archive.append(self.number, state.last, true, data),
+                EventKind::Disconnect(_) => {}
+            }
+        }
         let event = Event { number: state.last, kind };
         state.events.push_back(event);
         let dropped = state.dropped;

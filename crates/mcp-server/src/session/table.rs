@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thruway_net::unguessable_id;
 
-use super::{Session, nanoseconds, now};
+use super::{EventArchive, Session, nanoseconds, now};
 use crate::replica_ids::{ReplicaIdKind, ReplicaIds};
 use crate::shares::Holder;
 
@@ -55,6 +55,8 @@ struct Table {
     replica_ids: Option<ReplicaIds>,
     /// `true` if the server ends its sessions, because it shuts down.
     is_ending: bool,
+    /// Stores events outside of this process, if requested.
+    event_archive: Option<Arc<dyn EventArchive>>,
 }
 
 /// A session in the table. While the session is idle, this slot has the only reference to the session.
@@ -116,6 +118,12 @@ impl Sessions {
     /// Lets the ids of sessions name this replica, if `replica_ids` is set.
     pub(crate) fn name_replica(mut self, replica_ids: Option<ReplicaIds>) -> Self {
         self.table.get_mut().unwrap_or_else(PoisonError::into_inner).replica_ids = replica_ids;
+        self
+    }
+
+    /// Stores the events of later sessions in `archive`, if it is set.
+    pub(crate) fn archive_events(mut self, archive: Option<Arc<dyn EventArchive>>) -> Self {
+        self.table.get_mut().unwrap_or_else(PoisonError::into_inner).event_archive = archive;
         self
     }
 
@@ -221,6 +229,9 @@ impl Table {
         };
         let key = self.key_of(&session);
         let holder = session.holder().clone();
+        if let Some(archive) = &self.event_archive {
+            session.archive_events(archive, &id);
+        }
         let slot = Arc::new(Slot { id: id.clone(), session: Arc::new(session), key: Mutex::new(key) });
         self.order.slots.insert(key, slot.clone());
         self.holders.entry(holder).or_default().slots.insert(key, slot.clone());

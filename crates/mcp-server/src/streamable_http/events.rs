@@ -24,6 +24,8 @@ pub(super) enum Events {
     },
     /// The remaining events of a stream that the client can resume.
     Replay(Replay),
+    /// Events of a session of an ended process.
+    Archived(VecDeque<Event>),
     /// The messages of a session that do not belong to a request.
     Standalone(Standalone),
 }
@@ -70,6 +72,7 @@ impl Events {
             },
             Self::Replay(replay) => replay.next().await,
             Self::Standalone(standalone) => standalone.next().await,
+            Self::Archived(events) => events.pop_front(),
         }
     }
 
@@ -83,7 +86,7 @@ impl Events {
     pub(super) const fn is_finite(&self) -> bool {
         match self {
             Self::Exchange { close_message, .. } => close_message.is_none(),
-            Self::Replay(_) => true,
+            Self::Replay(_) | Self::Archived(_) => true,
             Self::Standalone(_) => false,
         }
     }

@@ -5,6 +5,7 @@ mod guard;
 mod post;
 mod sessions;
 mod resumable;
+mod archived;
 mod batches;
 mod events;
 mod answer;

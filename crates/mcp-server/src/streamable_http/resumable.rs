@@ -34,9 +34,9 @@ pub(super) fn later(exchange: Exchange, session: Option<Arc<Session>>, request: 
             return Answer::now(json(Status::BadRequest, output));
         }
     };
-    let stream = session.streams.begin();
-    let reader = stream.read_after(0);
     let id = request.id.to_owned();
+    let stream = session.streams.begin_for(&id);
+    let reader = stream.read_after(0);
     spawn(exchange, in_flight, InUse::new(session.clone()), EndsStream::new(&stream));
     Answer::later(async move {
         match reader.peek().await {

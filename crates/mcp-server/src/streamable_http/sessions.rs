@@ -10,6 +10,7 @@ use thruway_net::PooledBuffer;
 use thruway_server::StatusCode;
 
 use super::answer::{Answer, Incoming, accepted, json, json_error, json_of, method_not_allowed, no_capacity};
+use super::archived;
 use super::events::{Events, Standalone};
 use super::resumable::{later, no_such_event, take_up};
 use super::traced::{McpSpan, observed};
@@ -131,7 +132,7 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
         Ok((Some(session), _)) => session,
         Ok((None, _)) => return Answer::now(method_not_allowed()),
         Err(_) if incoming.fields.field(SESSION_ID).is_none() => return Answer::now(method_not_allowed()),
-        Err(refusal) => return Answer::now(refusal),
+        Err(refusal) => return refused(incoming, refusal),
     };
     if let Some(last) = incoming.fields.field("last-event-id") {
         match last.as_str().and_then(|last| last.parse().ok()) {
@@ -146,6 +147,15 @@ pub(super) fn handle_get(incoming: &Incoming<'_>) -> Answer {
     Answer::now(Events::Standalone(Standalone::new(session, is_to_be_primed)))
 }
 
+/// Answers GET for a session that this process does not have. An archive may contain the events of the session.
+fn refused(incoming: &Incoming<'_>, refusal: WholeResponse) -> Answer {
+    let last = incoming.fields.field("last-event-id").and_then(|last| last.as_str()?.parse().ok());
+    match (session_id(incoming), last) {
+        (Ok(session), Some(last)) => archived::resume(incoming, session, last, refusal),
+        _ => Answer::now(refusal),
+    }
+}
+
 /// Ends the session that a DELETE request names.
 pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
     if incoming.fields.field(SESSION_ID).is_none() {
@@ -156,6 +166,9 @@ pub(super) fn handle_delete(incoming: &Incoming<'_>) -> WholeResponse {
         Err(refusal) => return refusal,
     };
     if incoming.server.core.sessions.remove(id, incoming.caller.principal().as_deref()) {
+        if let Some(archive) = &incoming.server.core.options.event_archive {
+            archive.forget(id);
+        }
         WholeResponse::new(StatusCode::NO_CONTENT)
     } else {
         json_error(StatusCode::NOT_FOUND, "the session does not exist or has ended")

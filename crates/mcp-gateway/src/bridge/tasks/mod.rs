@@ -14,6 +14,7 @@ mod json;
 
 // requests
 mod legacy;
+mod own;
 
 pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
 pub(crate) use json::replaced;

@@ -287,6 +287,15 @@ impl Tasks {
         (kept.owner == *owner && kept.server().is_some()).then(|| name.clone())
     }
 
+    /// Returns the server's id of a task. `id` is the client's id of the task. Returns `None` if the server is a child
+    /// process.
+    pub(super) fn own_id(&self, id: &str) -> Option<String> {
+        let state = self.state();
+        let kept = state.kept.get(id)?;
+        let is_on_stream = kept.server()?.client.is_on_stream();
+        kept.server_id.as_deref().filter(|_| !is_on_stream).map(str::to_owned)
+    }
+
     /// Stores the current state of a task. `id` is the task id that the client uses.
     pub(super) fn note(&self, id: &str, fields: &TaskFields) {
         if let Some(kept) = self.state().kept.get_mut(id) {

@@ -1,0 +1,152 @@
+//! The durable tasks of a gateway.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thruway_mcp::Era;
+use thruway_mcp_server::ReplicaIds;
+use thruway_net::{Admitted, LogLimit};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::archive::TaskArchive;
+use super::record::TaskRecord;
+use super::watch::{AskTask, TaskWatch};
+
+/// The durable tasks of a gateway.
+pub(in crate::federation) struct DurableTasks {
+    archive: Arc<dyn TaskArchive>,
+    /// Verifies the ids of tasks that end with this gateway.
+    replica_ids: Option<ReplicaIds>,
+    /// The running tasks of this gateway. The values wake their watches.
+    watched: Mutex<HashMap<Box<str>, Arc<Notify>>>,
+}
+
+impl DurableTasks {
+    pub(in crate::federation) fn new(archive: Arc<dyn TaskArchive>, replica_ids: Option<ReplicaIds>) -> Arc<Self> {
+        Arc::new(Self { archive, replica_ids, watched: Mutex::default() })
+    }
+
+    /// Stores the task that begins with `answer`, if the answer contains a task, and watches it. Ends after the archive
+    /// has stored the task or has failed.
+    pub(in crate::federation) async fn begin(
+        self: &Arc<Self>,
+        answer: &[u8],
+        era: Era,
+        caller: Option<String>,
+        source: Arc<dyn AskTask>,
+    ) {
+        let Some(mut record) = TaskRecord::begun(answer, era, caller, self.archive.replica()) else { return };
+        let is_of_replica =
+            self.replica_ids.as_ref().is_none_or(|ids| ids.replica_of_task(&record.id).is_some());
+        if era == Era::Modern && !is_of_replica {
+            // Each gateway can open the id, because the task is at its member.
+            return;
+        }
+        record.own_id = source.own_id(&record.id);
+        let Some(changed) = self.watch(&record.id) else { return };
+        let ttl = record.ttl();
+        let until = Instant::now() + ttl;
+        let is_stored = self.put(&record, ttl).await;
+        let watch = TaskWatch { durable: Arc::downgrade(self), record, source, changed, until, is_stored };
+        tokio::spawn(watch.run());
+    }
+
+    /// Returns the value that wakes the watch of a new task. Returns `None` if there are too many tasks.
+    fn watch(&self, id: &str) -> Option<Arc<Notify>> {
+        static LIMIT: LogLimit = LogLimit::new();
+        let mut watched = self.lock();
+        if watched.len() >= WATCHED_MAX {
+            if let Some(Admitted { suppressed }) = LIMIT.admit() {
+                tracing::warn!(suppressed, "a task is not durable, because {WATCHED_MAX} tasks are running");
+            }
+            return None;
+        }
+        let changed = Arc::<Notify>::default();
+        watched.insert(id.into(), changed.clone());
+        Some(changed)
+    }
+
+    /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not watch the
+    /// task.
+    pub(in crate::federation) fn note_change(&self, id: &str) -> bool {
+        let watched = self.lock();
+        let changed = watched.get(id);
+        changed.inspect(|changed| changed.notify_one()).is_some()
+    }
+
+    pub(super) fn forget(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    /// Stores a record. Returns `false` if the archive has failed.
+    pub(in crate::federation) async fn put(&self, record: &TaskRecord, ttl: Duration) -> bool {
+        let bytes = record.to_bytes(self.archive.record_bytes_max());
+        self.archive.put(&record.id, record.caller.as_deref(), bytes, ttl).await.is_ok()
+    }
+
+    /// Stores the record of a task that another gateway has begun.
+    pub(in crate::federation) async fn put_adopted(&self, record: &TaskRecord) {
+        self.put(record, record.ttl()).await;
+    }
+
+    /// Returns the task `id`, if `caller` has begun it in the same era. The task is failed if its gateway has ended and
+    /// the task has ended with it.
+    pub(in crate::federation) async fn find(
+        &self,
+        id: &str,
+        era: Era,
+        caller: Option<&str>,
+    ) -> Option<TaskRecord> {
+        let bytes = self.archive.get(id).await.ok()??;
+        let record = TaskRecord::parse(&bytes)?;
+        let is_own = record.id == id && record.era() == era && record.caller.as_deref() == caller;
+        if is_own { Some(self.settled(record).await) } else { None }
+    }
+
+    /// Returns the legacy tasks of a caller. Callers without a verified name have no list, because it would contain the
+    /// tasks of all of them.
+    pub(in crate::federation) async fn list(&self, caller: Option<&str>) -> Vec<TaskRecord> {
+        let Some(caller) = caller else { return Vec::new() };
+        let records = self.archive.list(caller).await.unwrap_or_default();
+        let mut found = Vec::new();
+        for record in records.iter().filter_map(|bytes| TaskRecord::parse(bytes)) {
+            if record.era() == Era::Legacy && record.caller.as_deref() == Some(caller) {
+                found.push(self.settled(record).await);
+            }
+        }
+        found
+    }
+
+    /// Marks the task as failed if it cannot continue.
+    async fn settled(&self, mut record: TaskRecord) -> TaskRecord {
+        record.fail_if_cut();
+        if !record.is_over() && record.own_id.is_none() && !self.archive.is_live(&record.replica).await {
+            record.fail(LOST);
+        }
+        record
+    }
+
+    /// Returns `true` if the gateway that began the task has ended.
+    pub(in crate::federation) async fn is_orphan(&self, record: &TaskRecord) -> bool {
+        !self.archive.is_live(&record.replica).await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Notify>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for DurableTasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableTasks").field("archive", &self.archive).finish_non_exhaustive()
+    }
+}
+
+/// Maximum number of running tasks that a gateway watches.
+const WATCHED_MAX: usize = 10_000;
+
+/// The reason for the failure of a task whose gateway has ended.
+const LOST: &str = "the gateway that ran the task has ended before the task: call the tool again";
