@@ -16,7 +16,7 @@ use thruway_server::{Answer, FieldLinesBuf, Handler, IntoHandler, Request, Respo
 use crate::config::forward::{ForwardAction, ForwardTo, MirrorAction};
 use crate::config::mcp::resource::{host_of, resource_of_route};
 use crate::config::{AccessLogConfig, Action, Config, Failure, FixedAnswer, ListenerConfig, Route};
-use crate::fleet::Fleet;
+use crate::fleet::{Archives, Fleet};
 use crate::live_store::LiveStore;
 use crate::mcp::{EndpointChanges, McpEndpoints, RunningUpstreams};
 use crate::shared_health::SharedHealth;
@@ -101,7 +101,11 @@ impl Parts {
             .as_ref()
             .and_then(|shared| shared.peers.as_ref())
             .map(|_| Fleet::new(store.replicas(), store.key()));
-        let mcp = McpEndpoints::in_fleet(fleet, EndpointChanges::start(&store));
+        let is_durable = config.shared.as_ref().is_some_and(|shared| shared.is_durable);
+        // Nothing survives this process in a store in memory, so it needs no archives.
+        let archives = (fleet.clone().zip(store.runtime().cloned()).filter(|_| is_durable))
+            .map(|(fleet, runtime)| Archives::new(fleet, store.store().clone(), runtime));
+        let mcp = McpEndpoints::in_fleet(fleet, EndpointChanges::start(&store)).with_archives(archives);
         Self { limits, mcp, store, health, ..Self::default() }
     }
 

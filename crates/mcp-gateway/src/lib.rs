@@ -12,10 +12,10 @@ mod jwks;
 
 pub use bridge::{Bridge, BridgeOptions};
 pub use federation::{
-    ArchiveError, ArchiveFuture, TaskArchive,
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, CallLimit, CallRate, InvalidFilter,
-    InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway, McpGatewayBuilder,
-    McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus, NameStyle,
-    RelayedCall, RelayedResponse, Rule, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
+    ArchiveError, ArchiveFuture, AuditEvent, AuditLog, AuditOutcome, AuditSink, CallCounts, CallLimit,
+    CallRate, InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, LimitBy, McpGateway,
+    McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState, MemberStatus,
+    NameStyle, RelayedCall, RelayedResponse, Rule, TaskArchive, ToolFilter, ToolSearch, UnmatchedPattern,
+    WithheldItem,
 };
 pub use jwks::JwksVerifier;

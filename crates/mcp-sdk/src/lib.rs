@@ -8,24 +8,23 @@ pub use thruway_mcp_client::{
     Subscription, ToolOutcome, forwarding, oauth,
 };
 pub use thruway_mcp_gateway::{
-    ArchiveError, ArchiveFuture, TaskArchive,
-    AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions, CallCounts, CallLimit, CallRate,
-    InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName, InvalidRule, JwksVerifier, LimitBy,
-    McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member, MemberCalls, MemberState,
-    MemberStatus, NameStyle, RelayedCall, RelayedResponse, Rule, ToolFilter, ToolSearch, UnmatchedPattern,
-    WithheldItem,
+    ArchiveError, ArchiveFuture, AuditEvent, AuditLog, AuditOutcome, AuditSink, Bridge, BridgeOptions,
+    CallCounts, CallLimit, CallRate, InvalidFilter, InvalidGlob, InvalidLimit, InvalidMemberName,
+    InvalidRule, JwksVerifier, LimitBy, McpGateway, McpGatewayBuilder, McpGatewayError, McpGatewayOptions,
+    Member, MemberCalls, MemberState, MemberStatus, NameStyle, RelayedCall, RelayedResponse, Rule,
+    TaskArchive, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::{
-    AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing, CompletionInput, Context, EventArchive,
-    Handler, HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken,
+    AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing, CompletionInput, Context,
+    EventArchive, Handler, HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken,
     InvalidUriTemplate, JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint,
     McpServer, McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource,
-    RegistrationError, ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SharedChanges, SseEndpoints,
-    Structured, TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
+    RegistrationError, ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SharedChanges, SseEndpoints, Structured,
+    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
 };
 pub use thruway_net::ClientAddr;
 

@@ -76,6 +76,10 @@ pub(in crate::config) struct RawShared {
     pub(in crate::config) peer_address: Option<Spanned<String>>,
     /// Mutual TLS between the gateways of the fleet. Default: none.
     pub(in crate::config) peer_tls: Option<Spanned<RawPeerTls>>,
+    /// `true` keeps MCP tasks in the store, and also the events of legacy sessions that their clients can resume. They
+    /// then survive their gateway. It requires `peer_listen`. Each task needs at least three operations of the store, and
+    /// each event needs one. Default: false.
+    pub(in crate::config) durable: Option<Spanned<bool>>,
 }
 
 /// A client certificate for the store.
@@ -101,6 +105,8 @@ pub(crate) struct SharedConfig {
     pub(crate) health: bool,
     /// The peer listener, if other gateways forward MCP requests to this gateway.
     pub(crate) peers: Option<PeerConfig>,
+    /// `true` if tasks and events survive their gateway.
+    pub(crate) is_durable: bool,
     /// Position of the URL, or of the section.
     pub(crate) span: Span,
 }
@@ -116,6 +122,7 @@ impl SharedConfig {
         self.store == other.store
             && self.replica == other.replica
             && self.health == other.health
+            && self.is_durable == other.is_durable
             && has_same_peers
             && identities(self) == identities(other)
     }
@@ -141,6 +148,10 @@ pub(in crate::config) fn resolve_shared(
     if let Some(listen) = raw.peer_listen.as_ref().filter(|_| key.is_none() && resolver.failures.is_empty()) {
         resolver.refuse_with(listen, "a peer listener requires the key of the fleet", KEY_HINT);
     }
+    let is_durable = raw.durable.as_ref().is_some_and(|durable| *durable.get_ref());
+    if let Some(durable) = raw.durable.as_ref().filter(|_| is_durable && raw.peer_listen.is_none()) {
+        resolver.refuse_with(durable, "durable tasks and events require a peer listener", DURABLE_HINT);
+    }
     let peers = RawPeers { listen: raw.peer_listen, address: raw.peer_address, tls: raw.peer_tls };
     let peers = resolve_peers(resolver, peers);
     check_replica(resolver, raw.replica.as_ref());
@@ -163,7 +174,7 @@ pub(in crate::config) fn resolve_shared(
         ..StoreConfig::new(url)
     });
     let replica = raw.replica.map(Spanned::into_inner);
-    SharedConfig { store, key, replica, health: raw.health, peers, span }
+    SharedConfig { store, key, replica, health: raw.health, peers, is_durable, span }
 }
 
 /// Returns `None` for a store in memory.
@@ -280,6 +291,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(250);
 const DEFAULT_CONNECTIONS: usize = 4;
 const TIMEOUTS: std::ops::RangeInclusive<Period> =
     Period(Duration::from_millis(10))..=Period(Duration::from_secs(5));
+
+const DURABLE_HINT: &str =
+    "set `peer_listen` and `key`, for a single gateway as in `peer_listen = \"127.0.0.1:0\"`";
 
 const KEY_HINT: &str =
     "create a key with `openssl rand -base64 32`, and write it as `key` or into `key_file`";

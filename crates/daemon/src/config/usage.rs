@@ -29,7 +29,8 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
     let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
-    warnings.chain(shared_sticky_cookies(config)).chain(peers_without_store(config)).collect()
+    let stores = peers_without_store(config).into_iter().chain(durable_in_memory(config));
+    warnings.chain(shared_sticky_cookies(config)).chain(stores).collect()
 }
 
 /// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other only in a
@@ -39,6 +40,14 @@ fn peers_without_store(config: &Config) -> Option<Failure> {
     let message = "no other gateway finds this `peer_listen`, because the shared store is in the memory of this process";
     let hint = "set `store = \"redis://HOST:6379\"` in `[shared]`, or remove `peer_listen`";
     Some(config.shared_warning(shared, message).with_hint(hint))
+}
+
+/// Returns a warning if durable tasks and events have no store outside of this process.
+fn durable_in_memory(config: &Config) -> Option<Failure> {
+    let shared = config.shared.as_ref().filter(|shared| shared.is_durable && shared.store.is_none())?;
+    let warning = config
+        .shared_warning(shared, "`durable` has no effect, because the store `memory` ends with this process");
+    Some(warning.with_hint("write the URL of a store in Redis or Valkey as `store`, or remove `durable`"))
 }
 
 /// Returns warnings about MCP endpoints without a route, and MCP servers without an endpoint.

@@ -16,9 +16,16 @@ mod watched_body;
 mod forwarding;
 mod listener;
 
+// durable state
+mod durable;
+mod task_archive;
+mod event_archive;
+mod archives;
+
 #[cfg(test)]
 mod tests;
 
+pub(crate) use archives::Archives;
 pub(crate) use membership::FleetMembership;
 pub(crate) use replica::{Fleet, PeerEndpoint};
 pub(crate) use status::ForwardingCounts;

@@ -10,6 +10,7 @@ use thruway_server::{Handler, RunningServer};
 use thruway_store::SharedKey;
 
 use super::caller::CallerSealer;
+use super::durable::DurableCounts;
 use super::peers::PeerTable;
 use crate::replicas::{ReplicaRegistry, ReplicaWork};
 
@@ -20,6 +21,7 @@ pub(crate) struct Fleet {
     pub(super) callers: CallerSealer,
     pub(super) peers: PeerTable,
     pub(super) counts: FleetCounts,
+    pub(super) durable_counts: DurableCounts,
     /// The MCP endpoints of this process.
     pub(super) endpoints: RwLock<BTreeMap<String, PeerEndpoint>>,
     /// The running peer listener.
@@ -44,6 +46,7 @@ impl Fleet {
             key: key.clone(),
             peers: PeerTable::default(),
             counts: FleetCounts::default(),
+            durable_counts: DurableCounts::default(),
             endpoints: RwLock::default(),
             listener: Mutex::default(),
             refuses: AtomicBool::new(false),
@@ -105,6 +108,15 @@ impl Fleet {
     fn report(&self, work: &mut ReplicaWork) {
         let endpoints = self.endpoints.read().unwrap_or_else(PoisonError::into_inner);
         endpoints.values().for_each(|endpoint| (endpoint.report)(work));
+    }
+
+    /// Returns `true` if another replica is in the list. Reads the list from the store if the list in memory does not
+    /// contain the replica.
+    pub(super) async fn is_live(&self, replica: ReplicaId) -> bool {
+        if self.peers.get(replica).is_none() {
+            self.replicas.refresh().await;
+        }
+        self.peers.get(replica).is_some()
     }
 }
 

@@ -11,6 +11,10 @@ pub(crate) struct ForwardingCounts {
     pub(crate) received: u64,
     /// Number of requests whose owner was not in the list or did not answer.
     pub(crate) missing_owners: u64,
+    /// Number of times that the store has failed for durable tasks.
+    pub(crate) durable_task_failures: u64,
+    /// Number of times that the store has failed for durable events.
+    pub(crate) durable_event_failures: u64,
 }
 
 impl Fleet {
@@ -20,6 +24,8 @@ impl Fleet {
             forwarded: self.counts.forwarded(),
             received: self.counts.received(),
             missing_owners: self.counts.missing_owners(),
+            durable_task_failures: self.durable_counts.tasks(),
+            durable_event_failures: self.durable_counts.events(),
         }
     }
 }

@@ -8,8 +8,8 @@ use thruway_mcp_sdk::{McpGateway, MemberState, MemberStatus, UnmatchedPattern};
 use tokio::time::timeout;
 use tracing::subscriber::NoSubscriber;
 
-use super::gateway_builder;
 use super::members::RunningUpstreams;
+use super::{Replica, gateway_builder};
 use crate::config::{Config, Failure};
 
 /// Connects each MCP endpoint of `config` to its servers. Returns a text with the tools of each endpoint, and
@@ -31,7 +31,7 @@ pub(crate) fn list_tools(
     let _silent = tracing::subscriber::set_default(NoSubscriber::default());
     runtime.block_on(async {
         for name in config.mcp.endpoints.keys() {
-            match gateway_builder(config, name, upstreams, Some(TOOLS_MAX), None).build() {
+            match gateway_builder(config, name, upstreams, Some(TOOLS_MAX), Replica::default()).build() {
                 Ok(gateway) => {
                     warnings.extend(push_tools(&mut text, config, name, &gateway).await);
                     let missing = missing_members(config, &gateway);

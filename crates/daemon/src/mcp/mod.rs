@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use crate::background::Background;
 use crate::config::Config;
 use crate::config::mcp::settings::{McpEndpointConfig, McpSearch, McpServerConfig};
-use crate::fleet::Fleet;
+use crate::fleet::{Archives, Fleet};
 use audit_logs::AuditLogs;
 pub(crate) use members::RunningUpstreams;
 pub use members::child_command;
@@ -45,6 +45,8 @@ pub(crate) struct McpEndpoints {
     fleet: Option<Arc<Fleet>>,
     /// The exchange of changes with other gateways.
     changes: EndpointChanges,
+    /// The archives, if tasks and events are durable.
+    archives: Option<Archives>,
 }
 
 /// All settings that an endpoint depends on.
@@ -63,6 +65,11 @@ impl McpEndpoints {
         Self { fleet, changes, ..Self::default() }
     }
 
+    /// Makes the tasks and events of later endpoints durable.
+    pub(crate) fn with_archives(self, archives: Option<Archives>) -> Self {
+        Self { archives, ..self }
+    }
+
     /// Returns the endpoints of `config`. Takes endpoints that have not changed from `before`.
     pub(crate) fn of(config: &Config, before: &Self) -> Self {
         let endpoint = |name: &String| {
@@ -79,7 +86,7 @@ impl McpEndpoints {
         let endpoints = config.mcp.endpoints.keys().map(endpoint).collect();
         let (background, audit_logs) = (before.background.clone(), before.audit_logs.clone());
         let (fleet, changes) = (before.fleet.clone(), before.changes.clone());
-        Self { endpoints, background, audit_logs, fleet, changes }
+        Self { endpoints, background, audit_logs, fleet, changes, archives: before.archives.clone() }
     }
 
     /// Returns a handler that serves the endpoint with this name. The config was checked, so the endpoint
@@ -114,7 +121,8 @@ impl McpEndpoints {
                     }
                 };
             let build = || {
-                let builder = gateway_builder(config, name, upstreams, None, self.fleet.as_deref());
+                let replica = Replica { fleet: self.fleet.as_deref(), archives: self.archives.as_ref() };
+                let builder = gateway_builder(config, name, upstreams, None, replica);
                 let audit = config.mcp.endpoints[name].audit.as_ref();
                 let audit = audit.and_then(|target| self.audit_logs.log(target));
                 audit.into_iter().fold(builder, McpGatewayBuilder::audit).build()
@@ -226,6 +234,13 @@ impl EndpointConfig {
     }
 }
 
+/// This process as a replica, as far as an endpoint depends on it. The default is a process without a fleet.
+#[derive(Clone, Copy, Default)]
+struct Replica<'a> {
+    fleet: Option<&'a Fleet>,
+    archives: Option<&'a Archives>,
+}
+
 /// Returns a builder for the endpoint with this name. `list_wait` replaces the key `list_wait` of the endpoint.
 ///
 /// The library accepts the settings, because the check of the config has the same rules.
@@ -234,13 +249,14 @@ fn gateway_builder(
     name: &str,
     upstreams: &RunningUpstreams,
     list_wait: Option<Duration>,
-    fleet: Option<&Fleet>,
+    replica: Replica<'_>,
 ) -> McpGatewayBuilder {
     let endpoint = &config.mcp.endpoints[name];
     let mut default = McpGatewayOptions::default();
-    if let Some(fleet) = fleet {
+    if let Some(fleet) = replica.fleet {
         fleet.configure(name, &mut default.bridge.server);
     }
+    default.bridge.server.event_archive = replica.archives.map(|archives| archives.events(name));
     let options = McpGatewayOptions {
         names: endpoint.names.style(),
         prefer: endpoint.prefer.clone(),
@@ -251,6 +267,8 @@ fn gateway_builder(
         ..default
     };
     let builder = McpGateway::builder(name, env!("CARGO_PKG_VERSION")).options(options);
+    let archive = replica.archives.map(|archives| archives.tasks(name));
+    let builder = archive.into_iter().fold(builder, McpGatewayBuilder::archive);
     let builder = builder.rules(endpoint.rules.clone()).limits(endpoint.limits.clone());
     let servers = endpoint.servers.iter().filter_map(|name| Some((name, config.mcp.servers.get(name)?)));
     let members = servers.map(|(name, server)| member(config, name, server, upstreams));

@@ -13,7 +13,7 @@ use thruway_mcp_client::McpClientError;
 use thruway_mcp_server::backend::{Caller, Reply, ServerCore, Session, Status};
 use tokio::time::sleep;
 
-use super::durable::{ArchiveFuture, AskTask, DurableTasks, TaskRecord, is_error};
+use super::durable::{ArchiveFuture, AskTask, DurableTasks, TaskRecord, is_error, shows_end};
 use super::gateway_core::GatewayCore;
 use super::request::{Client, OwnedRequest};
 use super::visible_members::VisibleMembers;
@@ -102,8 +102,16 @@ impl Lookup {
 
     /// Returns the answer of the archive if the member has answered with an error.
     async fn corrected(self, answer: Vec<u8>, status: Status) -> (Vec<u8>, Status) {
-        let is_watched = self.durable.note_change(&self.task);
-        if is_watched || !is_error(&answer) {
+        if !is_error(&answer) {
+            if shows_end(&self.method, &answer) {
+                self.durable.settle(&self.task).await;
+            } else if *self.method != *methods::TASKS_GET {
+                self.durable.note_change(&self.task);
+            }
+            return (answer, status);
+        }
+        if self.durable.note_change(&self.task) {
+            // The member has answered, or the watch is about to find the reason.
             return (answer, status);
         }
         if !VisibleMembers::of(&self.gateway, &self.caller).await.contains(self.member) {
@@ -156,7 +164,9 @@ impl Lookup {
                 }
             }
             Err(McpClientError::Server(_)) => {
-                record.fail("the server does not know the task anymore, because the gateway that began it has ended");
+                record.fail(
+                    "the server does not know the task anymore, because the gateway that began it has ended",
+                );
             }
             Err(error) => tracing::debug!("cannot ask a server about a task of an ended gateway: {error}"),
         }
@@ -240,7 +250,9 @@ impl AskTask for CallerOfTask {
             let (gateway, request) = (self.gateway.upgrade()?, self.request(method, id)?);
             let (output, reply) = request.forward(&gateway).await;
             match reply {
-                Reply::Later(exchange) => Some(exchange.answer().await.map_or(Vec::new(), |(answer, _)| answer)),
+                Reply::Later(exchange) => {
+                    Some(exchange.answer().await.map_or(Vec::new(), |(answer, _)| answer))
+                }
                 Reply::Now(_) | Reply::Forbidden(_) => Some(output),
             }
         })

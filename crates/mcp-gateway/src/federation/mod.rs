@@ -71,11 +71,11 @@ use tokio::io::DuplexStream;
 use crate::bridge::MemberSessions;
 use gateway_core::GatewayCore;
 
-pub use durable::{ArchiveError, ArchiveFuture, TaskArchive};
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use audit_log::AuditLog;
 pub use builder::{McpGatewayBuilder, McpGatewayError, McpGatewayOptions, Member};
 pub use call_stats::{CallCounts, MemberCalls};
+pub use durable::{ArchiveError, ArchiveFuture, TaskArchive};
 pub use limits::{CallLimit, CallRate, InvalidLimit, LimitBy};
 pub use relay::RelayedCall;
 pub use relayed_response::RelayedResponse;

@@ -18,10 +18,7 @@ pub trait EventArchive: fmt::Debug + Send + Sync + 'static {
     fn forget(&self, session: &str);
 
     /// Returns the events of a session in the order of [`append`](Self::append). Returns no events if the store fails.
-    fn read<'a>(
-        &'a self,
-        session: &'a str,
-    ) -> Pin<Box<dyn Future<Output = Vec<ArchivedEvent>> + Send + 'a>>;
+    fn read<'a>(&'a self, session: &'a str) -> Pin<Box<dyn Future<Output = Vec<ArchivedEvent>> + Send + 'a>>;
 }
 
 /// An event of a session in an [`EventArchive`].

@@ -29,8 +29,8 @@ use crate::server::Subscription;
 use crate::shares::{Holder, Shares};
 
 pub use backend_session::{BackendSession, DroppedMessages, OutOfBandMessages};
-pub use event_archive::{ArchivedEvent, EventArchive};
 pub(crate) use event_archive::SessionArchive;
+pub use event_archive::{ArchivedEvent, EventArchive};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
 pub use log_inbox::LogInbox;
 pub(crate) use streams::{Event, EventId, EventKind, EventStream, StreamReader, Streams};

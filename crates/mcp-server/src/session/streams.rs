@@ -142,7 +142,9 @@ impl Streams {
     /// Begins a stream that answers the request `request`. If the archive of the session is set, it stores the events.
     pub(crate) fn begin_for(&self, request: &RequestId) -> Arc<EventStream> {
         let archive = self.archive.get();
-        self.begin_with(archive.map(|session| StreamArchive { session: session.clone(), request: request.clone() }))
+        self.begin_with(
+            archive.map(|session| StreamArchive { session: session.clone(), request: request.clone() }),
+        )
     }
 
     /// Begins a stream. If the session stores too many streams or bytes, discards the oldest streams.

@@ -13,7 +13,12 @@ use crate::session::{ArchivedEvent, EventId};
 /// Answers GET with `Last-Event-ID` for the session `session`, which this process does not have. The client gets the
 /// events after `last` once. If the request of the stream has no answer, the last event is an error. Otherwise, the client
 /// gets `refusal`.
-pub(super) fn resume(incoming: &Incoming<'_>, session: &str, last: EventId, refusal: WholeResponse) -> Answer {
+pub(super) fn resume(
+    incoming: &Incoming<'_>,
+    session: &str,
+    last: EventId,
+    refusal: WholeResponse,
+) -> Answer {
     let options = &incoming.server.core.options;
     let Some(archive) = options.event_archive.clone() else { return Answer::now(refusal) };
     let owner = options.replica_ids.as_ref().and_then(|ids| ids.replica_of_session(session));
@@ -71,7 +76,8 @@ mod tests {
 
     #[test]
     fn caller_gets_missed_events_once_and_an_error_without_an_answer() {
-        let events = [archived(1, 1, false), archived(2, 1, false), archived(1, 2, false), archived(2, 2, true)];
+        let events =
+            [archived(1, 1, false), archived(2, 1, false), archived(1, 2, false), archived(2, 2, true)];
         let count = |stream, event, caller| missed(&events, EventId { stream, event }, caller).len();
         // The last event of stream 1 is the error.
         for (event, expected) in [(0, 3), (1, 2), (2, 1), (3, 0), (9, 0)] {

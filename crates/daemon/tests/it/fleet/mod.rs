@@ -1,6 +1,7 @@
 //! Tests of MCP endpoints that three replicas serve.
 
 mod clients;
+mod durable;
 mod notifications;
 mod outage;
 mod processes;

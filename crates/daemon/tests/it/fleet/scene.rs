@@ -45,6 +45,20 @@ impl Fleet {
 
     /// Starts three replicas. Without `store`, `shared` must contain the URL of a store.
     pub(super) fn start_on(store: Option<Store>, shared: &str, route: &str) -> Self {
+        let mut fleet = Self::without_replicas_on(store, shared, route);
+        for name in ["a", "b", "c"] {
+            let replica = fleet.replica(name, KEY);
+            fleet.replicas.push(Some(replica));
+        }
+        fleet
+    }
+
+    /// Starts the MCP servers of a fleet, and no replica.
+    pub(super) fn without_replicas(shared: &str, route: &str) -> Self {
+        Self::without_replicas_on(Some(Store::memory()), shared, route)
+    }
+
+    fn without_replicas_on(store: Option<Store>, shared: &str, route: &str) -> Self {
         let [web, old] = [(); 2].map(|()| {
             McpServer::new("tools", "1.0").tool(Tool::new("hello"), || "hello").tool(Tool::new("ask"), ask)
         });
@@ -54,12 +68,7 @@ impl Fleet {
             std::fs::write(directory.path().join(file), script).unwrap();
         }
         let (shared, route) = (shared.to_owned(), route.to_owned());
-        let mut fleet = Self { replicas: Vec::new(), servers, old, store, shared, route, directory };
-        for name in ["a", "b", "c"] {
-            let replica = fleet.replica(name, KEY);
-            fleet.replicas.push(Some(replica));
-        }
-        fleet
+        Self { replicas: Vec::new(), servers, old, store, shared, route, directory }
     }
 
     /// Starts a replica that shares the store.
@@ -142,6 +151,18 @@ impl Fleet {
             server.join();
         }
     }
+}
+
+/// Returns the status, the head and the body of the whole response on a connection. Of an event stream, returns the last
+/// message.
+pub(super) fn response_on(mut stream: TcpStream, request: &Message) -> (String, String, String) {
+    stream.write_all(request.to_string("close").as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().to_owned();
+    let events = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
+    (status, head.to_owned(), events.unwrap_or(body).to_owned())
 }
 
 pub(super) fn serve(handler: impl Handler) -> RunningServer {
@@ -311,7 +332,8 @@ impl EventStream {
 /// The bound for the answer to a request whose owner is gone.
 pub(super) const BOUND: Duration = Duration::from_secs(2);
 
-/// A modern child process whose tool `work` creates a task that works until the client cancels it.
+/// A modern child process whose tool `work` creates a task that works until the client cancels it. The task of the tool
+/// `done` is finished at once.
 const JOBS: &str = r#"
 status=working
 while read -r line; do
@@ -320,10 +342,12 @@ while read -r line; do
     times='"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null'
     case "$line" in
         *\"server/discover\"*) result='"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}' ;;
-        *\"tools/list\"*) result='"tools":[{"name":"work","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"' ;;
+        *\"tools/list\"*) result='"tools":[{"name":"work","inputSchema":{"type":"object"}},{"name":"done","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"' ;;
         *\"tools/call\"*)
-            echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"task\",\"taskId\":\"1\",\"status\":\"working\",$times}}"
+            case "$line" in *'"name":"done"'*) task=2 ;; *) task=1 ;; esac
+            echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"task\",\"taskId\":\"$task\",\"status\":\"working\",$times}}"
             continue ;;
+        *\"tasks/get\"*'"taskId":"2"'*) result="\"taskId\":\"2\",\"status\":\"completed\",$times,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"finished\"}]}" ;;
         *\"tasks/get\"*) result="\"taskId\":\"1\",\"status\":\"$status\",$times" ;;
         *\"tasks/cancel\"*) status=cancelled; result='"_meta":{}' ;;
         *\"id\"*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32601,\"message\":\"no\"}}"; continue ;;

@@ -9,7 +9,7 @@ use thruway_mcp::Era;
 use thruway_mcp_server::ReplicaIds;
 use thruway_net::{Admitted, LogLimit};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::archive::TaskArchive;
 use super::record::TaskRecord;
@@ -20,12 +20,24 @@ pub(in crate::federation) struct DurableTasks {
     archive: Arc<dyn TaskArchive>,
     /// Verifies the ids of tasks that end with this gateway.
     replica_ids: Option<ReplicaIds>,
-    /// The running tasks of this gateway. The values wake their watches.
-    watched: Mutex<HashMap<Box<str>, Arc<Notify>>>,
+    /// The running tasks of this gateway.
+    watched: Mutex<HashMap<Box<str>, Arc<Watched>>>,
+}
+
+/// Wakes the watch of a task, and those who wait for its end.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// Notified when a client has seen a change.
+    pub(super) changed: Notify,
+    /// Notified when the archive contains the end of the task.
+    ended: Notify,
 }
 
 impl DurableTasks {
-    pub(in crate::federation) fn new(archive: Arc<dyn TaskArchive>, replica_ids: Option<ReplicaIds>) -> Arc<Self> {
+    pub(in crate::federation) fn new(
+        archive: Arc<dyn TaskArchive>,
+        replica_ids: Option<ReplicaIds>,
+    ) -> Arc<Self> {
         Arc::new(Self { archive, replica_ids, watched: Mutex::default() })
     }
 
@@ -46,16 +58,16 @@ impl DurableTasks {
             return;
         }
         record.own_id = source.own_id(&record.id);
-        let Some(changed) = self.watch(&record.id) else { return };
+        let Some(watched) = self.watch(&record.id) else { return };
         let ttl = record.ttl();
         let until = Instant::now() + ttl;
         let is_stored = self.put(&record, ttl).await;
-        let watch = TaskWatch { durable: Arc::downgrade(self), record, source, changed, until, is_stored };
+        let watch = TaskWatch { durable: Arc::downgrade(self), record, source, watched, until, is_stored };
         tokio::spawn(watch.run());
     }
 
     /// Returns the value that wakes the watch of a new task. Returns `None` if there are too many tasks.
-    fn watch(&self, id: &str) -> Option<Arc<Notify>> {
+    fn watch(&self, id: &str) -> Option<Arc<Watched>> {
         static LIMIT: LogLimit = LogLimit::new();
         let mut watched = self.lock();
         if watched.len() >= WATCHED_MAX {
@@ -64,21 +76,33 @@ impl DurableTasks {
             }
             return None;
         }
-        let changed = Arc::<Notify>::default();
-        watched.insert(id.into(), changed.clone());
-        Some(changed)
+        let task = Arc::<Watched>::default();
+        watched.insert(id.into(), task.clone());
+        Some(task)
     }
 
     /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not watch the
     /// task.
     pub(in crate::federation) fn note_change(&self, id: &str) -> bool {
         let watched = self.lock();
-        let changed = watched.get(id);
-        changed.inspect(|changed| changed.notify_one()).is_some()
+        watched.get(id).inspect(|task| task.changed.notify_one()).is_some()
+    }
+
+    /// Waits until the archive contains the end of a task that a client is about to see. Waits for a limited time only.
+    pub(in crate::federation) async fn settle(&self, id: &str) {
+        let Some(task) = self.lock().get(id).cloned() else { return };
+        let mut ended = std::pin::pin!(task.ended.notified());
+        // The future must wait before the watch wakes.
+        ended.as_mut().enable();
+        if self.note_change(id) {
+            // Without the store, the client gets its answer anyway, and the watch tries again.
+            let _ = timeout(SETTLE_MAX, ended).await;
+        }
     }
 
     pub(super) fn forget(&self, id: &str) {
-        self.lock().remove(id);
+        let task = self.lock().remove(id);
+        task.inspect(|task| task.ended.notify_waiters());
     }
 
     /// Stores a record. Returns `false` if the archive has failed.
@@ -134,7 +158,7 @@ impl DurableTasks {
         !self.archive.is_live(&record.replica).await
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Notify>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Watched>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,6 +171,9 @@ impl fmt::Debug for DurableTasks {
 
 /// Maximum number of running tasks that a gateway watches.
 const WATCHED_MAX: usize = 10_000;
+
+/// Maximum time that an answer waits for the archive. It includes a request to the member.
+const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// The reason for the failure of a task whose gateway has ended.
 const LOST: &str = "the gateway that ran the task has ended before the task: call the tool again";

@@ -26,5 +26,5 @@ mod tests;
 
 pub use archive::{ArchiveError, ArchiveFuture, TaskArchive};
 pub(super) use durable_tasks::DurableTasks;
-pub(super) use record::{TaskRecord, is_error};
+pub(super) use record::{TaskRecord, is_error, shows_end};
 pub(super) use watch::AskTask;

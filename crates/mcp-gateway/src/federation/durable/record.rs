@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use thruway_mcp::Era;
 use thruway_mcp::json_rpc::{Error, ErrorCode, Id, write_error, write_result};
 use thruway_mcp::modern::ResultType;
-use thruway_mcp::schema::{JsonObject, methods};
+use thruway_mcp::schema::{JsonObject, TaskStatus, methods};
 use thruway_mcp_server::backend::ServerCore;
 
 /// A task in the archive. Clients get the same data as from the gateway that began the task.
@@ -60,6 +60,25 @@ pub(super) enum Polled {
 /// Returns `true` if a response is an error.
 pub(in crate::federation) fn is_error(answer: &[u8]) -> bool {
     memmem::find(answer, b"\"error\"").is_some() && parse(answer).is_some_and(|answer| answer.error.is_some())
+}
+
+/// Returns `true` if an answer to `tasks/get` or `tasks/result` shows that the task has ended.
+pub(in crate::federation) fn shows_end(method: &str, answer: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct State {
+        status: TaskStatus,
+    }
+    match method {
+        methods::TASKS_RESULT => true,
+        methods::TASKS_GET => {
+            let result = parse(answer).and_then(|answer| answer.result);
+            let state = result.and_then(|result| serde_json::from_str::<State>(result.get()).ok());
+            state.is_some_and(|state| {
+                matches!(state.status, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled)
+            })
+        }
+        _ => false,
+    }
 }
 
 fn parse(answer: &[u8]) -> Option<Response<'_>> {
@@ -234,7 +253,9 @@ impl TaskRecord {
             (Era::Modern, _) => write_result(output, id, |output| {
                 core.results().write(output, ResultType::Complete, None, &JsonObject::new(), None)
             }),
-            (Era::Legacy, methods::TASKS_GET) => write_result(output, id, |output| write_json(output, &self.state)),
+            (Era::Legacy, methods::TASKS_GET) => {
+                write_result(output, id, |output| write_json(output, &self.state))
+            }
             (Era::Legacy, methods::TASKS_RESULT) => match (&self.result, &self.error, self.is_over()) {
                 (Some(result), ..) => write_result(output, id, |output| write_json(output, result)),
                 (None, Some(error), _) => write_error(output, Some(id), error),

@@ -4,11 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_mcp::schema::methods;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::archive::ArchiveFuture;
-use super::durable_tasks::DurableTasks;
+use super::durable_tasks::{DurableTasks, Watched};
 use super::record::{Polled, TaskRecord};
 
 /// Asks the member of a task in the name of the caller.
@@ -26,8 +25,7 @@ pub(super) struct TaskWatch {
     pub(super) durable: Weak<DurableTasks>,
     pub(super) record: TaskRecord,
     pub(super) source: Arc<dyn AskTask>,
-    /// Notified when a client has seen a change.
-    pub(super) changed: Arc<Notify>,
+    pub(super) watched: Arc<Watched>,
     /// The end of the lifetime of the task.
     pub(super) until: Instant,
     /// `true` if the archive contains the current record.
@@ -50,7 +48,7 @@ impl TaskWatch {
         loop {
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.changed.notified() => {}
+                () = self.watched.changed.notified() => {}
             }
             if self.durable.strong_count() == 0 {
                 return;

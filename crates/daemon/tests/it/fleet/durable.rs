@@ -1,0 +1,221 @@
+//! Tests of tasks and events that survive their replica.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use thruway_daemon::{Daemon, check};
+use thruway_net::Clock;
+
+use super::scene::{Fleet, KEY, Message, response_on};
+use super::{call, text};
+use crate::client::{TIMEOUT, address_of, end, file_answering, tcp};
+
+const DURABLE: &str = "durable = true\n";
+
+fn get(id: &str) -> Message {
+    Message::modern("tasks/get", id, &json!({"taskId": id}))
+}
+
+/// Begins a task with a tool. Returns its id.
+fn begin(send: impl Fn(&Message) -> Value, tool: &str) -> String {
+    let task = send(&Message::modern("tools/call", tool, &call(tool)));
+    task["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned()
+}
+
+/// Waits until a task has ended, and returns its state. It does not end before its owner leaves the list of replicas.
+fn ended(send: impl Fn(&Message) -> Value, id: &str) -> Value {
+    let begin = Clock::system().now_exact();
+    loop {
+        let task = send(&get(id));
+        if task["result"]["status"] != "working" {
+            return task;
+        }
+        assert!(Clock::system().now_exact().saturating_sub(begin) < TIMEOUT, "{task}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn tasks_survive_their_replica() {
+    let mut fleet = Fleet::start_with(DURABLE, "");
+    let send = |message: &Message| fleet.request(0, message).1;
+    let (working, done) = (begin(send, "jobs__work"), begin(send, "jobs__done"));
+    assert_eq!(send(&get(&done))["result"]["status"], "completed");
+    fleet.end_replica(0);
+    for replica in [1, 2] {
+        let (status, task) = fleet.request(replica, &get(&done));
+        assert_eq!((&*status, &task["result"]["taskId"]), ("200", &json!(done)), "{task}");
+        assert_eq!(task["result"]["result"]["content"][0]["text"], "finished", "{task}");
+        assert_eq!(task["result"]["resultType"], "complete", "{task}");
+        let task = ended(|message| fleet.request(replica, message).1, &working);
+        assert_eq!(task["result"]["status"], "failed", "{task}");
+        assert!(task["result"]["error"]["message"].as_str().unwrap().contains("gateway"), "{task}");
+        let cancel = Message::modern("tasks/cancel", &working, &json!({"taskId": working}));
+        assert_eq!(fleet.request(replica, &cancel).1["result"]["resultType"], "complete");
+    }
+    // An id with a changed signature is unknown, although the archive could contain anything.
+    let forged = format!("{}A", &working[..working.len() - 1]);
+    assert_eq!(fleet.request(1, &get(&forged)).1["error"]["code"], -32602);
+    fleet.end();
+}
+
+#[test]
+fn events_survive_their_replica() {
+    let mut fleet = Fleet::start_with(DURABLE, "");
+    let session = fleet.begin_session(0);
+    let mut stream = fleet.stream(1, &Message::legacy(&session, "tools/call", &call("old__ask")));
+    assert_eq!(stream.next()["method"], "elicitation/create");
+    let lines = |id: &str| format!("Last-Event-ID: {id}\r\n");
+    let (stream_number, _) = stream.last_id.split_once('-').unwrap();
+    let before = lines(&format!("{stream_number}-0"));
+    drop(stream);
+    fleet.end_replica(0);
+    // The first event can still be on its way to the store.
+    let begin = Clock::system().now_exact();
+    while fleet.response(2, &Message::empty("GET", &session, &before)).0 != "200" {
+        assert!(Clock::system().now_exact().saturating_sub(begin) < TIMEOUT);
+    }
+    let mut resumed = fleet.stream(2, &Message::empty("GET", &session, &before));
+    assert_eq!(resumed.next()["method"], "elicitation/create");
+    let end = resumed.next();
+    assert!(end["error"]["message"].as_str().unwrap().contains("session"), "{end}");
+    assert_eq!(end["id"], 7);
+    let after = lines(&resumed.last_id);
+    resumed.end();
+    let (status, _, body) = fleet.response(1, &Message::empty("GET", &session, &after));
+    assert_eq!(status, "404", "{body}");
+    assert!(body.contains("initialize"), "{body}");
+    // Without durable events of this session, the answer is the same.
+    let unknown = lines("9-1");
+    assert_eq!(fleet.response(1, &Message::empty("GET", &session, &unknown)).0, "404");
+    let session = fleet.begin_session(1);
+    let (_, answer) = fleet.request(2, &Message::legacy(&session, "tools/call", &call("web__hello")));
+    assert_eq!(text(&answer), "hello");
+    fleet.end();
+}
+
+#[test]
+fn durable_requires_a_peer_listener_and_warns_without_a_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let write = |shared: &str| std::fs::write(&file, file_answering("", shared)).unwrap();
+    write("[shared]\ndurable = true\n");
+    let failure = check(&file, true).unwrap_err().to_string();
+    assert!(failure.contains("durable tasks and events require a peer listener"), "{failure}");
+    write(&format!("[shared]\nkey = \"{KEY}\"\npeer_listen = \"127.0.0.1:0\"\ndurable = true\n"));
+    let warnings = check(&file, true).unwrap().warnings.unwrap().to_string();
+    assert!(warnings.contains("`durable` has no effect"), "{warnings}");
+    write("[shared]\ndurable = false\n");
+    assert!(check(&file, true).unwrap().warnings.is_none());
+}
+
+/// A process that ends with this value.
+struct Process(Child);
+
+impl Process {
+    /// Starts a replica in another process of this test. Returns it with the address of its first listener.
+    fn replica(config: &Path) -> (Self, std::net::SocketAddr) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "fleet::durable::replica_of_another_test"]);
+        command.env(CONFIG, config).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Self(command.spawn().unwrap());
+        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        let address =
+            lines.map(Result::unwrap).find_map(|line| Some(line.split_once("address=")?.1.to_owned()));
+        (process, address.expect("the replica has ended").parse().unwrap())
+    }
+
+    /// Starts a Redis server in `directory`. Returns it with its port.
+    fn redis(directory: &Path) -> (Self, u16) {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--appendonly",
+            "no",
+            "--save",
+            "",
+        ]);
+        command.args(["--rdbcompression", "no"]);
+        command.current_dir(directory).stdout(Stdio::null());
+        let process = Self(command.spawn().expect("install redis-server"));
+        let begin = Clock::system().now_exact();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Clock::system().now_exact().saturating_sub(begin) < TIMEOUT);
+        }
+        (process, port)
+    }
+}
+
+impl Drop for Process {
+    /// Kills the process as a crash does.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const CONFIG: &str = "THRUWAY_TEST_CONFIG";
+
+/// Serves the config of [`tasks_survive_a_killed_process`] until its standard input ends.
+#[test]
+#[ignore = "a process of another test"]
+fn replica_of_another_test() {
+    let Ok(config) = std::env::var(CONFIG) else { return };
+    let daemon = Daemon::from_file(config).unwrap();
+    println!("address={}", tcp(&address_of(&daemon)));
+    let mut input = String::new();
+    std::io::stdin().read_to_string(&mut input).unwrap();
+    end(daemon);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn tasks_survive_a_killed_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_redis, port) = Process::redis(directory.path());
+    let fleet =
+        Fleet::without_replicas(&format!("durable = true\nstore = \"redis://127.0.0.1:{port}\"\n"), "");
+    let mut replicas: Vec<_> =
+        ["a", "b", "c"].map(|name| Process::replica(&fleet.write_config(name, KEY))).into();
+    let send = |address, message: &Message| {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let (_, _, body) = response_on(stream, message);
+        serde_json::from_str::<Value>(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    };
+    let (owner, first) = replicas.remove(0);
+    let tasks = |tool: &str| (0..10).map(|_| begin(|message| send(first, message), tool)).collect::<Vec<_>>();
+    let (working, done) = (tasks("jobs__work"), tasks("jobs__done"));
+    // Redis writes its data to a file, which must not contain a result or an id.
+    for id in &done {
+        assert_eq!(send(replicas[0].1, &get(id))["result"]["status"], "completed");
+    }
+    let mut redis = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    redis.write_all(b"SAVE\r\n").unwrap();
+    let mut saved = String::new();
+    BufReader::new(&redis).read_line(&mut saved).unwrap();
+    assert_eq!(saved, "+OK\r\n");
+    let data = std::fs::read(directory.path().join("dump.rdb")).unwrap();
+    let contains = |text: &str| data.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(contains("mcp-task:") && !contains("finished") && !contains(&done[0]) && !contains("completed"));
+    drop(owner);
+    for (_, address) in &replicas {
+        for id in &done {
+            let task = send(*address, &get(id));
+            assert_eq!(task["result"]["result"]["content"][0]["text"], "finished", "{task}");
+        }
+        for id in &working {
+            let task = ended(|message| send(*address, message), id);
+            assert_eq!(task["result"]["status"], "failed", "{task}");
+        }
+    }
+    drop(replicas);
+    fleet.end();
+}
