@@ -77,7 +77,7 @@ pub(in crate::config) struct RawShared {
     /// Mutual TLS between the gateways of the fleet. Default: none.
     pub(in crate::config) peer_tls: Option<Spanned<RawPeerTls>>,
     /// `true` keeps MCP tasks in the store, and also the events of legacy sessions that their clients can resume. They
-    /// then survive their gateway. It requires `peer_listen`. Each task needs at least three operations of the store, and
+    /// then survive their gateway. It requires `peer_listen`. Each task needs at least two operations of the store, and
     /// each event needs one. Default: false.
     pub(in crate::config) durable: Option<Spanned<bool>>,
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use thruway_daemon::{Daemon, check};
 use thruway_net::Clock;
+use thruway_testkit::JwtIssuer;
 
 use super::scene::{Fleet, KEY, Message, response_on};
 use super::{call, text};
@@ -59,6 +60,55 @@ fn tasks_survive_their_replica() {
     // An id with a changed signature is unknown, although the archive could contain anything.
     let forged = format!("{}A", &working[..working.len() - 1]);
     assert_eq!(fleet.request(1, &get(&forged)).1["error"]["code"], -32602);
+    fleet.end();
+}
+
+#[test]
+fn legacy_tasks_continue_at_their_server_for_their_caller() {
+    let keys = JwtIssuer::new("key");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys.json");
+    std::fs::write(&file, keys.keys()).unwrap();
+    let policy = format!("{DURABLE}[policies.tokens.jwt]\nkeys_file = \"{}\"\n", file.display());
+    let mut fleet = Fleet::start_with(&policy, "policies = [\"tokens\"]\n");
+    let token = |name: &str| {
+        let claims = json!({"iss": "https://login.example", "sub": name, "exp": 4_000_000_000_u64});
+        format!("Authorization: Bearer {}\r\n", keys.token(&claims))
+    };
+    let session = fleet.begin_session_as(0, &token("ada"));
+    let mut params = call("past__job");
+    params["task"] = json!({"ttl": 60_000});
+    let request = Message::legacy(&session, "tools/call", &params).with_lines(&token("ada"));
+    let (_, task) = fleet.request(0, &request);
+    let id = task["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
+    fleet.end_replica(0);
+    let (ada, bob) = (fleet.begin_session_as(1, &token("ada")), fleet.begin_session_as(1, &token("bob")));
+    let ask = |session: &str, name: &str, method: &str, params: &Value| {
+        fleet.request(2, &Message::legacy(session, method, params).with_lines(&token(name))).1
+    };
+    let of_task = json!({"taskId": id});
+    let task = ask(&ada, "ada", "tasks/get", &of_task);
+    assert_eq!(
+        (&task["result"]["status"], &task["result"]["taskId"]),
+        (&json!("working"), &json!(id)),
+        "{task}"
+    );
+    assert_eq!(ask(&bob, "bob", "tasks/get", &of_task)["error"]["code"], -32602);
+    let ids = |list: &Value| list["result"]["tasks"].as_array().unwrap().len();
+    assert_eq!(ids(&ask(&ada, "ada", "tasks/list", &json!({}))), 1);
+    assert_eq!(ids(&ask(&bob, "bob", "tasks/list", &json!({}))), 0);
+    fleet.finish_past();
+    // The other replicas ask the server when the owner has left the list of replicas.
+    let begin = Clock::system().now_exact();
+    while ask(&ada, "ada", "tasks/get", &of_task)["result"]["status"] != "completed" {
+        assert!(Clock::system().now_exact().saturating_sub(begin) < TIMEOUT);
+        std::thread::yield_now();
+    }
+    let result = ask(&ada, "ada", "tasks/result", &of_task);
+    assert_eq!(text(&result), "past result");
+    let related = &result["result"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"];
+    assert_eq!(related, &json!(id), "{result}");
+    assert_eq!(ask(&ada, "ada", "tasks/cancel", &of_task)["error"]["code"], -32602);
     fleet.end();
 }
 

@@ -3,12 +3,16 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thruway_daemon::{ConfigSource, Daemon};
+use thruway_mcp_sdk::backend::{Status, json_message};
 use thruway_mcp_sdk::schema::{ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool};
 use thruway_mcp_sdk::{Context, HandlerError, McpEndpoint, McpServer};
+use thruway_message::Method;
 use thruway_server::{Answer, Handler, Request, Response, RunningServer, Server, StatusCode};
 use thruway_store::Store;
 
@@ -20,9 +24,11 @@ pub(super) const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 /// The replicas of a fleet.
 pub(super) struct Fleet {
     replicas: Vec<Option<Daemon>>,
-    servers: [RunningServer; 2],
+    servers: [RunningServer; 3],
     /// The MCP server behind the upstream `old`.
     pub(super) old: McpServer,
+    /// `true` if the tasks of the server `past` are finished.
+    is_past_finished: Arc<AtomicBool>,
     store: Option<Store>,
     /// Keys of the table `shared`, and further tables.
     shared: String,
@@ -62,13 +68,15 @@ impl Fleet {
         let [web, old] = [(); 2].map(|()| {
             McpServer::new("tools", "1.0").tool(Tool::new("hello"), || "hello").tool(Tool::new("ask"), ask)
         });
-        let servers = [serve(web.endpoint()), serve(LegacyOnly(old.endpoint()))];
+        let is_past_finished = Arc::<AtomicBool>::default();
+        let past = PastServer(is_past_finished.clone());
+        let servers = [serve(web.endpoint()), serve(LegacyOnly(old.endpoint())), serve(past)];
         let directory = tempfile::tempdir().unwrap();
         for (file, script) in [("jobs.sh", JOBS), ("notes.sh", NOTES)] {
             std::fs::write(directory.path().join(file), script).unwrap();
         }
         let (shared, route) = (shared.to_owned(), route.to_owned());
-        Self { replicas: Vec::new(), servers, old, store, shared, route, directory }
+        Self { replicas: Vec::new(), servers, old, is_past_finished, store, shared, route, directory }
     }
 
     /// Starts a replica that shares the store.
@@ -87,13 +95,15 @@ impl Fleet {
             "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
              [shared]\nkey = \"{key}\"\nreplica = \"{name}\"\npeer_listen = \"127.0.0.1:0\"\n{shared}\
              [upstreams.web]\nservers = [\"{}\"]\n[upstreams.old]\nservers = [\"{}\"]\n\
+             [upstreams.past]\nservers = [\"{}\"]\n[mcp.servers.past]\nupstream = \"past\"\n\
              [mcp.servers.web]\nupstream = \"web\"\n[mcp.servers.old]\nupstream = \"old\"\n\
              [mcp.servers.jobs]\ncommand = [\"sh\", \"{}\"]\n\
              [mcp.servers.notes]\ncommand = [\"sh\", \"{}\"]\n\
              [[routes]]\npath = \"/dev\"\nmcp = \"dev\"\n{route}\
-             [mcp.endpoints.dev]\nservers = [\"web\", \"old\", \"jobs\", \"notes\"]\nlist_wait = \"{list_wait}\"\n",
+             [mcp.endpoints.dev]\nservers = [\"web\", \"old\", \"past\", \"jobs\", \"notes\"]\nlist_wait = \"{list_wait}\"\n",
             self.servers[0].addresses()[0],
             self.servers[1].addresses()[0],
+            self.servers[2].addresses()[0],
             self.directory.path().join("jobs.sh").display(),
             self.directory.path().join("notes.sh").display(),
         );
@@ -142,6 +152,11 @@ impl Fleet {
     /// crash until they expire.
     pub(super) fn end_replica(&mut self, replica: usize) {
         end(self.replicas[replica].take().unwrap());
+    }
+
+    /// Finishes the tasks of the server `past`.
+    pub(super) fn finish_past(&self) {
+        self.is_past_finished.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn end(self) {
@@ -220,6 +235,49 @@ impl Handler for LegacyOnly {
         }
         self.0.handle(request)
     }
+}
+
+/// A server of MCP revision 2025-11-25 without sessions. Its tool `job` begins a task.
+struct PastServer(Arc<AtomicBool>);
+
+impl Handler for PastServer {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        if request.field("Mcp-Method").is_some() || request.method() != Method::Post {
+            return Answer::Now(Response::text("").with_status(StatusCode::METHOD_NOT_ALLOWED));
+        }
+        let (is_finished, mut request) = (self.0.load(Ordering::Relaxed), request.take_owned());
+        Answer::later(async move {
+            let content = request.content().collect(1 << 20).await.unwrap();
+            let message: Value = serde_json::from_slice(&content).unwrap();
+            let task = json!({"taskId": "own", "status": if is_finished { "completed" } else { "working" },
+                "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
+            let result = match message["method"].as_str().unwrap() {
+                "initialize" => json!({"protocolVersion": "2025-11-25",
+                    "serverInfo": {"name": "past", "version": "1"},
+                    "capabilities": {"tools": {}, "tasks": {"list": {}, "requests": {"tools": {"call": {}}}}}}),
+                "tools/list" => json!({"tools": [{"name": "job", "inputSchema": {"type": "object"},
+                    "execution": {"taskSupport": "required"}}]}),
+                "tools/call" => json!({"task": task}),
+                "tasks/get" => task,
+                "tasks/result" => json!({"content": [{"type": "text", "text": "past result"}],
+                    "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "own"}}}),
+                "tasks/list" => json!({"tasks": []}),
+                "ping" => json!({}),
+                _ if message["id"].is_null() => {
+                    return Response::text("").with_status(StatusCode::ACCEPTED);
+                }
+                _ => {
+                    let error = json!({"code": -32601, "message": "no"});
+                    return past_response(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}));
+                }
+            };
+            past_response(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+        })
+    }
+}
+
+fn past_response(message: &Value) -> Response {
+    json_message(Status::Ok, message.to_string().into_bytes())
 }
 
 /// A request to the endpoint.

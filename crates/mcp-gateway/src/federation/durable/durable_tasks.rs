@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::archive::TaskArchive;
+use super::budget::Budget;
 use super::record::TaskRecord;
 use super::watch::{AskTask, TaskWatch};
 
@@ -22,9 +23,11 @@ pub(in crate::federation) struct DurableTasks {
     replica_ids: Option<ReplicaIds>,
     /// The running tasks of this gateway.
     watched: Mutex<HashMap<Box<str>, Arc<Watched>>>,
+    /// Limits the size of all records.
+    budget: Mutex<Budget>,
 }
 
-/// Wakes the watch of a task, and those who wait for its end.
+/// Wakes the watch of a task, and answers that wait for its end.
 #[derive(Default)]
 pub(super) struct Watched {
     /// Notified when a client has seen a change.
@@ -38,7 +41,8 @@ impl DurableTasks {
         archive: Arc<dyn TaskArchive>,
         replica_ids: Option<ReplicaIds>,
     ) -> Arc<Self> {
-        Arc::new(Self { archive, replica_ids, watched: Mutex::default() })
+        let (watched, budget) = (Mutex::default(), Mutex::new(Budget::new(STORED_BYTES_MAX)));
+        Arc::new(Self { archive, replica_ids, watched, budget })
     }
 
     /// Stores the task that begins with `answer`, if the answer contains a task, and watches it. Ends after the archive
@@ -51,28 +55,36 @@ impl DurableTasks {
         source: Arc<dyn AskTask>,
     ) {
         let Some(mut record) = TaskRecord::begun(answer, era, caller, self.archive.replica()) else { return };
-        let is_of_replica =
-            self.replica_ids.as_ref().is_none_or(|ids| ids.replica_of_task(&record.id).is_some());
-        if era == Era::Modern && !is_of_replica {
+        if era == Era::Modern && !self.is_of_replica(&record.id) {
             // Each gateway can open the id, because the task is at its member.
             return;
         }
         record.own_id = source.own_id(&record.id);
-        let Some(watched) = self.watch(&record.id) else { return };
         let ttl = record.ttl();
+        let Some(watched) = self.watch(&record.id, ttl) else { return };
         let until = Instant::now() + ttl;
         let is_stored = self.put(&record, ttl).await;
         let watch = TaskWatch { durable: Arc::downgrade(self), record, source, watched, until, is_stored };
         tokio::spawn(watch.run());
     }
 
+    /// Returns `true` if a modern task ends with the gateway that its id names.
+    fn is_of_replica(&self, id: &str) -> bool {
+        self.replica_ids.as_ref().is_none_or(|ids| ids.replica_of_task(id).is_some())
+    }
+
     /// Returns the value that wakes the watch of a new task. Returns `None` if there are too many tasks.
-    fn watch(&self, id: &str) -> Option<Arc<Watched>> {
+    fn watch(&self, id: &str, ttl: Duration) -> Option<Arc<Watched>> {
         static LIMIT: LogLimit = LogLimit::new();
         let mut watched = self.lock();
-        if watched.len() >= WATCHED_MAX {
+        // The result counts later.
+        if watched.len() >= WATCHED_MAX || !self.budget().take(RECORD_BYTES, ttl) {
             if let Some(Admitted { suppressed }) = LIMIT.admit() {
-                tracing::warn!(suppressed, "a task is not durable, because {WATCHED_MAX} tasks are running");
+                tracing::warn!(
+                    suppressed,
+                    "a task is not durable: there are {WATCHED_MAX} running tasks, or the stored tasks have \
+                     {STORED_BYTES_MAX} bytes"
+                );
             }
             return None;
         }
@@ -107,8 +119,16 @@ impl DurableTasks {
 
     /// Stores a record. Returns `false` if the archive has failed.
     pub(in crate::federation) async fn put(&self, record: &TaskRecord, ttl: Duration) -> bool {
-        let bytes = record.to_bytes(self.archive.record_bytes_max());
-        self.archive.put(&record.id, record.caller.as_deref(), bytes, ttl).await.is_ok()
+        let mut bytes = record.to_bytes(self.archive.record_bytes_max());
+        if !self.budget().fits(bytes.len().saturating_sub(RECORD_BYTES)) {
+            bytes = record.to_bytes(RECORD_BYTES);
+        }
+        let extra = bytes.len().saturating_sub(RECORD_BYTES);
+        let is_stored = self.archive.put(&record.id, record.caller.as_deref(), bytes, ttl).await.is_ok();
+        if is_stored && extra > 0 {
+            self.budget().take(extra, ttl);
+        }
+        is_stored
     }
 
     /// Stores the record of a task that another gateway has begun.
@@ -124,6 +144,10 @@ impl DurableTasks {
         era: Era,
         caller: Option<&str>,
     ) -> Option<TaskRecord> {
+        if era == Era::Modern && !self.is_of_replica(id) {
+            // A forged id needs no operation of the store.
+            return None;
+        }
         let bytes = self.archive.get(id).await.ok()??;
         let record = TaskRecord::parse(&bytes)?;
         let is_own = record.id == id && record.era() == era && record.caller.as_deref() == caller;
@@ -158,6 +182,10 @@ impl DurableTasks {
         !self.archive.is_live(&record.replica).await
     }
 
+    fn budget(&self) -> MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Watched>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,6 +199,12 @@ impl fmt::Debug for DurableTasks {
 
 /// Maximum number of running tasks that a gateway watches.
 const WATCHED_MAX: usize = 10_000;
+
+/// Maximum size of all records of an endpoint that this gateway has stored.
+const STORED_BYTES_MAX: usize = 256 << 20;
+
+/// Size of a record without a result, as the limit counts it.
+const RECORD_BYTES: usize = 1 << 10;
 
 /// Maximum time that an answer waits for the archive. It includes a request to the member.
 const SETTLE_MAX: Duration = Duration::from_millis(500);

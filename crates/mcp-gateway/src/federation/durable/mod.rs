@@ -16,6 +16,7 @@ mod archive;
 
 // stored tasks
 mod record;
+mod budget;
 
 // running tasks
 mod durable_tasks;

@@ -220,15 +220,20 @@ impl TaskRecord {
         (self.result, self.error) = (None, (!self.is_modern).then_some(error));
     }
 
-    /// Marks a task as canceled.
-    pub(super) fn cancel(&mut self, reason: &'static str) {
+    /// Lets each gateway ask the member about the task, because the gateway that began it asks no more. A task that
+    /// cannot continue is canceled.
+    pub(super) fn release(&mut self, reason: &'static str) {
+        if self.own_id.is_some() {
+            self.replica.clear();
+            return;
+        }
         self.state.insert("status".to_owned(), "cancelled".into());
         self.state.insert("statusMessage".to_owned(), reason.into());
     }
 
     /// Marks a completed task as failed if the archive does not contain its result.
     pub(super) fn fail_if_cut(&mut self) {
-        if self.is_cut {
+        if self.is_cut && self.is_over() {
             self.fail("the result of the task is lost: it was too large for the shared store, and its gateway has ended");
         }
     }
@@ -281,6 +286,6 @@ fn write_json(output: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Error>
 }
 
 /// Maximum lifetime of a record.
-pub(super) const TTL_MAX: Duration = Duration::from_hours(24);
+const TTL_MAX: Duration = Duration::from_hours(24);
 
 const TTL_MIN: Duration = Duration::from_secs(1);

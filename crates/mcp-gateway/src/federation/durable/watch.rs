@@ -72,7 +72,7 @@ impl TaskWatch {
     /// Requests the state of the task. Returns `true` if the task has ended.
     async fn poll(&mut self) -> bool {
         let Some(answer) = self.source.ask(methods::TASKS_GET, &self.record.id).await else {
-            self.record.cancel("the session of the task has ended");
+            self.record.release("the session of the task has ended");
             return true;
         };
         match self.record.poll(&answer) {
