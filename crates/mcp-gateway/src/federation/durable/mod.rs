@@ -17,6 +17,7 @@ mod archive;
 // stored tasks
 mod record;
 mod budget;
+mod task_store;
 
 // running tasks
 mod durable_tasks;

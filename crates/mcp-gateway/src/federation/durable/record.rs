@@ -148,6 +148,11 @@ impl TaskRecord {
         matches!(self.status(), "completed" | "failed" | "cancelled")
     }
 
+    /// Returns `true` if the task is lost if its gateway has ended.
+    pub(super) fn can_be_lost(&self) -> bool {
+        !self.is_over() && self.own_id.is_none()
+    }
+
     /// Returns the lifetime of the task, at most [`TTL_MAX`].
     pub(super) fn ttl(&self) -> Duration {
         let member = if self.is_modern { "ttlMs" } else { "ttl" };
@@ -259,7 +264,7 @@ impl TaskRecord {
                 core.results().write(output, ResultType::Complete, None, &JsonObject::new(), None)
             }),
             (Era::Legacy, methods::TASKS_GET) => {
-                write_result(output, id, |output| write_json(output, &self.state))
+                write_result(output, id, |output| write_json(output, &self.state));
             }
             (Era::Legacy, methods::TASKS_RESULT) => match (&self.result, &self.error, self.is_over()) {
                 (Some(result), ..) => write_result(output, id, |output| write_json(output, result)),

@@ -4,11 +4,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use thruway_mcp::schema::methods;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::archive::ArchiveFuture;
-use super::durable_tasks::{DurableTasks, Watched};
 use super::record::{Polled, TaskRecord};
+use super::task_store::{TaskStore, Watched};
 
 /// Asks the member of a task in the name of the caller.
 pub(in crate::federation) trait AskTask: Send + Sync + 'static {
@@ -22,7 +23,7 @@ pub(in crate::federation) trait AskTask: Send + Sync + 'static {
 
 /// A running task.
 pub(super) struct TaskWatch {
-    pub(super) durable: Weak<DurableTasks>,
+    pub(super) store: Weak<TaskStore>,
     pub(super) record: TaskRecord,
     pub(super) source: Arc<dyn AskTask>,
     pub(super) watched: Arc<Watched>,
@@ -33,13 +34,16 @@ pub(super) struct TaskWatch {
 }
 
 impl TaskWatch {
-    /// Polls the task until it ends or its lifetime is over.
-    pub(super) async fn run(mut self) {
+    /// Stores the task, and polls it until it ends or its lifetime is over. Drops `stored` after the first attempt to
+    /// store the task.
+    pub(super) async fn run(mut self, stored: oneshot::Sender<()>) {
         let until = self.until;
+        self.store().await;
+        drop(stored);
         // The error only means that the lifetime is over.
         let _ = timeout_at(until, self.follow()).await;
-        if let Some(durable) = self.durable.upgrade() {
-            durable.forget(&self.record.id);
+        if let Some(store) = self.store.upgrade() {
+            store.forget(&self.record.id);
         }
     }
 
@@ -50,7 +54,7 @@ impl TaskWatch {
                 () = sleep(pause) => {}
                 () = self.watched.changed.notified() => {}
             }
-            if self.durable.strong_count() == 0 {
+            if self.store.strong_count() == 0 {
                 return;
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -98,9 +102,9 @@ impl TaskWatch {
 
     /// Stores the record. Returns `true` if the archive contains it, or if there is no archive anymore.
     async fn store(&mut self) -> bool {
-        let Some(durable) = self.durable.upgrade() else { return true };
+        let Some(store) = self.store.upgrade() else { return true };
         let left = self.until.saturating_duration_since(Instant::now()).max(TTL_LEFT_MIN);
-        self.is_stored = durable.put(&self.record, left).await;
+        self.is_stored = store.put(&self.record, left).await;
         self.is_stored
     }
 }
