@@ -76,16 +76,16 @@ impl fmt::Debug for DurableStore {
 
 impl DurableCounts {
     pub(super) fn count_task(&self, error: &StoreError) {
-        self.tasks.fetch_add(1, Ordering::Relaxed);
         static LIMIT: LogLimit = LogLimit::new();
+        self.tasks.fetch_add(1, Ordering::Relaxed);
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             tracing::warn!(suppressed, "a task is only in the memory of this gateway for now: {error}");
         }
     }
 
     pub(super) fn count_event(&self, reason: &dyn fmt::Display) {
-        self.events.fetch_add(1, Ordering::Relaxed);
         static LIMIT: LogLimit = LogLimit::new();
+        self.events.fetch_add(1, Ordering::Relaxed);
         if let Some(Admitted { suppressed }) = LIMIT.admit() {
             tracing::warn!(
                 suppressed,

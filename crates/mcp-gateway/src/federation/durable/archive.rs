@@ -14,8 +14,8 @@ pub trait TaskArchive: fmt::Debug + Send + Sync + 'static {
     /// Returns `true` if the gateway with this name runs.
     fn is_live<'a>(&'a self, replica: &'a str) -> ArchiveFuture<'a, bool>;
 
-    /// Stores the record of the task `id` for the time `ttl`. The archive lists the task for `caller`, if the caller has
-    /// a verified name.
+    /// Stores the record of the task `id` for the time `ttl`. The archive lists the task for `caller`, if the
+    /// caller has a verified name.
     fn put<'a>(
         &'a self,
         id: &'a str,

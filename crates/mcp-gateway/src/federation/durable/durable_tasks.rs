@@ -62,8 +62,8 @@ impl DurableTasks {
         self.replica_ids.as_ref().is_none_or(|ids| ids.replica_of_task(id).is_some())
     }
 
-    /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not watch the
-    /// task.
+    /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not
+    /// watch the task.
     pub(in crate::federation) fn note_change(&self, id: &str) -> bool {
         self.store.note_change(id)
     }

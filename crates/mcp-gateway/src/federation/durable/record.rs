@@ -239,7 +239,9 @@ impl TaskRecord {
     /// Marks a completed task as failed if the archive does not contain its result.
     pub(super) fn fail_if_cut(&mut self) {
         if self.is_cut && self.is_over() {
-            self.fail("the result of the task is lost: it was too large for the shared store, and its gateway has ended");
+            self.fail(
+                "the result of the task is lost: it was too large for the store, and its gateway has ended",
+            );
         }
     }
 

@@ -56,8 +56,8 @@ impl TaskStore {
         Some(task)
     }
 
-    /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not watch the
-    /// task.
+    /// Wakes the watch of a task, because a client has seen a change. Returns `false` if this gateway does not
+    /// watch the task.
     pub(super) fn note_change(&self, id: &str) -> bool {
         let watched = self.lock();
         watched.get(id).inspect(|task| task.changed.notify_one()).is_some()

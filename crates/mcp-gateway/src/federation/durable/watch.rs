@@ -13,8 +13,8 @@ use super::task_store::{TaskStore, Watched};
 
 /// Asks the member of a task in the name of the caller.
 pub(in crate::federation) trait AskTask: Send + Sync + 'static {
-    /// Returns the answer to a request about the task `id`. Returns `None` if the session of the task or the gateway has
-    /// ended.
+    /// Returns the answer to a request about the task `id`. Returns `None` if the session of the task or the
+    /// gateway has ended.
     fn ask<'a>(&'a self, method: &'static str, id: &'a str) -> ArchiveFuture<'a, Option<Vec<u8>>>;
 
     /// Returns the member's own id of the task `id`, if the task continues at the member after this gateway has ended.
