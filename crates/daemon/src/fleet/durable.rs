@@ -26,6 +26,8 @@ pub(super) struct DurableCounts {
     tasks: AtomicU64,
     /// Events that were not stored or not read.
     events: AtomicU64,
+    /// Events that the store contains.
+    stored_events: AtomicU64,
 }
 
 impl DurableStore {
@@ -92,6 +94,14 @@ impl DurableCounts {
                 "an event of a session is only in the memory of this gateway: {reason}"
             );
         }
+    }
+
+    pub(super) fn count_stored_event(&self) {
+        self.stored_events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stored_events(&self) -> u64 {
+        self.stored_events.load(Ordering::Relaxed)
     }
 
     pub(super) fn tasks(&self) -> u64 {

@@ -105,7 +105,11 @@ async fn write_all(
                 queued.fetch_sub(event.len(), Ordering::Relaxed);
                 let key = durable.key(EVENTS, &session);
                 let sealed = durable.seal(&key, &event);
-                durable.store.append(&key, sealed.into(), EVENTS_MAX, EVENTS_TTL).await.map(drop)
+                durable
+                    .store
+                    .append(&key, sealed.into(), EVENTS_MAX, EVENTS_TTL)
+                    .await
+                    .map(|_| fleet.durable_counts.count_stored_event())
             }
             Write::Forget { session } => durable.store.remove(&durable.key(EVENTS, &session)).await.map(drop),
         };

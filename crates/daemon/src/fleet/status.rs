@@ -15,6 +15,8 @@ pub(crate) struct ForwardingCounts {
     pub(crate) durable_task_failures: u64,
     /// Number of times that the store has failed for durable events.
     pub(crate) durable_event_failures: u64,
+    /// Number of events of sessions that this replica has stored.
+    pub(crate) durable_events: u64,
 }
 
 impl Fleet {
@@ -26,6 +28,7 @@ impl Fleet {
             missing_owners: self.counts.missing_owners(),
             durable_task_failures: self.durable_counts.tasks(),
             durable_event_failures: self.durable_counts.events(),
+            durable_events: self.durable_counts.stored_events(),
         }
     }
 }
