@@ -19,12 +19,12 @@ pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::{
-    AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing, CompletionInput, Context,
-    EventArchive, Handler, HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken,
-    InvalidUriTemplate, JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint,
-    McpServer, McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource,
-    RegistrationError, ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SharedChanges, SseEndpoints, Structured,
-    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
+    AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing,
+    CompletionInput, Context, EventArchive, Handler, HandlerError, Identity, IntoAnswer, InvalidKeys,
+    InvalidResource, InvalidToken, InvalidUriTemplate, JwtVerifier, Later, Layer, LegacySessions,
+    LocalClient, McpBody, McpEndpoint, McpServer, McpServerOptions, McpService, Next, NoInput, Offer,
+    Outcome, ProtectedResource, RegistrationError, ReplicaId, ReplicaIds, ResourceAnswer, ServerResult,
+    SharedChanges, SseEndpoints, Structured, TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
 };
 pub use thruway_net::ClientAddr;
 

@@ -21,12 +21,8 @@ pub(super) struct FleetJson {
     replica: String,
     /// All replicas. This replica is the first.
     replicas: Vec<ReplicaJson>,
-    /// Number of requests that other replicas have answered for this replica.
-    forwarded: u64,
-    /// Number of requests that this replica has answered for other replicas.
-    received: u64,
-    /// Number of requests whose owner was missing.
-    missing_owners: u64,
+    #[serde(flatten)]
+    forwarding: ForwardingCounts,
     /// Absent for a store in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<LimitsJson>,
@@ -109,12 +105,12 @@ impl FleetJson {
         let others = replicas.others();
         let others =
             others.iter().map(|(id, known)| ReplicaJson::of(id.to_string(), &known.record, age(known)));
-        let ForwardingCounts { forwarded, received, missing_owners } = membership.forwarding();
+        let forwarding = membership.forwarding();
         let replica = own.id.clone();
         let replicas = [own].into_iter().chain(others).collect();
         let limits = running.limits.as_ref().map(LimitsJson::from);
         let health = HealthJson::from(&*running.health);
-        Some(Self { replica, replicas, forwarded, received, missing_owners, limits, health })
+        Some(Self { replica, replicas, forwarding, limits, health })
     }
 }
 
@@ -209,13 +205,17 @@ pub(super) fn write_fleet(
     let help = "1 if this replica holds the lock for orders of certificates, otherwise 0.";
     let mut family = exposition.family("thruway_fleet_certificate_lock_held", Kind::Gauge, help);
     family.sample(&[], own.work.holds_certificate_lock);
-    let ForwardingCounts { forwarded, received, missing_owners } = membership.forwarding();
+    let counts = membership.forwarding();
     let help = "MCP requests for the state of another replica. Outcome `forwarded`: the other replica has answered; \
                 `received`: this replica has answered for another; `missing_owner`: the owner did not answer.";
     let mut family = exposition.family("thruway_fleet_requests_total", Kind::Counter, help);
-    family.sample(&[("outcome", "forwarded")], forwarded);
-    family.sample(&[("outcome", "received")], received);
-    family.sample(&[("outcome", "missing_owner")], missing_owners);
+    family.sample(&[("outcome", "forwarded")], counts.forwarded);
+    family.sample(&[("outcome", "received")], counts.received);
+    family.sample(&[("outcome", "missing_owner")], counts.missing_owners);
+    let help = "Operations on the store that failed for durable state. Kind `task` or `event`.";
+    let mut family = exposition.family("thruway_fleet_durable_failures_total", Kind::Counter, help);
+    family.sample(&[("kind", "task")], counts.durable_task_failures);
+    family.sample(&[("kind", "event")], counts.durable_event_failures);
     if let Some(limits) = &running.limits {
         write_limits(exposition, limits);
     }

@@ -149,10 +149,11 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
+    use crate::replicas::ReplicaRegistry;
 
     fn events(store: &Store, key: &SharedKey) -> StoredEvents {
         let durable = DurableStore::new(store.clone(), key, "dev");
-        StoredEvents::start(Fleet::new("own", key), durable, &Handle::current())
+        StoredEvents::start(Fleet::new(&ReplicaRegistry::new("own", key), key), durable, &Handle::current())
     }
 
     fn event(number: u64, message: &str) -> ArchivedEvent {

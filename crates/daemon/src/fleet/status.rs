@@ -1,9 +1,11 @@
 //! The numbers of forwarded requests, for operators.
 
+use serde::Serialize;
+
 use super::replica::Fleet;
 
 /// Numbers of requests since the start of this process.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub(crate) struct ForwardingCounts {
     /// Number of requests that other replicas have answered for this replica.
     pub(crate) forwarded: u64,

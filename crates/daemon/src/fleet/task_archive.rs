@@ -135,10 +135,11 @@ mod tests {
     use thruway_store::{SharedKey, Store};
 
     use super::*;
+    use crate::replicas::ReplicaRegistry;
 
     fn tasks(store: &Store, key: &SharedKey, endpoint: &str) -> StoredTasks {
         let durable = DurableStore::new(store.clone(), key, endpoint);
-        StoredTasks { fleet: Fleet::new("own", key), durable }
+        StoredTasks { fleet: Fleet::new(&ReplicaRegistry::new("own", key), key), durable }
     }
 
     const TTL: Duration = Duration::from_mins(1);

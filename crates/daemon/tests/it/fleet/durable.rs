@@ -1,18 +1,16 @@
 //! Tests of tasks and events that survive their replica.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use thruway_daemon::{Daemon, check};
+use thruway_daemon::check;
 use thruway_net::Clock;
 use thruway_testkit::JwtIssuer;
 
+use super::processes::{Redis, start_replica};
 use super::scene::{Fleet, KEY, Message, response_on};
 use super::{call, text};
-use crate::client::{TIMEOUT, address_of, end, file_answering, tcp};
+use crate::client::{TIMEOUT, file_answering};
 
 const DURABLE: &str = "durable = true\n";
 
@@ -164,78 +162,14 @@ fn durable_requires_a_peer_listener_and_warns_without_a_store() {
     assert!(check(&file, true).unwrap().warnings.is_none());
 }
 
-/// A process that ends with this value.
-struct Process(Child);
-
-impl Process {
-    /// Starts a replica in another process of this test. Returns it with the address of its first listener.
-    fn replica(config: &Path) -> (Self, std::net::SocketAddr) {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "fleet::durable::replica_of_another_test"]);
-        command.env(CONFIG, config).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = Self(command.spawn().unwrap());
-        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        let address =
-            lines.map(Result::unwrap).find_map(|line| Some(line.split_once("address=")?.1.to_owned()));
-        (process, address.expect("the replica has ended").parse().unwrap())
-    }
-
-    /// Starts a Redis server in `directory`. Returns it with its port.
-    fn redis(directory: &Path) -> (Self, u16) {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--appendonly",
-            "no",
-            "--save",
-            "",
-        ]);
-        command.args(["--rdbcompression", "no"]);
-        command.current_dir(directory).stdout(Stdio::null());
-        let process = Self(command.spawn().expect("install redis-server"));
-        let begin = Clock::system().now_exact();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Clock::system().now_exact().saturating_sub(begin) < TIMEOUT);
-        }
-        (process, port)
-    }
-}
-
-impl Drop for Process {
-    /// Kills the process as a crash does.
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-const CONFIG: &str = "THRUWAY_TEST_CONFIG";
-
-/// Serves the config of [`tasks_survive_a_killed_process`] until its standard input ends.
-#[test]
-#[ignore = "a process of another test"]
-fn replica_of_another_test() {
-    let Ok(config) = std::env::var(CONFIG) else { return };
-    let daemon = Daemon::from_file(config).unwrap();
-    println!("address={}", tcp(&address_of(&daemon)));
-    let mut input = String::new();
-    std::io::stdin().read_to_string(&mut input).unwrap();
-    end(daemon);
-}
-
 #[test]
 #[ignore = "needs redis-server"]
 fn tasks_survive_a_killed_process() {
-    let directory = tempfile::tempdir().unwrap();
-    let (_redis, port) = Process::redis(directory.path());
-    let fleet =
-        Fleet::without_replicas(&format!("durable = true\nstore = \"redis://127.0.0.1:{port}\"\n"), "");
-    let mut replicas: Vec<_> =
-        ["a", "b", "c"].map(|name| Process::replica(&fleet.write_config(name, KEY))).into();
+    let redis = Redis::start();
+    let shared = format!("durable = true\nstore = \"redis://{}\"\n", redis.address);
+    let fleet = Fleet::without_replicas(&shared, "");
+    let start = |name| start_replica(&fleet.write_config(name, KEY, "1m"));
+    let mut replicas: Vec<_> = ["a", "b", "c"].map(start).into();
     let send = |address, message: &Message| {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -249,12 +183,7 @@ fn tasks_survive_a_killed_process() {
     for id in &done {
         assert_eq!(send(replicas[0].1, &get(id))["result"]["status"], "completed");
     }
-    let mut redis = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    redis.write_all(b"SAVE\r\n").unwrap();
-    let mut saved = String::new();
-    BufReader::new(&redis).read_line(&mut saved).unwrap();
-    assert_eq!(saved, "+OK\r\n");
-    let data = std::fs::read(directory.path().join("dump.rdb")).unwrap();
+    let data = redis.saved_data();
     let contains = |text: &str| data.windows(text.len()).any(|bytes| bytes == text.as_bytes());
     assert!(contains("mcp-task:") && !contains("finished") && !contains(&done[0]) && !contains("completed"));
     drop(owner);

@@ -1,11 +1,13 @@
 //! Replicas and a Redis server as processes.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use thruway_daemon::Daemon;
 use thruway_net::Clock;
 
@@ -40,27 +42,41 @@ impl Drop for Process {
     }
 }
 
-/// A Redis server that saves nothing.
+/// A Redis server that saves its data only after the command `SAVE`.
 pub(super) struct Redis {
     pub(super) process: Process,
     pub(super) address: SocketAddr,
+    /// Directory of the saved data.
+    directory: TempDir,
 }
 
 impl Redis {
     pub(super) fn start() -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        Self { process: Self::process(address), address }
+        let directory = tempfile::tempdir().unwrap();
+        Self { process: Self::process(address, directory.path()), address, directory }
+    }
+
+    /// Saves the data, and returns the bytes of the file.
+    pub(super) fn saved_data(&self) -> Vec<u8> {
+        let mut connection = TcpStream::connect(self.address).unwrap();
+        connection.write_all(b"SAVE\r\n").unwrap();
+        let mut response = String::new();
+        BufReader::new(&connection).read_line(&mut response).unwrap();
+        assert_eq!(response, "+OK\r\n");
+        fs::read(self.directory.path().join("dump.rdb")).unwrap()
     }
 
     /// Starts the server again, with the same port.
     pub(super) fn restart(&mut self) {
-        self.process = Self::process(self.address);
+        self.process = Self::process(self.address, self.directory.path());
     }
 
-    fn process(address: SocketAddr) -> Process {
+    fn process(address: SocketAddr, directory: &Path) -> Process {
         let port = address.port().to_string();
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port]);
+        command.args(["--rdbcompression", "no"]).current_dir(directory);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let process = Process(command.spawn().expect("install redis-server"));
         until("the Redis server listens", || TcpStream::connect(address).is_ok());

@@ -168,18 +168,6 @@ impl Fleet {
     }
 }
 
-/// Returns the status, the head and the body of the whole response on a connection. Of an event stream, returns the last
-/// message.
-pub(super) fn response_on(mut stream: TcpStream, request: &Message) -> (String, String, String) {
-    stream.write_all(request.to_string("close").as_bytes()).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().to_owned();
-    let events = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
-    (status, head.to_owned(), events.unwrap_or(body).to_owned())
-}
-
 pub(super) fn serve(handler: impl Handler) -> RunningServer {
     Server::new(handler).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap()
 }
@@ -195,7 +183,8 @@ pub(super) fn begin_session_on(stream: TcpStream, lines: &str) -> String {
     line["mcp-session-id: ".len()..].to_owned()
 }
 
-/// Sends a request. Returns the status, the head and the body of the whole response.
+/// Sends a request. Returns the status, the head and the body of the whole response. Of an event stream, returns the last
+/// message.
 pub(super) fn response_on(mut stream: TcpStream, request: &Message) -> (String, String, String) {
     stream.write_all(request.to_string("close").as_bytes()).unwrap();
     let mut response = String::new();
