@@ -53,6 +53,7 @@ pub mod statistics;
 pub mod compare;
 pub mod ramp;
 pub mod report;
+mod threshold;
 
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
@@ -81,6 +82,7 @@ pub use schedule::{Pace, Schedule};
 pub use started_server::{KilledGroups, ProcessGroups, StartError, StartedServer};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
+pub use threshold::{InvalidThreshold, Threshold};
 pub use thruway_mcp::{Era, Revision};
 pub use times::Times;
 pub use worker::{

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::StyledStr;
-use thruway_bench::{Expected, LoadOptions};
+use thruway_bench::{Expected, LoadOptions, Threshold};
 use thruway_net::tls::TlsVersion;
-
-use super::threshold::Threshold;
 
 /// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
 #[derive(clap::Args)]

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use thruway_bench::compare::{BaselineError, Candidate, Comparison, Sample, measure_in_turn};
-use thruway_bench::{Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, reachable_address};
+use thruway_bench::{
+    Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, Threshold, reachable_address,
+};
 
 use super::args::{CompareArgs, Form};
 use super::http::measure;
 use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_THRESHOLD, failure, not_planned, not_started};
 use super::progress::ProgressLine;
-use super::threshold::Threshold;
 use super::{load, output, progress};
 use crate::config::Failure;
 

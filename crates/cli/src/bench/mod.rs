@@ -5,7 +5,6 @@ mod args;
 mod load;
 
 // output
-mod threshold;
 mod output;
 mod progress;
 

@@ -6,10 +6,9 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::{PlanError, Report, StartError};
+use thruway_bench::{PlanError, Report, StartError, Threshold};
 
 use super::args::{Form, ReportArgs};
-use super::threshold::Threshold;
 use crate::config::Failure;
 
 /// Prints a report and returns the exit code. If `--html` is set, also writes the report as an HTML page.

@@ -1,10 +1,11 @@
 //! Thresholds: conditions that make a load fail, such as `p99 > 20ms`.
 
+use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-use thruway_bench::{Report, TimesReport, rate, time};
+use crate::report::{Report, TimesReport, rate, time};
 
 /// A condition on a value of a report, such as `p99 > 20ms`. If the condition is true, the load has failed.
 ///
@@ -14,8 +15,17 @@ use thruway_bench::{Report, TimesReport, rate, time};
 /// - `errors`: share of the failed requests. Its value is a percentage, such as `0.1%`.
 /// - `failed`: number of the failed requests.
 /// - `rate`: requests with the expected response per second.
+///
+/// ```
+/// use thruway_bench::Threshold;
+///
+/// let threshold: Threshold = "p99>20ms".parse()?;
+/// assert_eq!(threshold.to_string(), "p99 > 20ms");
+/// assert!("p97 > 20ms".parse::<Threshold>().is_err());
+/// # Ok::<(), thruway_bench::InvalidThreshold>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Threshold {
+pub struct Threshold {
     metric: Metric,
     operator: Operator,
     /// The limit: microseconds for times, a percentage for `errors`, and otherwise a number.
@@ -46,7 +56,7 @@ enum Operator {
 impl Threshold {
     /// Returns a description of the measured value if the condition is true, such as `p99 is 31.2 ms`. A time that
     /// was not measured, because no request got a response, makes each condition on times true.
-    pub(super) fn violation(&self, report: &Report) -> Option<String> {
+    pub fn violation(&self, report: &Report) -> Option<String> {
         let times = &report.response_time;
         let name = self.metric.name();
         let (value, text) = match self.metric {
@@ -71,9 +81,15 @@ impl Threshold {
 }
 
 impl FromStr for Threshold {
-    type Err = String;
+    type Err = InvalidThreshold;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidThreshold> {
+        Self::parse(text).map_err(InvalidThreshold)
+    }
+}
+
+impl Threshold {
+    fn parse(text: &str) -> Result<Self, String> {
         let at =
             text.find(['<', '>']).ok_or("it has no operator: expected a condition such as `p99 > 20ms`")?;
         let (metric, rest) = text.split_at(at);
@@ -82,6 +98,18 @@ impl FromStr for Threshold {
         Ok(Self { metric, operator, limit: metric.parse_limit(limit)?, limit_text: limit.to_owned() })
     }
 }
+
+/// The text of a threshold is invalid.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidThreshold(String);
+
+impl Display for InvalidThreshold {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for InvalidThreshold {}
 
 impl Display for Threshold {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -219,9 +247,9 @@ mod tests {
             ("rate < NaN", "invalid value `NaN`: expected a number of requests per second"),
             ("rate < -1", "invalid value `-1`: expected a number of requests per second"),
         ] {
-            assert_eq!(text.parse::<Threshold>().unwrap_err(), error, "{text}");
+            assert_eq!(text.parse::<Threshold>().unwrap_err().to_string(), error, "{text}");
         }
-        let unknown = "p97 > 1s".parse::<Threshold>().unwrap_err();
+        let unknown = "p97 > 1s".parse::<Threshold>().unwrap_err().to_string();
         assert!(unknown.starts_with("unknown metric `p97`: expected one of min, mean, p50"), "{unknown}");
     }
 }
