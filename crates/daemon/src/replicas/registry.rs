@@ -137,9 +137,11 @@ impl ReplicaRegistry {
         }
     }
 
-    /// Replaces the list, as the thread does.
+    /// Replaces the list, as the thread does. Tasks of the observers do not run.
     #[cfg(test)]
     pub(crate) fn replace(&self, records: Vec<(ReplicaId, ReplicaRecord)>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
         self.0.replace(records, false);
     }
 }

@@ -69,7 +69,7 @@ pub(crate) use modern::{Subscriber, handle_request as handle_modern_request, par
 pub use options::BridgeOptions;
 pub(crate) use relayed::answer_to_failure;
 pub(crate) use suspended::CallsInFlight;
-pub(crate) use tasks::{list_tasks, replaced};
+pub(crate) use tasks::{ask_about_own_task, list_tasks, own_task_id, replaced};
 pub(crate) use upstreams::{Connect, Connector, Near};
 
 /// An MCP server that forwards all requests to another MCP server. Clients use a bridge like any

@@ -17,7 +17,7 @@ use super::durable::{ArchiveFuture, AskTask, DurableTasks, TaskRecord, is_error,
 use super::gateway_core::GatewayCore;
 use super::request::{Client, OwnedRequest};
 use super::visible_members::VisibleMembers;
-use crate::bridge::BridgeCore;
+use crate::bridge::{BridgeCore, ask_about_own_task, own_task_id};
 
 impl OwnedRequest {
     /// Selects the member for the request, and lets it handle the request. Tasks survive this gateway.
@@ -178,7 +178,7 @@ impl Lookup {
         method: &'static str,
         own_id: &str,
     ) -> Result<Box<RawValue>, McpClientError> {
-        bridge.ask_about_own_task(&self.caller, method, own_id, &self.task).await
+        ask_about_own_task(bridge, &self.caller, method, own_id, &self.task).await
     }
 }
 
@@ -261,7 +261,7 @@ impl AskTask for CallerOfTask {
     fn own_id(&self, id: &str) -> Option<String> {
         let gateway = self.gateway.upgrade()?;
         let member = gateway.names.member(id.split_once('.')?.0)?;
-        gateway.members[member].bridge()?.own_task_id(id)
+        own_task_id(gateway.members[member].bridge()?, id)
     }
 }
 

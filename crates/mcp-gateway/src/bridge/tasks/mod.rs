@@ -20,4 +20,5 @@ pub(super) use fields::{ID_BYTES_MAX, is_about_tasks, no_method};
 pub(crate) use json::replaced;
 pub(super) use json::{TASK_ID, TaskIdTranslator, is_related_to_task, string_at, stripped};
 pub(crate) use legacy::list_tasks;
+pub(crate) use own::{ask_about_own_task, own_task_id};
 pub(super) use table::{Reserved, TaskIdMap, TaskMessageSink, TaskOwner, Tasks, TasksMax, TasksOfSession};
