@@ -104,26 +104,16 @@ impl Gateway {
 }
 
 impl Fleet {
-    /// Starts three gateways with the store at `url`, and waits until each of them knows the others. `members` returns
-    /// the list of gateways in the store.
-    pub(super) fn start(url: &str, members: impl Fn() -> String) -> Self {
+    /// Starts three gateways with the store at `url`, and waits until each of them divides its limits by three.
+    pub(super) fn start(url: &str) -> Self {
         let upstream = endless_upstream();
         let start = |number| {
             let shared = format!("store = \"{url}\"\nkey = \"{KEY}\"\nreplica = \"gateway-{number}\"");
             Gateway::start(&config(&shared, &upstream))
         };
         let fleet = Self { gateways: (1..=3).map(start).collect() };
-        let times = || {
-            let members = members();
-            let mut lines = members.lines();
-            std::iter::from_fn(|| Some((lines.next()?.to_owned(), lines.next()?.to_owned())))
-                .collect::<Vec<_>>()
-        };
-        until(|| times().len() == 3);
-        let first = times();
-        // After its next registration, each gateway has read the list with all three gateways.
-        let is_new = |name: &str, time: &str| !first.iter().any(|(other, old)| other == name && old == time);
-        until(|| times().iter().all(|(name, time)| is_new(name, time)));
+        let knows_all = |gateway: &Gateway| gateway.status()["fleet"]["limits"]["replicas"] == 3;
+        until(|| fleet.gateways.iter().all(knows_all));
         fleet
     }
 

@@ -172,7 +172,7 @@ fn check_quota_and_slots(fleet: &Fleet) {
 fn requests_without_limits_do_not_notice_the_fault() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&[]);
-    let fleet = Fleet::start(&server.url(), || members(&server));
+    let fleet = Fleet::start(&server.url());
     let load = fleet.load();
     let with_store = || {
         server.signal(Signal::CONT);
@@ -205,17 +205,12 @@ fn requests_without_limits_do_not_notice_the_fault() {
     assert!(ratio < 1.25, "{pairs:?}");
 }
 
-/// Returns the list of gateways in the store, with the time of each registration.
-fn members(server: &RedisServer) -> String {
-    server.cli(&["--raw", "hgetall", "thruway:v1:limit-replicas:all"])
-}
-
 #[test]
 #[ignore = "needs redis-server"]
 fn limits_survive_a_killed_store() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&[]);
-    let fleet = Fleet::start(&server.url(), || members(&server));
+    let fleet = Fleet::start(&server.url());
     let restart = || {
         server.restart();
         (&server, [0, 0])
@@ -228,7 +223,7 @@ fn limits_survive_a_killed_store() {
 fn limits_survive_a_stopped_store() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&[]);
-    let fleet = Fleet::start(&server.url(), || members(&server));
+    let fleet = Fleet::start(&server.url());
     let resume = || {
         server.signal(Signal::CONT);
         // The server now accepts the connections that waited during the fault.
@@ -242,7 +237,7 @@ fn limits_survive_a_stopped_store() {
 fn limits_survive_a_full_store() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
-    let fleet = Fleet::start(&server.url(), || members(&server));
+    let fleet = Fleet::start(&server.url());
     let set = |bytes: &str| drop(server.cli(&["config", "set", "maxmemory", bytes]));
     let enlarge = || {
         set("0");
@@ -258,7 +253,7 @@ fn limits_survive_a_full_store() {
 fn limits_survive_a_store_that_refuses_to_write() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&[]);
-    let fleet = Fleet::start(&server.url(), || members(&server));
+    let fleet = Fleet::start(&server.url());
     let set = |count: &str| drop(server.cli(&["config", "set", "min-replicas-to-write", count]));
     let accept = || {
         set("0");
@@ -276,7 +271,7 @@ fn limits_survive_a_failover() {
     let sentinel = RedisServer::sentinel(master.port);
     until_replicated(&sentinel, &replica);
     let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
-    let fleet = Fleet::start(&url, || members(&master));
+    let fleet = Fleet::start(&url);
     let promote = || {
         // Sentinel promotes a replica only if it lost its master less than ten times this time ago.
         sentinel.cli(&["sentinel", "set", "main", "down-after-milliseconds", "10000"]);
@@ -292,7 +287,7 @@ fn limits_survive_a_partition() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RedisServer::start(&[]);
     let proxy = Proxy::start(server.port);
-    let fleet = Fleet::start(&format!("redis://127.0.0.1:{}", proxy.port), || members(&server));
+    let fleet = Fleet::start(&format!("redis://127.0.0.1:{}", proxy.port));
     let heal = || {
         proxy.set_partitioned(false);
         (&server, counts(&server))
