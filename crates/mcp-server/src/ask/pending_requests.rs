@@ -66,7 +66,8 @@ impl PendingRequests {
     /// the answer.
     ///
     /// # Errors
-    /// Returns an error if the client answers with an error, or if the client has disconnected.
+    /// Returns an error if the client answers with an error, if the client has disconnected, or if the session
+    /// has ended.
     ///
     /// # Cancel safety
     /// If the future is dropped after the question was sent, the server notifies the client that the question
@@ -77,13 +78,14 @@ impl PendingRequests {
         outbox: &'a mpsc::Sender<InterimMessage>,
     ) -> Result<Value, Error> {
         let gone = || Error::internal("the client has disconnected");
-        let (id, answered) = self.begin().ok_or_else(gone)?;
+        let ended = || Error::internal("the session has ended");
+        let (id, answered) = self.begin().ok_or_else(ended)?;
         let mut forget = RemoveOnDrop { pending: self, id, outbox: None };
         let mut request = Vec::new();
         write_request(&mut request, &Id::Integer(id), question.method, &question.params);
         outbox.send(InterimMessage::Message(request)).await.map_err(|_| gone())?;
         forget.outbox = Some(outbox);
-        answered.await.map_err(|_| gone())?
+        answered.await.map_err(|_| ended())?
     }
 
     fn begin(&self) -> Option<(i64, oneshot::Receiver<Result<Value, Error>>)> {

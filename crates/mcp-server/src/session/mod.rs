@@ -214,12 +214,13 @@ impl Session {
         self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Ends the session. Cancels all requests of the session, and makes all questions to the client fail.
+    /// Ends the session. Cancels all requests of the session, and then makes all questions to the client fail.
+    /// With this order, most clients read that their session has ended, and not that a question has failed.
     pub(crate) fn end(&self) {
         self.is_ended.store(true, Ordering::Release);
         self.ended.notify_waiters();
-        self.pending.close();
         self.in_flight.close();
+        self.pending.close();
     }
 
     /// Waits until the session has ended.
