@@ -16,6 +16,8 @@ pub(crate) struct RequestLine {
     /// The end of the path, if the target has a path.
     path_end: usize,
     target_end: usize,
+    /// `true` if the target has the origin form and a plain path.
+    has_plain_path: bool,
     pub(crate) version: Version,
     /// The start of the header section.
     pub(crate) end: usize,
@@ -38,14 +40,14 @@ impl RequestLine {
         let bytes = &input[self.target_start..self.target_end];
         let path_length = self.path_end - self.target_start;
         if request_target::is_origin_form(self.method == Some(Method::Connect), bytes) {
-            return RequestTarget::Origin(OriginForm::from_parsed(bytes, path_length));
+            return RequestTarget::Origin(OriginForm::from_parsed(bytes, path_length, self.has_plain_path));
         }
         self.rarer_target(input, bytes, path_length)
     }
 
     #[cold]
     fn rarer_target<'i>(&self, input: &'i [u8], bytes: &'i [u8], path_length: usize) -> RequestTarget<'i> {
-        request_target::parse(self.method(input), bytes, path_length)
+        request_target::parse(self.method(input), bytes, path_length, self.has_plain_path)
             .expect("the parser accepts only valid request targets")
     }
 }
@@ -58,6 +60,7 @@ impl Default for RequestLine {
             target_start: 0,
             path_end: 0,
             target_end: 0,
+            has_plain_path: false,
             version: Version::Http11,
             end: 0,
         }
@@ -92,13 +95,15 @@ pub(crate) fn parse(input: &[u8], target_bytes_max: u32, line: &mut RequestLine)
     let Some((version, end)) = parse_version(input, target_end + 1)? else {
         return Ok(false);
     };
-    request_target::parse(method, &input[target_start..target_end], path_end - target_start)?;
+    let has_plain_path = scan::is_plain_path(input, target_start, path_end);
+    request_target::parse(method, &input[target_start..target_end], path_end - target_start, has_plain_path)?;
     // Separate assignments are faster than building a new value and copying it.
     line.method = method.registered();
     line.method_start = method_start;
     line.target_start = target_start;
     line.path_end = path_end;
     line.target_end = target_end;
+    line.has_plain_path = has_plain_path;
     line.version = version;
     line.end = end;
     Ok(true)

@@ -1,6 +1,6 @@
 //! The four forms of a request target (RFC 9112 §3.2).
 
-use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget};
+use thruway_message::{AbsoluteForm, Authority, Method, OriginForm, RequestTarget, is_plain_path};
 
 use crate::error::Error;
 use crate::scan;
@@ -26,7 +26,7 @@ pub fn parse_request_target<'i>(method: Method<'_>, bytes: &'i [u8]) -> Result<R
     if end < bytes.len() {
         return Err(Error::RequestTargetInvalid);
     }
-    parse(method, bytes, path_end)
+    parse(method, bytes, path_end, scan::is_plain_path(bytes, 0, path_end))
 }
 
 /// Returns `true` if the target in `bytes` has the origin form (RFC 9112 §3.2.1). The target of a CONNECT
@@ -37,16 +37,18 @@ pub(crate) fn is_origin_form(is_connect: bool, bytes: &[u8]) -> bool {
 }
 
 /// Parses `bytes` as a request target. `bytes` must contain only bytes that a target may contain.
-/// `path_end` is the end of the path, if the target has a path.
+/// `path_end` is the end of the path, if the target has a path. `has_plain_path` describes this path, if the
+/// target has the origin form.
 #[inline]
 pub(crate) fn parse<'i>(
     method: Method<'_>,
     bytes: &'i [u8],
     path_end: usize,
+    has_plain_path: bool,
 ) -> Result<RequestTarget<'i>, Error> {
     match bytes {
         _ if is_origin_form(method == Method::Connect, bytes) => {
-            Ok(RequestTarget::Origin(OriginForm::from_parsed(bytes, path_end)))
+            Ok(RequestTarget::Origin(OriginForm::from_parsed(bytes, path_end, has_plain_path)))
         }
         b"*" if method == Method::Options => Ok(RequestTarget::Asterisk),
         _ if method == Method::Connect => parse_authority(bytes),
@@ -66,7 +68,8 @@ fn parse_absolute(bytes: &[u8], path_end: usize) -> Result<RequestTarget<'_>, Er
         return Err(Error::RequestTargetInvalid);
     }
     let scheme = core::str::from_utf8(&bytes[..colon]).map_err(|_| Error::RequestTargetInvalid)?;
-    let origin = OriginForm::from_parsed(&bytes[origin_start..], path_end - origin_start);
+    let has_plain_path = is_plain_path(&bytes[origin_start..path_end]);
+    let origin = OriginForm::from_parsed(&bytes[origin_start..], path_end - origin_start, has_plain_path);
     Ok(RequestTarget::Absolute(AbsoluteForm { scheme, authority, origin }))
 }
 

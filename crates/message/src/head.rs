@@ -119,11 +119,21 @@ enum OwnedTarget {
     Asterisk,
 }
 
-/// The position of a path and its query in the copied bytes, and the number of bytes in the path.
+/// The position of a path and its query in the copied bytes, the number of bytes in the path, and
+/// [`OriginForm::has_plain_path`].
 #[derive(Clone, Debug)]
 struct OwnedOrigin {
     path_and_query: Range<usize>,
     path_length: usize,
+    has_plain_path: bool,
+}
+
+impl OwnedOrigin {
+    #[inline]
+    fn at(path_and_query: Range<usize>, origin: OriginForm<'_>) -> Self {
+        let (path_length, has_plain_path) = (origin.path_bytes().len(), origin.has_plain_path());
+        Self { path_and_query, path_length, has_plain_path }
+    }
 }
 
 impl OwnedRequestHead {
@@ -162,7 +172,7 @@ impl OwnedRequestHead {
                 let copied =
                     is_whole.then(|| position_in(head.field_lines.bytes(), origin.as_bytes())).flatten();
                 let path_and_query = copied.unwrap_or_else(|| append(&mut self.bytes, origin.as_bytes()));
-                OwnedTarget::Origin(OwnedOrigin { path_and_query, path_length: origin.path_bytes().len() })
+                OwnedTarget::Origin(OwnedOrigin::at(path_and_query, origin))
             }
             target => append_target(&mut self.bytes, target),
         };
@@ -211,7 +221,8 @@ impl OwnedRequestHead {
     }
 
     fn origin(&self, origin: &OwnedOrigin) -> OriginForm<'_> {
-        OriginForm::from_parsed(&self.bytes[origin.path_and_query.clone()], origin.path_length)
+        let bytes = &self.bytes[origin.path_and_query.clone()];
+        OriginForm::from_parsed(bytes, origin.path_length, origin.has_plain_path)
     }
 
     fn authority(&self, range: &Range<usize>) -> Authority<'_> {
@@ -304,8 +315,7 @@ fn append_target(bytes: &mut Vec<u8>, target: RequestTarget<'_>) -> OwnedTarget 
 }
 
 fn append_origin(bytes: &mut Vec<u8>, origin: OriginForm<'_>) -> OwnedOrigin {
-    let path_length = origin.path_bytes().len();
-    OwnedOrigin { path_and_query: append(bytes, origin.as_bytes()), path_length }
+    OwnedOrigin::at(append(bytes, origin.as_bytes()), origin)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the original spans are u32 too")]
@@ -380,7 +390,7 @@ mod tests {
     fn replaced_head_has_one_copy_of_its_target() {
         let bytes = b"GET /a?b HTTP/1.1\r\nHost: a\r\n\r\n";
         let spans = [FieldLineSpan { name_start: 19, name_end: 23, value_start: 25, value_end: 26 }];
-        let target = RequestTarget::Origin(OriginForm::from_parsed(&bytes[4..8], 2));
+        let target = RequestTarget::Origin(OriginForm::from_parsed(&bytes[4..8], 2, true));
         let borrowed = head(b"GET", target, bytes, &spans);
         let mut copy = OwnedRequestHead::from(head(b"PUT", RequestTarget::Asterisk, b"", &[]));
         copy.replace(&borrowed);

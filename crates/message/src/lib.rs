@@ -40,6 +40,6 @@ pub use field_line::{FieldLine, FieldName, FieldValue, InvalidFieldLine};
 pub use field_lines::{FieldLineSpan, FieldLines, FieldLinesBuf, FieldLinesIter, FieldSection};
 pub use head::{OwnedRequestHead, OwnedResponseHead, RequestHead, ResponseHead, Version};
 pub use method::{InvalidMethod, Method};
-pub use request_target::{AbsoluteForm, OriginForm, RequestTarget};
+pub use request_target::{AbsoluteForm, OriginForm, RequestTarget, is_plain_path, plain_path_end};
 pub use status_code::{InvalidStatusCode, StatusCode};
 pub use userinfo::mask_userinfo;

@@ -25,6 +25,7 @@ pub enum RequestTarget<'a> {
 pub struct OriginForm<'a> {
     path_and_query: &'a [u8],
     path_length: u32,
+    has_plain_path: bool,
 }
 
 /// An absolute URI (RFC 9112 §3.2.2).
@@ -43,15 +44,24 @@ impl<'a> OriginForm<'a> {
     /// mark.
     pub fn new(path_and_query: &'a str) -> Self {
         let end = path_and_query.find('?').unwrap_or(path_and_query.len());
-        Self::from_parsed(path_and_query.as_bytes(), end)
+        let bytes = path_and_query.as_bytes();
+        Self::from_parsed(bytes, end, is_plain_path(&bytes[..end]))
     }
 
     /// Creates the form from bytes that a parser has checked. `path_and_query` must contain only visible
-    /// ASCII characters, and `path_length` is the number of bytes in the path.
+    /// ASCII characters, and `path_length` is the number of bytes in the path. `has_plain_path` must be the
+    /// result of [`is_plain_path`] for the path.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the limit of a target is far below 4 GiB")]
-    pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize) -> Self {
-        Self { path_and_query, path_length: path_length as u32 }
+    pub const fn from_parsed(path_and_query: &'a [u8], path_length: usize, has_plain_path: bool) -> Self {
+        Self { path_and_query, path_length: path_length as u32, has_plain_path }
+    }
+
+    /// Returns `true` if the path is [plain](is_plain_path). The parser has already examined the path, so
+    /// this call is cheap.
+    #[inline]
+    pub const fn has_plain_path(&self) -> bool {
+        self.has_plain_path
     }
 
     /// Returns the path as sent. Percent-encoded characters stay encoded.
@@ -115,6 +125,30 @@ impl<'a> RequestTarget<'a> {
     }
 }
 
+/// Returns `true` if `path` contains only letters, digits, `-`, `.`, `_` and `/`, and if no slash and no dot
+/// follows a slash. Such a path is in normal form (RFC 3986 §6.2.2), and all servers read it in the same way.
+/// Some other paths are in normal form too.
+#[inline]
+pub const fn is_plain_path(path: &[u8]) -> bool {
+    plain_path_end(path) == path.len()
+}
+
+/// Returns the length of the longest start of `path` that is [plain](is_plain_path).
+pub const fn plain_path_end(path: &[u8]) -> usize {
+    let (mut at, mut follows_slash) = (0, false);
+    while at < path.len() {
+        let byte = path[at];
+        let is_slash_or_dot = matches!(byte, b'/' | b'.');
+        let is_allowed = is_slash_or_dot || byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !is_allowed || (follows_slash && is_slash_or_dot) {
+            break;
+        }
+        follows_slash = byte == b'/';
+        at += 1;
+    }
+    at
+}
+
 impl fmt::Display for RequestTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,6 +174,19 @@ mod tests {
         assert_eq!(OriginForm::new("/a").query(), None);
         assert_eq!(OriginForm::new("/a?").query(), Some(""));
         assert_eq!(OriginForm::new("").path(), "");
+    }
+
+    #[test]
+    fn plain_path_needs_no_normalization() {
+        for path in ["", "/", "/a", "/a/b/", "/A-z_0.9/b.c", "a//".trim_end_matches('/')] {
+            assert!(OriginForm::new(path).has_plain_path(), "{path}");
+        }
+        for path in ["//", "/a//b", "/.", "/..", "/a/./b", "/.a", "/%41", "/a;b", "/~", "/a b", "/a:b", "/ä"]
+        {
+            assert!(!OriginForm::new(path).has_plain_path(), "{path}");
+        }
+        // The query does not matter.
+        assert!(OriginForm::new("/a?//;%").has_plain_path());
     }
 
     #[test]

@@ -289,7 +289,7 @@ impl Handler for Routes {
             }
         }
         if let Some(handler) = &self.only
-            && is_normal(sent_path(request.head()))
+            && has_normal_path(request.head())
         {
             return handler.handle(request);
         }
@@ -318,7 +318,21 @@ impl Handler for Routes {
 /// Returns the normalized path of a request.
 #[inline]
 fn path_of<'a>(head: &RequestHead<'a>) -> Result<NormalPath<'a>, UnclearPath> {
-    NormalPath::of(sent_path(head))
+    match &head.target {
+        RequestTarget::Origin(origin) if origin.has_plain_path() => {
+            Ok(NormalPath::plain(origin.path_bytes()))
+        }
+        _ => NormalPath::of(sent_path(head)),
+    }
+}
+
+/// Returns `true` if the path of a request is normalized and all servers read it in the same way.
+#[inline]
+fn has_normal_path(head: &RequestHead<'_>) -> bool {
+    match &head.target {
+        RequestTarget::Origin(origin) if origin.has_plain_path() => true,
+        _ => is_normal(sent_path(head)),
+    }
 }
 
 /// Returns the path of a request as the client sent it.

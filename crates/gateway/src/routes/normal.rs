@@ -73,6 +73,12 @@ impl<'p> NormalPath<'p> {
         }
     }
 
+    /// Returns the normal form of a [plain](thruway_message::is_plain_path) path.
+    #[inline]
+    pub(crate) const fn plain(sent: &'p [u8]) -> Self {
+        Self { sent, changed: None, is_ambiguous: false }
+    }
+
     #[cold]
     fn changed(sent: &'p [u8]) -> Result<Self, UnclearPath> {
         let changed = Changed::of(sent)?;
@@ -541,6 +547,7 @@ mod tests {
                 let has_dot = path.windows(2).any(|pair| pair == b"/.");
                 let is_unchanged = Changed::of(&path).is_ok_and(|changed| changed.bytes == path);
                 assert_eq!(is_kept, is_unchanged && !has_dot, "{path:?}");
+                assert!(!thruway_message::is_plain_path(&path) || is_normal(&path), "{path:?}");
             }
         }
     }

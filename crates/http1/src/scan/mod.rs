@@ -108,6 +108,28 @@ pub(crate) fn query_end(input: &[u8], from: usize) -> usize {
     find::<NotInQuery>(input, from)
 }
 
+/// Returns `true` if the path from `start` to `end` is plain, as
+/// [`is_plain_path`](thruway_message::is_plain_path) defines it. Tests blocks of 16 bytes, as long as `input`
+/// has enough bytes. The blocks may contain bytes after `end`.
+#[inline]
+pub(crate) fn is_plain_path(input: &[u8], start: usize, end: usize) -> bool {
+    let mut at = start;
+    while let Some(block) = input.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+        let length = end - at;
+        let not_plain = blocks::not_in_plain_path(block);
+        if length <= 16 {
+            return not_plain & ((1 << length) - 1) == 0;
+        }
+        if not_plain != 0 {
+            return false;
+        }
+        // The next block begins with the last byte of this block, to test the pair of this byte and the next
+        // byte.
+        at += 15;
+    }
+    thruway_message::is_plain_path(&input[at..end])
+}
+
 /// Returns the position of the first byte at or after `from` for which `is_inside` returns `false`. Tests one
 /// byte at a time, because other rare bytes often follow a rare byte.
 #[cold]
@@ -259,6 +281,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn plain_paths_of_all_lengths_agree_with_the_definition() {
+        for pair in 0..=u16::MAX {
+            let pair = pair.to_be_bytes();
+            // All pairs of bytes that the code treats differently, and all bytes next to a letter.
+            if pair[0] != b'a' && !pair.iter().all(|byte| b"/.-9:_AZ[az{;%".contains(byte)) {
+                continue;
+            }
+            for (length, rest) in (2..36).flat_map(|length| [0, 1, 15, 16].map(|rest| (length, rest))) {
+                for place in 0..length - 1 {
+                    let mut input = vec![b'b'; length];
+                    input[place..place + 2].copy_from_slice(&pair);
+                    let expected = thruway_message::is_plain_path(&input);
+                    input.resize(length + rest, b'/');
+                    let found = is_plain_path(&input, 0, length);
+                    assert_eq!(found, expected, "{pair:?} at {place} of {length}, before {rest} bytes");
+                }
+            }
+        }
+        assert!(is_plain_path(b"", 0, 0) && is_plain_path(b"//", 1, 2));
     }
 
     #[test]

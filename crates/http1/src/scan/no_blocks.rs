@@ -27,6 +27,13 @@ pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     in_two_words(block, words::not_in_query)
 }
 
+/// Marks the first byte that a plain path must not contain, or the first slash or dot after a slash.
+#[inline]
+pub(super) fn not_in_plain_path(block: &[u8; 16]) -> u32 {
+    let end = thruway_message::plain_path_end(block);
+    if end == block.len() { 0 } else { 1 << end }
+}
+
 /// Returns a mask in which only the bit of the first marked byte is set. Bits of later bytes could be wrong,
 /// and the callers do not need these bits.
 #[inline]

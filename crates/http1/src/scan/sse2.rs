@@ -61,6 +61,24 @@ pub(super) fn not_in_query(block: &[u8; 16]) -> u32 {
     }
 }
 
+/// Marks all bytes that a plain path must not contain, and each slash or dot after a slash.
+#[inline]
+pub(super) fn not_in_plain_path(block: &[u8; 16]) -> u32 {
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe {
+        let bytes = load(block);
+        let letter = is_in_range(_mm_or_si128(bytes, repeat(b' ')), b'a', 26);
+        // The dash, the dot, the slash and the digits.
+        let from_dash_to_nine = is_in_range(bytes, b'-', 13);
+        let underscore = _mm_cmpeq_epi8(bytes, repeat(b'_'));
+        let allowed = to_bits(_mm_or_si128(_mm_or_si128(letter, from_dash_to_nine), underscore));
+        let slash = to_bits(_mm_cmpeq_epi8(bytes, repeat(b'/')));
+        // The dot and the slash differ only in the lowest bit.
+        let slash_or_dot = to_bits(_mm_cmpeq_epi8(_mm_or_si128(bytes, repeat(1)), repeat(b'/')));
+        (!allowed & ALL) | ((slash << 1) & slash_or_dot)
+    }
+}
+
 #[inline]
 fn is_not_visible_or_angle_bracket(bytes: __m128i) -> __m128i {
     // SAFETY: SSE2 is part of x86-64.
