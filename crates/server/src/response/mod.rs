@@ -49,14 +49,17 @@ pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 /// assert_eq!(response.content().length(), Some(8));
 /// ```
 #[derive(Debug)]
+// The order of the fields is fixed: headers and body must not be neighbors. The compiler would otherwise copy the
+// unused end of the body together with the headers, with a load that waits for two earlier stores.
+#[repr(C)]
 pub struct Response {
-    status: StatusCode,
     field_lines: HeaderLines,
-    content: Content,
+    status: StatusCode,
     /// Properties of the headers that the server needs to send the response.
     marks: Marks,
     /// Metadata for the record.
     metadata: Option<ResponseMetadata>,
+    content: Content,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
