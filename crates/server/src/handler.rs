@@ -65,14 +65,16 @@ impl Handler for Arc<dyn Handler> {
 /// | `Fn() -> impl IntoResponse` | at once; discards the body |
 /// | `Fn(&Request) -> impl IntoResponse` | with the complete body of at most [`CONTENT_BYTES_MAX`] |
 /// | `Fn(OwnedRequest) -> impl Future<Output: IntoResponse>` | at once; reads the body as it arrives |
+/// | `Fn() -> impl Future<Output: IntoResponse>` | at once; discards the body |
+/// | a function or `async` function of 1 to 8 [extractors](crate::extractors) | when the arguments were read |
 /// | [`Handler`] | unchanged |
 ///
-/// A closure must name the type of its argument. An `async` function must take an [`OwnedRequest`], even if
-/// it does not use this argument. `Marker` distinguishes these four kinds of handlers.
+/// A closure must name the types of its arguments. `Marker` distinguishes these kinds of handlers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "a handler is a function without arguments, of a `&Request`, or an `async` function of an `OwnedRequest`",
-    note = "a closure must name the type of its argument, and its result must implement `IntoResponse`"
+    note = "a handler is a function without arguments, of a `&Request`, of an `OwnedRequest`, or of extractors",
+    note = "only the last extractor can read the body; `State` needs `Router::with_state`",
+    note = "a closure must name the types of its arguments, and its result must implement `IntoResponse`"
 )]
 pub trait IntoHandler<Marker> {
     /// Converts the value into a handler.

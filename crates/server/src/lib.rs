@@ -20,6 +20,7 @@ mod handler;
 mod request;
 mod response;
 mod router;
+pub mod extractors;
 mod content_coding;
 mod files;
 pub mod layers;
@@ -66,7 +67,7 @@ pub use response::{
     AtDrain, BoxError, Content, ContentStream, ContentWriter, Event, EventSender, Forwarded, InterimSender,
     IntoResponse, Json, Piece, Refused, Response, Tunnel, send_interim,
 };
-pub use router::{RouteError, Router};
+pub use router::{RouteError, Router, RouterWithState};
 pub use server::{RunningServer, Server, ServerError};
 pub use streams::{ClientStream, ServeStream};
 pub use tower::Tower;
@@ -74,7 +75,9 @@ pub use trusted::{ProxyFields, TrustedProxies};
 
 pub use cookie::Cookie;
 pub use thruway_http1::Limits;
-pub use thruway_message::{Authority, FieldLinesBuf, FieldName, FieldValue, Method, StatusCode, Version};
+pub use thruway_message::{
+    Authority, FieldLinesBuf, FieldName, FieldValue, Method, OwnedRequestHead, StatusCode, Version,
+};
 pub use thruway_net::tls::{
     CertificateFiles, CertificateName, ClientAuthentication, PeerCertificate, TlsAcceptor, TlsAcceptorConfig,
     TlsInfo, TlsVersion,
@@ -83,3 +86,8 @@ pub use thruway_net::{
     ClientAddr, DrainHandle, DroppedLines, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks,
     Peer, ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, WorkersHold, raise_descriptor_limit,
 };
+
+/// The programs in the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/coming-from-axum.md")]
+struct ComingFromAxum;

@@ -68,7 +68,7 @@ where
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let is_head = request.method() == Method::Head;
         let connection = request.connection();
-        let Some(mut request) = to_http(request) else {
+        let Some(mut request) = to_http(request, Request::take_content) else {
             return Answer::Now(Response::new(StatusCode::BAD_REQUEST));
         };
         if let Some(extend) = &self.extend {
@@ -102,11 +102,16 @@ fn log_failed_service(error: &(dyn std::error::Error + Send + Sync + 'static)) {
 }
 
 /// Converts the request to the types of the `http` crate. Returns `None` if the `http` crate rejects a part
-/// of the request, because the rules of that crate are stricter.
-fn to_http(request: &mut Request<'_>) -> Option<http::Request<RequestContent>> {
+/// of the request, because the rules of that crate are stricter. Takes the extensions. `take_body` returns the
+/// body.
+#[inline]
+pub(crate) fn to_http<'a, B>(
+    request: &mut Request<'a>,
+    take_body: impl FnOnce(&mut Request<'a>) -> B,
+) -> Option<http::Request<B>> {
     let head = *request.head();
     let uri = to_uri(request)?;
-    let mut to = http::Request::new(request.take_content());
+    let mut to = http::Request::new(take_body(request));
     *to.extensions_mut() = std::mem::take(request.extensions_mut());
     *to.method_mut() = http::Method::from_bytes(head.method.as_str().as_bytes()).ok()?;
     *to.uri_mut() = uri;
@@ -144,7 +149,7 @@ fn to_uri(request: &Request<'_>) -> Option<Uri> {
     }
 }
 
-async fn from_http<B>(from: http::Response<B>, is_head: bool) -> Response
+pub(crate) async fn from_http<B>(from: http::Response<B>, is_head: bool) -> Response
 where
     B: Body + 'static,
     B::Error: Into<BoxError>,

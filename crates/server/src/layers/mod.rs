@@ -2,6 +2,7 @@
 
 mod compression;
 mod cors;
+mod from_fn;
 mod request_id;
 mod timeout;
 
@@ -12,6 +13,7 @@ use crate::request::Request;
 
 pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression};
 pub use cors::Cors;
+pub use from_fn::{FromFn, FromSyncFn, MiddlewareFunction, Next, from_fn, from_fn_with_state, from_sync_fn};
 pub use request_id::RequestId;
 pub use timeout::Timeout;
 

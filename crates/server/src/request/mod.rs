@@ -555,9 +555,14 @@ impl OwnedRequest {
         self.trace.as_ref()
     }
 
-    /// Returns the values that outer handlers have attached to the request.
+    /// Returns the values that outer handlers have attached.
     pub const fn extensions(&self) -> &Extensions {
         &self.extensions
+    }
+
+    /// Returns the attached values, so that an inner handler can get another value.
+    pub const fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
     }
 
     /// Returns `true` if the client requests an upgrade or a tunnel. A handler can accept it with

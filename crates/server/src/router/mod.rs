@@ -1,6 +1,7 @@
 //! Routes: map paths and methods to handlers.
 
 mod fixed_paths;
+mod with_state;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use crate::layers::{Layer, Layered};
 use crate::request::{Parameters, Request};
 use crate::response::Response;
 use fixed_paths::FixedPaths;
+
+pub use with_state::RouterWithState;
 
 /// Finds the handler of a request by path and method.
 ///

@@ -13,5 +13,6 @@ mod jwt_route;
 mod multipart_upload;
 mod rest_json;
 mod server_sent_events;
+mod sign_in;
 mod static_site;
 mod websocket;

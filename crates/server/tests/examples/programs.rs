@@ -14,6 +14,8 @@ pub(crate) mod multipart_upload;
 pub(crate) mod rest_json;
 #[path = "../../examples/server_sent_events/main.rs"]
 pub(crate) mod server_sent_events;
+#[path = "../../examples/sign_in.rs"]
+pub(crate) mod sign_in;
 #[path = "../../examples/static_site.rs"]
 pub(crate) mod static_site;
 #[path = "../../examples/websocket/main.rs"]

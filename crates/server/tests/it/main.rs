@@ -6,6 +6,7 @@ mod gate;
 mod compression;
 mod content;
 mod ending;
+mod extractors;
 mod files;
 mod interim;
 mod pipelining;
