@@ -6,8 +6,8 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RefusalCount, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute,
-    Unreachable, Upstream, UpstreamConfig,
+    RefusalCount, ResponseRules, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured,
+    TracedRoute, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -60,7 +60,14 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
         let meter = config.is_measured().then(|| parts.meter(config, route, before));
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
-            Ok(handler) => routes.push((route.matching.clone(), traced(handler, config, route))),
+            Ok(handler) => {
+                let handler = match &route.error_pages {
+                    Some(pages) => pages.clone().wrap(handler),
+                    None => handler,
+                };
+                let handler = with_response_rules(handler, config, route);
+                routes.push((route.matching.clone(), traced(handler, config, route)));
+            }
             Err(message) => failures.push(config.failure_at(&route.span, message)),
         }
     }
@@ -451,6 +458,17 @@ fn compressed(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<
         }
         Some(compression) => compression.clone().wrap(handler),
         None => handler,
+    }
+}
+
+/// Wraps `handler` so that the rules of the listener and of `route` change the headers of its responses.
+/// Without rules, returns `handler`.
+fn with_response_rules(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    let of_listeners = config.listeners.iter().any(|listener| listener.response_rules.is_some());
+    if of_listeners || route.response_rules.is_some() {
+        ResponseRules::wrap(route.response_rules.clone(), handler)
+    } else {
+        handler
     }
 }
 

@@ -39,6 +39,10 @@ mod routes;
 mod redirect;
 mod split;
 
+// changes to responses
+mod response_rules;
+mod error_pages;
+
 // checks before a request is handled
 mod policy;
 
@@ -61,6 +65,7 @@ mod meter;
 mod measured;
 
 pub use connect_method::{Connect, ConnectConfig};
+pub use error_pages::{ErrorPage, ErrorPages};
 pub use failure::Failure;
 pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
@@ -70,6 +75,7 @@ pub use measured::{Measured, TracedMeasured};
 pub use meter::{ActiveCount, ClientAttributes, RequestDurations, RouteMeter, ServerAttributes};
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
+pub use response_rules::{ResponseRule, ResponseRules};
 pub use routes::{
     AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch,
     PathPattern, PathReadings, RouteMatch, Routes, TracedRoute, UnclearPath, Unfulfilled, Unreachable,

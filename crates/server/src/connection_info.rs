@@ -1,5 +1,6 @@
 //! Properties of a connection: its client, its TLS session, and the hosts that other listeners serve.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub struct ConnectionInfo {
     /// Compression settings of the listener, for routes with the layer
     /// [`ByListener`](crate::layers::ByListener).
     pub compression: ListenerCompression,
+    /// Settings of the listener for handlers, from [`Listener::handler_settings`](crate::Listener::handler_settings).
+    pub handler_settings: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Properties of a TLS connection.

@@ -292,6 +292,7 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
         destination,
         tls: None,
         compression,
+        handler_settings: listener.handler_settings.clone(),
     }
 }
 

@@ -52,7 +52,7 @@ pub use config::{Config, Timeouts};
 pub use connection::ConnectionDriver;
 pub use connection_info::{ConnectionInfo, ConnectionTls};
 pub use content_coding::ContentCoding;
-pub use files::Files;
+pub use files::{Files, InvalidFileCandidate, content_type_of_path};
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
 pub use http2::Http2Limits;
 pub use listener::{AnswerFirst, Listener, ProxyProtocol};

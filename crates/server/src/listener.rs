@@ -1,5 +1,6 @@
 //! Listeners: the addresses to listen on, and the protocols at the start of their connections.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub struct Listener {
     pub(crate) redirect_to_https: Option<u16>,
     pub(crate) compression: ListenerCompression,
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
+    pub(crate) handler_settings: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// HTTP versions that a listener accepts if a connection has not negotiated the version in its TLS handshake.
@@ -75,6 +77,7 @@ impl Listener {
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
             first: None,
+            handler_settings: None,
         }
     }
 
@@ -144,6 +147,13 @@ impl Listener {
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
+    }
+
+    /// Sets a value that handlers read from [`ConnectionInfo`](crate::ConnectionInfo), such as settings that
+    /// differ between listeners. Existing connections keep the value with which they were accepted.
+    #[must_use]
+    pub fn handler_settings(self, settings: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { handler_settings: Some(settings), ..self }
     }
 
     /// Lets `first` answer requests before the redirect to `https` and before the handler of the server.

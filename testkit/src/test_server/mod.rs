@@ -141,5 +141,6 @@ fn client_info() -> ConnectionInfo {
         destination: None,
         tls: None,
         compression: <_>::default(),
+        handler_settings: None,
     }
 }

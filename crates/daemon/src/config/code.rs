@@ -148,6 +148,8 @@ impl Route {
             policies: Vec::new(),
             compression: None,
             is_compression_own: false,
+            response_rules: None,
+            error_pages: None,
             action,
             span: 0..0,
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thruway_gateway::TcpConfig;
+use thruway_gateway::{ResponseRules, TcpConfig};
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{FieldValue, ListenAddr, Listener, ProxyProtocol, TlsAcceptor};
 
@@ -24,6 +24,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) redirect_to_https: Option<HttpsRedirect>,
     /// Compression of responses on routes that do not set `compression`.
     pub(crate) compression: ListenerCompression,
+    /// Changes to the headers of all responses. `None` if there are no changes.
+    pub(crate) response_rules: Option<Arc<ResponseRules>>,
     /// `true` if the listener responds to `http-01` challenges of ACME servers.
     pub(crate) answers_challenges: bool,
 }
@@ -77,6 +79,7 @@ impl ListenerConfig {
             tls: None,
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
+            response_rules: None,
             answers_challenges: false,
         }
     }
@@ -95,6 +98,7 @@ impl ListenerConfig {
             tls,
             redirect_to_https,
             compression,
+            response_rules,
             answers_challenges,
         } = self;
         proxy_protocol.is_none()
@@ -103,6 +107,7 @@ impl ListenerConfig {
             && tls.is_none()
             && redirect_to_https.is_none()
             && *compression == ListenerCompression::AsElsewhere
+            && response_rules.is_none()
             && !answers_challenges
     }
 
@@ -124,6 +129,9 @@ impl ListenerConfig {
         }
         if let Some(redirect) = &self.redirect_to_https {
             listener = listener.redirect_to_https(redirect.port);
+        }
+        if let Some(rules) = &self.response_rules {
+            listener = listener.handler_settings(rules.clone());
         }
         if self.answers_challenges {
             listener = listener.answer_first(challenges());

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
-use thruway_gateway::{HashBy, TcpConfig, UpstreamConfig};
+use thruway_gateway::{HashBy, PathMatch, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
@@ -18,6 +18,7 @@ use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 use crate::config::acme::validates_by;
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::resolver::{Resolver, SOME_PERIOD};
+use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::server::resolve_networks;
 use crate::config::tls::{RawListenerTls, resolve_listener_tls};
 use crate::config::upstreams::refuse_upstream;
@@ -57,6 +58,11 @@ pub(in crate::config) struct RawListener {
     /// Compression of responses on this listener: `true`, `false`, or a table. A route can have a different
     /// value. Default: the top-level key `compression`.
     pub(in crate::config) compression: Option<Spanned<RawCompression>>,
+    /// Changes to the headers of all responses on this listener, except for the redirects of
+    /// `redirect_to_https` and for responses to invalid requests. The rules of a route apply after these
+    /// rules, so the route takes precedence. Values cannot contain `{rest}`. Default: none.
+    #[serde(default)]
+    pub(in crate::config) response_rules: Vec<Spanned<RawResponseRule>>,
 }
 
 /// Protocol versions of HTTP that a listener accepts.
@@ -212,7 +218,16 @@ pub(in crate::config) fn resolve_listeners(
         );
     }
     let mut listeners = Vec::new();
-    for RawListener { address: text, proxy_protocol, http2, tcp, tls, redirect_to_https, compression } in raw
+    for RawListener {
+        address: text,
+        proxy_protocol,
+        http2,
+        tcp,
+        tls,
+        redirect_to_https,
+        compression,
+        response_rules,
+    } in raw
     {
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
@@ -244,6 +259,13 @@ pub(in crate::config) fn resolve_listeners(
             Some(own) => resolve_compression(resolver, own.into_inner()).into(),
             None => ListenerCompression::AsElsewhere,
         };
+        if let Some(rule) = response_rules.first().filter(|_| tcp.is_some()) {
+            let message = "a listener with `tcp` sends no HTTP responses";
+            resolver.refuse_with(rule, message, "remove `response_rules`");
+        }
+        // The rules of a listener apply to all paths, so they have no placeholders for parts of the path.
+        let response_rules =
+            resolve_response_rules(resolver, response_rules, &PathMatch::Exact("/".to_owned()));
         let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
         let has_tls = tls.is_some();
         let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2));
@@ -267,6 +289,7 @@ pub(in crate::config) fn resolve_listeners(
                     tls,
                     redirect_to_https,
                     compression,
+                    response_rules,
                     answers_challenges,
                 });
             }

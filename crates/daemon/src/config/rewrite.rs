@@ -141,7 +141,7 @@ pub(in crate::config) fn resolve_rewrite(
     }
 }
 
-fn resolve_field_rewrite(
+pub(in crate::config) fn resolve_field_rewrite(
     resolver: &mut Resolver<'_>,
     raw: &RawFieldRewrite,
     paths: &PathMatch,

@@ -13,16 +13,18 @@ use thruway_gateway::{
     PathPattern, PolicyConfig, Redirect, RouteMatch, normalized_path,
 };
 use thruway_server::layers::Compression;
-use thruway_server::{FieldName, Method, StatusCode};
+use thruway_server::{FieldName, Files, Method, StatusCode};
 
 use crate::config::answer::{RawAnswer, resolve_answer, resolve_field_line};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::connect_method::{RawConnect, resolve_connect};
+use crate::config::error_pages::{RawErrorPages, resolve_error_pages};
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::mcp::route_keys::{RawDemo, RawMcpAction, resolve_mcp_action};
 use crate::config::mcp::settings::McpSettings;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, is_path_byte, refuse_without_upstream, resolve_some_period};
+use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::rewrite::{RawRewrite, resolve_rewrite};
 use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
 use crate::config::upstreams::known_upstream;
@@ -60,6 +62,14 @@ pub(in crate::config) struct RawRoute {
     /// Compression of responses: `true`, `false`, or a table. Default: the key `compression` of the listener,
     /// or else the top-level key `compression`.
     pub(in crate::config) compression: Option<RawCompression>,
+    /// Pages for the error responses of this route: errors of policies, of files and of forwarding, and fixed
+    /// responses. Default: none.
+    pub(in crate::config) error_pages: Option<Spanned<RawErrorPages>>,
+    /// Changes to the headers of all responses of this route: files, fixed responses, redirects, forwarded
+    /// responses, and the error responses of policies and of Thruway. Thruway applies the rules in this order,
+    /// after the rules of the listener. Default: none.
+    #[serde(default)]
+    pub(in crate::config) response_rules: Vec<Spanned<RawResponseRule>>,
     /// Action: sends a fixed response.
     pub(in crate::config) respond: Option<RawAnswer>,
     /// Action: opens tunnels for CONNECT requests.
@@ -132,6 +142,18 @@ pub(in crate::config) struct RawFiles {
     pub(in crate::config) hidden_files: bool,
     /// Value of the response header `Cache-Control`. Default: none.
     pub(in crate::config) cache_control: Option<Spanned<String>>,
+    /// Files to try, in this order. `{path}` is the path of the request below `root`, also if it is a
+    /// directory with an index file. `{path}.html` is this path with a suffix. `/index.html` is this file for
+    /// all requests. If no file exists, the client gets 404. Default: `["{path}"]`.
+    pub(in crate::config) try_files: Option<Spanned<Vec<Spanned<String>>>>,
+    /// `true` sends an HTML page with the names of the files if a directory has no index file. Risk: clients
+    /// see the names of all files that are not hidden. Default: false.
+    #[serde(default)]
+    pub(in crate::config) listing: bool,
+    /// Media types by file extension: `{ md = "text/markdown; charset=utf-8" }`. They take precedence over the
+    /// types that Thruway knows. Default: none.
+    #[serde(default)]
+    pub(in crate::config) types: BTreeMap<Spanned<String>, Spanned<String>>,
 }
 
 impl<'de> Deserialize<'de> for RawExpected {
@@ -220,6 +242,10 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         None => compression.cloned(),
         Some(own) => resolve_compression(resolver, own),
     };
+    let response_rules = std::mem::take(&mut raw.response_rules);
+    let response_rules =
+        path.as_ref().and_then(|path| resolve_response_rules(resolver, response_rules, path));
+    let error_pages = raw.error_pages.take().and_then(|pages| resolve_error_pages(resolver, pages));
     let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
     let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
@@ -231,6 +257,8 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         policies,
         compression,
         is_compression_own,
+        response_rules,
+        error_pages,
         action: action?,
         span,
     })
@@ -505,13 +533,40 @@ fn resolve_files(resolver: &mut Resolver<'_>, raw: RawFiles) -> FilesConfig {
             resolver.refuse(index, "`index` is a file name, without a path");
         }
     }
+    let try_files = resolve_try_files(resolver, raw.try_files, raw.hidden_files);
+    for (extension, value) in &raw.types {
+        let is_extension = !extension.get_ref().is_empty() && !extension.get_ref().contains(['.', '/']);
+        if !is_extension {
+            let message = "this is not a file extension";
+            resolver.refuse_with(extension, message, "write the part after the last dot, such as `md`");
+        }
+        resolve_field_line(resolver, "Content-Type", value);
+    }
     FilesConfig {
         root: resolver.relative_to_config(&raw.root),
         index: raw.index.map(Spanned::into_inner),
         precompressed: raw.precompressed.unwrap_or(true),
         hidden_files: raw.hidden_files,
         cache_control: raw.cache_control.map(Spanned::into_inner),
+        try_files,
+        listing: raw.listing,
+        types: raw.types.into_iter().map(|(name, value)| (name.into_inner(), value.into_inner())).collect(),
     }
+}
+
+fn resolve_try_files(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+    hidden_files: bool,
+) -> Vec<String> {
+    let Some(raw) = raw else { return Vec::new() };
+    resolver.refuse_empty(&raw, "`try_files` is empty", "write `try_files = [\"{path}\", \"/index.html\"]`");
+    for file in raw.get_ref() {
+        if let Err(error) = Files::check_candidate(file.get_ref(), hidden_files) {
+            resolver.refuse_with(file, error, "write `{path}`, `{path}.html` or `/index.html`");
+        }
+    }
+    raw.into_inner().into_iter().map(Spanned::into_inner).collect()
 }
 
 fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expected> {

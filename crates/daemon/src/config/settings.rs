@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use thruway_certificates::acme::Wanted;
 use thruway_gateway::{
-    ConnectConfig, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, RouteMatch, UpstreamConfig,
+    ConnectConfig, ErrorPages, ForwardConfig, PathMatch, PathReadings, PolicyConfig, Redirect, ResponseRules,
+    RouteMatch, UpstreamConfig,
 };
 use thruway_mcp_sdk::ProtectedResource;
 use thruway_server::layers::Compression;
@@ -68,6 +69,10 @@ pub struct Route {
     pub(crate) compression: Option<Compression>,
     /// `true` if the route sets `compression`, which overrides the setting of listeners.
     pub(crate) is_compression_own: bool,
+    /// Changes to the headers of all responses. `None` if there are no changes.
+    pub(crate) response_rules: Option<Arc<ResponseRules>>,
+    /// Pages for error responses. `None` if there are no pages.
+    pub(crate) error_pages: Option<Arc<ErrorPages>>,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -112,6 +117,9 @@ pub(crate) struct FilesConfig {
     pub(super) precompressed: bool,
     pub(super) hidden_files: bool,
     pub(super) cache_control: Option<String>,
+    pub(super) try_files: Vec<String>,
+    pub(super) listing: bool,
+    pub(super) types: BTreeMap<String, String>,
 }
 
 /// Settings of the admin listener.
@@ -138,6 +146,8 @@ impl Config {
             policies: Vec::new(),
             compression: None,
             is_compression_own: false,
+            response_rules: None,
+            error_pages: None,
             action: Action::Demo,
             span: 0..0,
         };
@@ -378,6 +388,14 @@ impl FilesConfig {
         }
         if let Some(value) = &self.cache_control {
             files = files.cache_control(value);
+        }
+        for (extension, value) in &self.types {
+            files = files.content_type(extension, value);
+        }
+        let files = files.listing(self.listing);
+        if !self.try_files.is_empty() {
+            let candidates = self.try_files.iter().map(String::as_str);
+            return files.try_files(candidates).map_err(std::io::Error::other);
         }
         Ok(files)
     }

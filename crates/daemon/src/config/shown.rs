@@ -108,6 +108,9 @@ impl fmt::Display for ListenerConfig {
             ListenerCompression::Off => f.write_str(", nothing compressed")?,
             ListenerCompression::As(compression) => write!(f, ", compressed by {compression}")?,
         }
+        if let Some(rules) = &self.response_rules {
+            write!(f, ", response {rules}")?;
+        }
         match &self.proxy_protocol {
             None => Ok(()),
             Some(ProxyProtocol { from }) if from.is_empty() => f.write_str(", behind PROXY headers"),
@@ -134,9 +137,15 @@ impl fmt::Display for Route {
             [] => {}
             policies => write!(f, "; policies: {}", policies.join(", "))?,
         }
-        match &self.compression {
+        if let Some(compression) = &self.compression {
+            write!(f, "; compressed by {compression}")?;
+        }
+        if let Some(pages) = &self.error_pages {
+            write!(f, "; {} error pages", pages.pages.len())?;
+        }
+        match &self.response_rules {
             None => Ok(()),
-            Some(compression) => write!(f, "; compressed by {compression}"),
+            Some(rules) => write!(f, "; response {rules}"),
         }
     }
 }

@@ -22,6 +22,16 @@ pub(crate) fn get(address: &ListenAddr, target: &str) -> (String, String) {
     (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
 }
 
+/// Returns the header of the response to a GET.
+pub(crate) fn head(address: &ListenAddr, target: &str) -> String {
+    let mut stream = connect(address);
+    let host = tcp(address);
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response.split_once("\r\n\r\n").unwrap().0.to_owned()
+}
+
 pub(crate) fn connect(address: &ListenAddr) -> TcpStream {
     let stream = TcpStream::connect(tcp(address)).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();

@@ -103,6 +103,7 @@ fn append_upgrade(head: &ResponseHead<'_>, response: &mut Response) -> bool {
 #[inline]
 fn passed_on(head: &ResponseHead<'_>) -> Response {
     let mut response = Response::new(head.status);
+    response.mark_relayed();
     let options = ConnectionOptions::of(head.field_lines);
     response.append_kept(head.field_lines, |line| !options.include(line.name));
     response

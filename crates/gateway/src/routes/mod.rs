@@ -44,7 +44,7 @@ pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
 pub use traced::TracedRoute;
 
-use crate::RefusalCount;
+use crate::{RefusalCount, ResponseRules};
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 use normal::is_normal;
 pub(crate) use normal::{NormalPath, has_dot_segment};
@@ -253,9 +253,11 @@ impl Routes {
 
 impl Routes {
     #[cold]
-    fn refused(&self, head: &RequestHead<'_>) -> Answer {
+    fn refused(&self, request: &Request<'_>) -> Answer {
         self.refusals.note();
-        Answer::Now(self.refuse(head))
+        let mut response = self.refuse(request.head());
+        ResponseRules::apply_of_listener(request, &mut response);
+        Answer::Now(response)
     }
 }
 
@@ -275,16 +277,17 @@ impl Handler for Routes {
             RequestTarget::Origin(_) | RequestTarget::Absolute(_) => {}
             // `OPTIONS *` concerns the whole server, so no route matches.
             RequestTarget::Asterisk => {
-                return Answer::Now(
-                    Response::new(StatusCode::NO_CONTENT).with_field("Allow", ALLOW_ANYWHERE),
-                );
+                let response = Response::new(StatusCode::NO_CONTENT);
+                let mut response = response.with_field("Allow", ALLOW_ANYWHERE);
+                ResponseRules::apply_of_listener(request, &mut response);
+                return Answer::Now(response);
             }
             // Only routes that list the method CONNECT get CONNECT requests. Other handlers would interpret
             // the request target wrongly.
             RequestTarget::Authority(_) => {
                 return match self.find(request.head()) {
                     Some(place) => self.entries[place].handler.handle(request),
-                    None => self.refused(request.head()),
+                    None => self.refused(request),
                 };
             }
         }
@@ -294,23 +297,21 @@ impl Handler for Routes {
             return handler.handle(request);
         }
         // A borrow, because a move would copy the struct (decision 0008).
-        let Ok(path) = &path_of(request.head()) else { return self.refused(request.head()) };
+        let Ok(path) = &path_of(request.head()) else { return self.refused(request) };
         if let Some(handler) = &self.only {
             return match self.other_reading(request.head(), path, 0) {
                 None => handler.handle(request),
-                Some(_) => self.refused(request.head()),
+                Some(_) => self.refused(request),
             };
         }
         match self.find_at(request.head(), path) {
-            Some(place) if self.other_reading(request.head(), path, place).is_some() => {
-                self.refused(request.head())
-            }
+            Some(place) if self.other_reading(request.head(), path, place).is_some() => self.refused(request),
             Some(place) => {
                 let entry = &self.entries[place];
                 request.mount_below(path.sent_length(entry.mount_prefix));
                 entry.handler.handle(request)
             }
-            None => self.refused(request.head()),
+            None => self.refused(request),
         }
     }
 }

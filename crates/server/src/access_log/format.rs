@@ -165,6 +165,7 @@ mod tests {
             destination: None,
             tls: None,
             compression: <_>::default(),
+            handler_settings: None,
         };
         let head = RequestHead {
             method: Method::Get,

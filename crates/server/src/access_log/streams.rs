@@ -55,6 +55,7 @@ mod tests {
                 destination: None,
                 tls: None,
                 compression: <_>::default(),
+                handler_settings: None,
             },
             time: SystemTime::UNIX_EPOCH,
             upstream: "db",

@@ -29,6 +29,7 @@ fn connection() -> ConnectionInfo {
         destination: None,
         tls: None,
         compression: <_>::default(),
+        handler_settings: None,
     }
 }
 

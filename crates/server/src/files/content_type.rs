@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Returns the value of `Content-Type` for the file at `path`. For text types, the value contains the charset
 /// UTF-8. XML and JSON files need no charset, because their formats define the encoding.
-pub(super) fn of_path(path: &[u8]) -> Cow<'static, str> {
+pub fn of_path(path: &[u8]) -> Cow<'static, str> {
     match mime_guess::from_path(OsStr::from_bytes(path)).first_raw() {
         None => UNKNOWN.into(),
         // JavaScript modules have the same type as scripts, and `application/javascript` is obsolete (RFC

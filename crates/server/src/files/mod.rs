@@ -9,12 +9,13 @@
 //! # }
 //! ```
 //!
-//! The handler lists no directories, writes nothing, and keeps no files open or in memory between requests.
+//! The handler writes nothing, and keeps no files open or in memory between requests.
 
 // lookup of files
 mod path;
 mod open;
 mod walk;
+mod fallbacks;
 
 // metadata of files
 mod content_type;
@@ -27,8 +28,11 @@ mod ranges;
 
 // response
 mod respond;
+mod listing;
 mod multipart;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -39,6 +43,9 @@ use crate::content_coding::{ContentCoding, accepted};
 use crate::handler::{Answer, Handler};
 use crate::request::Request;
 use crate::response::Response;
+pub use content_type::of_path as content_type_of_path;
+use fallbacks::FileCandidate;
+pub use fallbacks::InvalidFileCandidate;
 use open::{Found, OpenFile, Root};
 use representation::{Representation, is_fresh};
 use respond::Policy;
@@ -51,7 +58,8 @@ use respond::Policy;
 ///   are served. A request for a hidden or forbidden path gets 404, like a request for a missing file. A
 ///   request for a file that the process may not read gets 403.
 /// - **Directories**: a request for a directory gets the [index](Self::index) file. If the path has no slash
-///   at its end, the request is first redirected (301) to the path with the slash.
+///   at its end, the request is first redirected (301) to the path with the slash. Without an index file, the
+///   request gets 404, or a [list](Self::listing) of the files.
 /// - **Conditions** (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`, `If-Range`)
 ///   follow RFC 9110 §13. The entity tag consists of the modification time and the size. If a file changes
 ///   but keeps its time and size, it also keeps its tag. This can happen if a packaging tool gives all files
@@ -77,6 +85,11 @@ pub struct Files {
     serves_hidden: bool,
     is_encoded_above: bool,
     policy: Policy,
+    lists_directories: bool,
+    /// The files to try, in this order. Empty to try only the path of the request.
+    candidates: Vec<FileCandidate>,
+    /// Values of `Content-Type` by file extension in lower case. They take precedence over the known types.
+    types: BTreeMap<String, String>,
 }
 
 impl Files {
@@ -91,6 +104,9 @@ impl Files {
             serves_hidden: false,
             is_encoded_above: false,
             policy: Policy { cache_control: None, is_negotiated: true },
+            lists_directories: false,
+            candidates: Vec::new(),
+            types: BTreeMap::new(),
         })
     }
 
@@ -137,6 +153,57 @@ impl Files {
         self
     }
 
+    /// Sets whether a request for a directory without an [index](Self::index) file gets an HTML page with the
+    /// names, sizes and times of the files. Default `false`. The page omits [hidden files](Self::hidden_files),
+    /// devices and sockets. It has at most 5000 names.
+    #[must_use]
+    pub const fn listing(mut self, is_sent: bool) -> Self {
+        self.lists_directories = is_sent;
+        self
+    }
+
+    /// Sets the files to try, in this order. The first existing file is the response. If no file exists, the
+    /// request gets 404. Default: only `{path}`. Call it after [`hidden_files`](Self::hidden_files).
+    ///
+    /// - `{path}` is the path of the request. It also stands for a directory with an index file, or any
+    ///   directory with a [listing](Self::listing).
+    /// - `{path}.html` is the path of the request with a suffix. A suffix without a slash at its start does
+    ///   not apply to paths that end with a slash.
+    /// - `/index.html` is this file for all requests. It also applies to requests with a path that cannot name
+    ///   a file, such as `/a%2Fb`.
+    ///
+    /// # Errors
+    /// An entry begins with neither `/` nor `{path}`, has a `.` or `..` segment, or names a hidden file.
+    pub fn try_files<'t>(
+        mut self,
+        files: impl IntoIterator<Item = &'t str>,
+    ) -> Result<Self, InvalidFileCandidate> {
+        let parse = |text| FileCandidate::parse(text, self.serves_hidden);
+        self.candidates = files.into_iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// Checks an entry of [`try_files`](Self::try_files).
+    ///
+    /// # Errors
+    /// The same errors as for [`try_files`](Self::try_files).
+    pub fn check_candidate(file: &str, hidden_files: bool) -> Result<(), InvalidFileCandidate> {
+        FileCandidate::parse(file, hidden_files).map(|_| ())
+    }
+
+    /// Sets the value of `Content-Type` for files with this extension. The case of the extension does not
+    /// matter.
+    ///
+    /// # Panics
+    /// `content_type` is not a [`FieldValue`].
+    #[must_use]
+    pub fn content_type(mut self, extension: &str, content_type: impl Into<String>) -> Self {
+        let value = content_type.into();
+        assert!(FieldValue::new(value.as_bytes()).is_ok(), "invalid header value `{}`", value.escape_debug());
+        self.types.insert(extension.to_ascii_lowercase(), value);
+        self
+    }
+
     /// Sets the value of `Cache-Control`. Default: none. Without this header, a cache uses `Last-Modified` to
     /// choose how long it keeps a file (RFC 9111 §4.2.2).
     ///
@@ -163,25 +230,102 @@ impl Handler for Files {
 
 impl Files {
     fn respond(&self, request: &Request<'_>) -> Response {
-        let Some(mut path) = path::below_root(request.mounted_path(), self.serves_hidden) else {
-            return respond::not_found();
-        };
+        let path = path::below_root(request.mounted_path(), self.serves_hidden);
+        if !self.candidates.is_empty() {
+            return self.respond_with_first(request, path.as_deref());
+        }
+        let Some(path) = path else { return respond::not_found() };
+        self.respond_at(request, path).unwrap_or_else(|error| respond::unopened(error))
+    }
+
+    /// Responds with the file or directory at `path`, which is the path of the request below the root.
+    ///
+    /// # Errors
+    /// The file or directory cannot be opened, or it is missing.
+    fn respond_at(&self, request: &Request<'_>, mut path: Vec<u8>) -> Result<Response, Errno> {
         // Checks the whole path, because the mounted path is `/` for `/prefix` and also for `/prefix/`.
         let is_of_directory = request.path().ends_with('/');
+        let length = path.len();
         if is_of_directory {
             append_name(&mut path, &self.index);
         }
-        match self.root.find(if path.is_empty() { b"." } else { &path }) {
-            Ok(Found::File(file)) => self.respond_with(request, path, file),
-            Ok(Found::Directory) if !is_of_directory => respond::to_directory(request),
-            Ok(Found::Directory | Found::Other) => respond::not_found(),
-            Err(error) => respond::unopened(error),
+        match self.root.find(name_of(&path)) {
+            Ok(Found::File(file)) => Ok(self.respond_with(request, path, file)),
+            Ok(Found::Directory(_)) if !is_of_directory => Ok(respond::to_directory(request)),
+            Ok(Found::Directory(_) | Found::Other) => Err(Errno::NOENT),
+            Err(Errno::NOENT) if is_of_directory && self.lists_directories => {
+                self.list(request, &path[..length])
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Responds with a list of the directory at `path`.
+    fn list(&self, request: &Request<'_>, path: &[u8]) -> Result<Response, Errno> {
+        match self.root.find(name_of(path))? {
+            Found::Directory(directory) => {
+                Ok(listing::respond(request, &directory, path.is_empty(), self.serves_hidden))
+            }
+            Found::File(_) | Found::Other => Err(Errno::NOENT),
+        }
+    }
+
+    /// Responds with the first of the candidates that exists. `path` is the path of the request below the
+    /// root, if it is a valid file path.
+    fn respond_with_first(&self, request: &Request<'_>, path: Option<&[u8]>) -> Response {
+        let is_of_directory = request.path().ends_with('/');
+        for candidate in &self.candidates {
+            let response = match (candidate, path) {
+                (FileCandidate::Path, Some(path)) if self.is_servable(path, is_of_directory) => {
+                    self.respond_at(request, path.to_vec())
+                }
+                (candidate, path) => {
+                    let Some(file) = candidate.file(path, is_of_directory) else { continue };
+                    match self.root.find(&file) {
+                        Ok(Found::File(found)) => Ok(self.respond_with(request, file, found)),
+                        Ok(Found::Directory(_) | Found::Other) => Err(Errno::NOENT),
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            match response {
+                Ok(response) => return response,
+                Err(error) if respond::is_missing(error) => {}
+                Err(error) => return respond::unopened(error),
+            }
+        }
+        respond::not_found()
+    }
+
+    /// Returns `false` if `path` is a directory that would get a redirect to a missing page: a directory
+    /// without an index file and without a list. The handler then tries the next candidate.
+    fn is_servable(&self, path: &[u8], is_of_directory: bool) -> bool {
+        if is_of_directory || self.lists_directories {
+            return true;
+        }
+        let is_directory = matches!(self.root.find(name_of(path)), Ok(Found::Directory(_)));
+        let mut index = path.to_vec();
+        append_name(&mut index, &self.index);
+        !is_directory || matches!(self.root.find(&index), Ok(Found::File(_)))
+    }
+
+    /// Returns the value of `Content-Type` for the file at `path`.
+    fn content_type_of(&self, path: &[u8]) -> Cow<'static, str> {
+        if !self.types.is_empty() {
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let extension = name.rsplit(|byte| *byte == b'.').next().filter(|found| found.len() < name.len());
+            let extension = extension.and_then(|extension| str::from_utf8(extension).ok());
+            let own = extension.and_then(|extension| self.types.get(&extension.to_ascii_lowercase()));
+            if let Some(own) = own {
+                return own.clone().into();
+            }
+        }
+        content_type::of_path(path)
     }
 
     /// Responds with the file `original` at `path`, or with an encoded version of it.
     fn respond_with(&self, request: &Request<'_>, path: Vec<u8>, original: OpenFile) -> Response {
-        let content_type = content_type::of_path(&path);
+        let content_type = self.content_type_of(&path);
         match self.choose(request, path, original) {
             Ok(Some((file, coding))) => {
                 let now = request.worker().clock().time_of_day();
@@ -232,6 +376,11 @@ impl Files {
             Ok(_) | Err(_) => Ok(None),
         }
     }
+}
+
+/// Returns the name to open for a path below the root. The empty path is the root.
+const fn name_of(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
 }
 
 fn append_name(path: &mut Vec<u8>, name: &str) {

@@ -33,7 +33,8 @@ pub(super) enum Lookup {
 /// Result of a lookup.
 #[derive(Debug)]
 pub(super) enum Found {
-    Directory,
+    /// A directory, which is open for reading its names.
+    Directory(File),
     File(OpenFile),
     /// A device, a FIFO or a socket. The server must not serve such files.
     Other,
@@ -79,7 +80,7 @@ impl Root {
         let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         Ok(match metadata.file_type() {
             kind if kind.is_file() => Found::File(OpenFile { file, metadata }),
-            kind if kind.is_dir() => Found::Directory,
+            kind if kind.is_dir() => Found::Directory(file),
             _ => Found::Other,
         })
     }

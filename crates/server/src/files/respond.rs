@@ -128,18 +128,26 @@ fn with_content(response: Response, content: io::Result<Content>) -> Response {
     }
 }
 
+/// Returns `true` if `error` means that the path names no file below the root.
+pub(super) const fn is_missing(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::NAMETOOLONG
+            | Errno::INVAL
+            | Errno::NXIO
+            | Errno::NODEV
+    )
+}
+
 /// Returns the response for a file that could not be opened. A path that leaves the root gets the same
 /// response as a missing file.
 pub(super) fn unopened(error: Errno) -> Response {
     match error {
-        Errno::NOENT
-        | Errno::NOTDIR
-        | Errno::LOOP
-        | Errno::XDEV
-        | Errno::NAMETOOLONG
-        | Errno::INVAL
-        | Errno::NXIO
-        | Errno::NODEV => not_found(),
+        error if is_missing(error) => not_found(),
         Errno::ACCESS | Errno::PERM => Response::new(StatusCode::FORBIDDEN),
         // The process has no free file descriptors, or the lookup was interrupted repeatedly. A later attempt
         // may succeed.

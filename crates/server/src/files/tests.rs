@@ -23,6 +23,7 @@ use thruway_http1::Limits;
 use thruway_net::ClientAddr;
 
 mod conditions_and_ranges;
+mod fallbacks;
 mod finding;
 mod negotiation;
 
@@ -134,6 +135,7 @@ fn request(handler: &Arc<dyn Handler>, method: &str, target: &str, lines: &[(&st
         destination: None,
         tls: None,
         compression: <_>::default(),
+        handler_settings: None,
     };
     let worker = Worker::for_test(Clock::system());
     let mut request = Request::new(&head, &facts, &[], &info, &worker);

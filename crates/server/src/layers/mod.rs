@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::handler::{Answer, Handler, IntoHandler};
 use crate::request::Request;
 
-pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression};
+pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression, MediaType};
 pub use cors::Cors;
 pub use from_fn::{FromFn, FromSyncFn, MiddlewareFunction, Next, from_fn, from_fn_with_state, from_sync_fn};
 pub use request_id::RequestId;

@@ -70,6 +70,8 @@ pub(crate) struct Marks {
     pub(crate) has_server: bool,
     /// `true` if the handler has set `Date`.
     pub(crate) has_date: bool,
+    /// `true` if the response comes from another server.
+    is_relayed: bool,
 }
 
 impl Response {
@@ -80,7 +82,7 @@ impl Response {
             status,
             field_lines: HeaderLines::new(FieldLinesBuf::new()),
             content: Content::empty(),
-            marks: Marks { is_last: false, has_server: false, has_date: false },
+            marks: Marks { is_last: false, has_server: false, has_date: false, is_relayed: false },
             metadata: None,
         }
     }
@@ -118,7 +120,7 @@ impl Response {
             status: StatusCode::OK,
             field_lines: HeaderLines::new(field_lines),
             content: content.into(),
-            marks: Marks { is_last: false, has_server: false, has_date: false },
+            marks: Marks { is_last: false, has_server: false, has_date: false, is_relayed: false },
             metadata: None,
         }
     }
@@ -307,6 +309,18 @@ impl Response {
     pub const fn and_close(mut self) -> Self {
         self.marks.is_last = true;
         self
+    }
+
+    /// Marks the response as a response of another server. Layers that replace the error responses of this
+    /// server can then leave it unchanged.
+    #[inline]
+    pub const fn mark_relayed(&mut self) {
+        self.marks.is_relayed = true;
+    }
+
+    /// Returns `true` if the response comes from another server.
+    pub const fn is_relayed(&self) -> bool {
+        self.marks.is_relayed
     }
 
     /// Returns the status.

@@ -115,6 +115,8 @@ fn metadata_route(resource: ProtectedResource, host: HostMatch, span: &Span) -> 
         policies: Vec::new(),
         compression: None,
         is_compression_own: false,
+        response_rules: None,
+        error_pages: None,
         action: Action::ResourceMetadata(resource),
         span: span.clone(),
     }

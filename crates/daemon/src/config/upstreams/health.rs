@@ -121,7 +121,10 @@ pub(in crate::config) fn resolve_ejection(resolver: &mut Resolver<'_>, raw: RawE
     config
 }
 
-fn resolve_statuses(resolver: &mut Resolver<'_>, raw: &[Spanned<String>]) -> Vec<StatusRange> {
+pub(in crate::config) fn resolve_statuses(
+    resolver: &mut Resolver<'_>,
+    raw: &[Spanned<String>],
+) -> Vec<StatusRange> {
     let parsed = raw.iter().map(|text| (text, text.get_ref().parse()));
     parsed.filter_map(|(text, range)| range.map_err(|error| resolver.refuse(text, error)).ok()).collect()
 }

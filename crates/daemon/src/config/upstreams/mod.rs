@@ -1,7 +1,7 @@
 //! The section `upstreams`: servers, connections and forwarding.
 
 pub(in crate::config) mod balance;
-mod health;
+pub(in crate::config) mod health;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

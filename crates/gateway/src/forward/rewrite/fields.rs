@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thruway_message::{FieldName, FieldValue};
-use thruway_server::Request;
+use thruway_server::{Request, Response};
 
 use super::InvalidRewrite;
 use super::template::{Placeholder, Template};
@@ -92,6 +92,34 @@ impl FieldRewrite {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
+    }
+
+    /// Returns `true` if a value contains the placeholder `{request_id}`.
+    pub fn uses_request_id(&self) -> bool {
+        let mut places = self.lines.iter().flat_map(|(_, value)| &value.parts);
+        places.any(|(_, place)| *place == Placeholder::RequestId)
+    }
+
+    /// Appends the values with placeholders to `values`, filled with properties of `request`.
+    pub(crate) fn fill_values(&self, request: &Request<'_>, values: &mut Vec<String>) {
+        let filled = self.lines.iter().filter(|(_, value)| !value.parts.is_empty());
+        values.extend(filled.map(|(_, value)| value.fill(request, &RequestId::default())));
+    }
+
+    /// Returns the number of values that [`fill_values`](Self::fill_values) appends.
+    pub(crate) fn filled_count(&self) -> usize {
+        self.lines.iter().filter(|(_, value)| !value.parts.is_empty()).count()
+    }
+
+    /// Applies the rules to `response`. `filled` are the values from [`fill_values`](Self::fill_values).
+    pub(crate) fn apply(&self, response: &mut Response, filled: &[String]) {
+        let mut filled = filled.iter();
+        self.dropped.iter().for_each(|name| response.remove_field(name));
+        for (name, value) in &self.lines {
+            let value = if value.parts.is_empty() { Some(&value.end) } else { filled.next() };
+            // If text from the client makes the value invalid, the response does not get this header.
+            let _ = value.map(|value| response.append_field(name, value));
+        }
     }
 
     /// Returns `true` if the rules remove headers with this name. Underscores count as hyphens, because

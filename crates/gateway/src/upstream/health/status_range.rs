@@ -18,6 +18,16 @@ impl StatusRange {
         Self { first, last }
     }
 
+    /// Returns `true` if all statuses of this range are in `other`.
+    pub const fn is_within(self, other: Self) -> bool {
+        other.first <= self.first && self.last <= other.last
+    }
+
+    /// Returns the number of statuses in the range.
+    pub const fn count(self) -> u16 {
+        (self.last + 1).saturating_sub(self.first)
+    }
+
     /// Returns `true` if the range includes `status`.
     pub const fn contains(self, status: StatusCode) -> bool {
         self.first <= status.as_u16() && status.as_u16() <= self.last

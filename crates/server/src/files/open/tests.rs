@@ -53,7 +53,7 @@ fn kind_at(root: &Root, path: &str) -> Result<&'static str, Errno> {
             assert_eq!(content.len() as u64, metadata.len());
             if content == "inside" { "inside" } else { "outside" }
         }
-        Found::Directory => "directory",
+        Found::Directory(_) => "directory",
         Found::Other => "other",
     })
 }

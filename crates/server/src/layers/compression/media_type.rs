@@ -6,7 +6,7 @@ use thruway_message::token::{is_token, trim_whitespace};
 
 /// A media type, or a group of media types.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum MediaType {
+pub enum MediaType {
     /// One type such as `text/html`, in lower case.
     Exact(String),
     /// `text/*`: all types that begin with `text/`.
@@ -20,7 +20,11 @@ pub(super) enum MediaType {
 pub struct InvalidMediaType;
 
 impl MediaType {
-    pub(super) fn parse(text: &str) -> Result<Self, InvalidMediaType> {
+    /// Parses a type such as `text/html`, or a group of types: `text/*` or `*+json`.
+    ///
+    /// # Errors
+    /// `text` is neither a media type nor a group of media types.
+    pub fn parse(text: &str) -> Result<Self, InvalidMediaType> {
         let text = text.to_ascii_lowercase();
         let is_name = |name: &str| is_token(name.as_bytes()) && !name.contains('*');
         if let Some(suffix) = text.strip_prefix("*+") {
@@ -31,6 +35,12 @@ impl MediaType {
             Some((top, sub)) if is_name(top) && is_name(sub) => Ok(Self::Exact(text)),
             _ => Err(InvalidMediaType),
         }
+    }
+
+    /// Returns `true` if `self` includes the type in `content_type`, a value of `Content-Type`. `text/*` does
+    /// not include `text/event-stream`.
+    pub fn includes_content_type(&self, content_type: &[u8]) -> bool {
+        self.includes(name_of(content_type))
     }
 
     /// Returns `true` if `self` includes `name`, the type and subtype of a response.

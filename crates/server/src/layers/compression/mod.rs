@@ -19,4 +19,4 @@ mod layer;
 
 pub use config::{Compression, ListenerCompression};
 pub use layer::ByListener;
-pub use media_type::InvalidMediaType;
+pub use media_type::{InvalidMediaType, MediaType};
