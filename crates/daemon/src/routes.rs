@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    Connect, FirstLookup, Forward, ForwardConfig, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig,
-    RefusalCount, ResponseRules, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured,
-    TracedRoute, Unreachable, Upstream, UpstreamConfig,
+    Connect, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig, ForwardTimeouts,
+    ForwardedFields, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig, RefusalCount, ResponseRules,
+    RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute, Unreachable, Upstream,
+    UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -299,6 +300,11 @@ impl Parts {
             self.refusals.insert(place, refusals.clone());
             // The config was checked, so the policy exists.
             let (settings, policy) = self.policies[policy].clone();
+            if let PolicyConfig::ForwardAuth(auth) = settings {
+                let server = self.authorization_server(config, &auth);
+                let auth = ForwardAuth::new(policy.name(), auth, server, handler);
+                return auth.counted_by(refusals).into_handler();
+            }
             let guarded = Guarded::new(policy, name.clone(), handler).counted_by(refusals);
             let is_identified = matches!(route.action, Action::Mcp(_)) || counts_by_user;
             let guarded = guarded.recorded(is_logged).identified(is_identified);
@@ -340,6 +346,21 @@ impl Parts {
     /// the upstream exists.
     fn forward(&self, config: &Config, name: &str, action: &ForwardAction) -> Forward {
         Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
+    }
+
+    /// Builds the handler that sends requests to the servers of a policy `forward_auth`. The config was checked,
+    /// so the upstream exists.
+    fn authorization_server(&self, config: &Config, auth: &ForwardAuthConfig) -> Arc<dyn Handler> {
+        let of_upstream = config.forwards.get(&auth.upstream).cloned().unwrap_or_default();
+        let timeouts = ForwardTimeouts { total: Some(auth.timeout), ..of_upstream.timeouts };
+        let settings = ForwardConfig {
+            forwarded: ForwardedFields::XForwarded,
+            keeps_request_fields: true,
+            timeouts,
+            ..of_upstream
+        };
+        let forward = Forward::with_config(self.upstreams[&auth.upstream].1.clone(), settings);
+        forward.timed(config.is_measured()).into_handler()
     }
 
     /// Builds the mirror of a route.

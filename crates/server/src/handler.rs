@@ -244,6 +244,16 @@ impl Request<'_> {
         self.with_head(head, |request| handler.handle(request))
     }
 
+    /// Lets `handler` answer another request of the same client, for example a question about this request.
+    /// The other request has the head `head` and no body, and asks for no upgrade. This request stays
+    /// unchanged.
+    pub fn ask(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
+        let extensions = self.extensions().clone();
+        let answer = handler.handle(&mut self.as_question(head));
+        *self.extensions_mut() = extensions;
+        answer
+    }
+
     /// Lets `handler` answer the request with another head and the whole body `content`. The headers in `head`
     /// must not frame the body. `handler` need not live longer than this call.
     pub fn forward_with_content(

@@ -114,6 +114,7 @@ impl Scene {
             destination: None,
             tls: None,
             compression: <_>::default(),
+            handler_settings: None,
         };
         let line = Line::default();
         line.0.read_bytes_max.set(usize::MAX);

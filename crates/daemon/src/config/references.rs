@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use thruway_gateway::PolicyConfig;
 use thruway_server::ListenAddr;
 
 use super::forward::ForwardTo;
@@ -61,6 +62,7 @@ fn remote_admin_address(config: &Config) -> Option<Failure> {
 }
 
 fn unknown_upstreams(config: &Config) -> Vec<Failure> {
+    let upstreams = &config.upstreams;
     let mut failures = Vec::new();
     for route in &config.routes {
         let Action::Forward(forward) = &route.action else { continue };
@@ -71,6 +73,14 @@ fn unknown_upstreams(config: &Config) -> Vec<Failure> {
         names.extend(forward.mirror.as_ref().map(|mirror| &mirror.upstream));
         for name in names.into_iter().filter(|name| !config.upstreams.contains_key(*name)) {
             let message = format!("the route `{}` names the unknown upstream `{name}`", route.matching);
+            failures.push(Failure::new(message).with_hint("add the upstream with `Config::upstream`"));
+        }
+    }
+    for (policy, config) in &config.policies {
+        if let PolicyConfig::ForwardAuth(auth) = config
+            && !upstreams.contains_key(&auth.upstream)
+        {
+            let message = format!("the policy `{policy}` names the unknown upstream `{}`", auth.upstream);
             failures.push(Failure::new(message).with_hint("add the upstream with `Config::upstream`"));
         }
     }

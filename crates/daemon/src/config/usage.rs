@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use thruway_gateway::HostMatch;
+use thruway_gateway::{HostMatch, PolicyConfig};
 use thruway_server::ListenAddr;
 
 use crate::config::forward::ForwardTo;
@@ -137,6 +137,12 @@ pub(in crate::config) fn uses(config: &Config, upstream: &str) -> bool {
     config.listeners.iter().any(|listener| forwards_to(listener, upstream))
         || config.routes.iter().any(|route| goes_to(route, upstream))
         || config.mcp.has_upstream(upstream)
+        || config.policies.values().any(|policy| authorizes_by(policy, upstream))
+}
+
+/// Returns `true` if `policy` asks the servers of this upstream.
+fn authorizes_by(policy: &PolicyConfig, upstream: &str) -> bool {
+    matches!(policy, PolicyConfig::ForwardAuth(config) if config.upstream == upstream)
 }
 
 /// Returns `true` if `listener` forwards TCP connections to this upstream.

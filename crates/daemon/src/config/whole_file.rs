@@ -144,7 +144,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let admin = raw.admin.and_then(|admin| resolve_admin(&mut resolver, admin, &listeners));
     check_challenge(&mut resolver, acme_span.as_ref(), &listeners);
     let asking_for_certificates = asking_for_certificates(&raw.policies);
-    let policies = resolve_policies(&mut resolver, raw.policies);
+    let policies = resolve_policies(&mut resolver, raw.policies, &upstreams);
     // TCP listeners and listeners that redirect to https need no routes.
     let needs_routes = listeners.is_empty() || listeners.iter().any(ListenerConfig::has_routes);
     check_redirects(&mut resolver, &listeners, !raw.routes.is_empty());

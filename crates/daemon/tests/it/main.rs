@@ -7,6 +7,7 @@ mod deploy;
 mod examples;
 mod files_with_mistakes;
 mod fleet;
+mod forward_auth;
 mod mcp_access;
 mod mcp_relay;
 mod metrics_export;

@@ -11,6 +11,9 @@ pub struct ForwardConfig {
     /// `true` adds the header `X-Forwarded-Port` with the port that the client used, if the gateway sends
     /// `X-Forwarded-*` headers. Default `false`.
     pub forwarded_port: bool,
+    /// `true` forwards `X-Forwarded-Method` and `X-Forwarded-Uri`, which [`ForwardAuth`](crate::ForwardAuth)
+    /// writes. Risk: on other routes, clients could write these headers. Default `false`.
+    pub keeps_request_fields: bool,
     /// Value of the `Host` header in forwarded requests. Default: the host that the client requested.
     pub host: HostRewrite,
     /// `true` adds the header `Via` to forwarded requests (RFC 9110 §7.6.3). Default `true`.
@@ -55,6 +58,7 @@ impl Default for ForwardConfig {
         Self {
             forwarded: ForwardedFields::default(),
             forwarded_port: false,
+            keeps_request_fields: false,
             host: HostRewrite::default(),
             via: true,
             rewrite: Rewrite::default(),

@@ -291,7 +291,8 @@ fn is_set_by_gateway(suffix: &[u8], request: &Request<'_>, config: &ForwardConfi
         || reads_as(suffix, b"host")
         || reads_as(suffix, b"proto")
         || (reads_as(suffix, b"port") && config.forwarded_port)
-        || request.proxy_fields() != Some(ProxyFields::XForwarded)
+        || (request.proxy_fields() != Some(ProxyFields::XForwarded)
+            && !(config.keeps_request_fields && (reads_as(suffix, b"method") || reads_as(suffix, b"uri"))))
 }
 
 /// Writes the `Host` line, unless its value depends on the server.

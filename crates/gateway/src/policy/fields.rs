@@ -65,6 +65,11 @@ impl EditedFields {
         Some(edited)
     }
 
+    /// Returns a header section without lines. `capacity` is its expected size in bytes.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self { bytes: Vec::with_capacity(capacity), spans: Vec::new() }
+    }
+
     /// Returns `head` with the changed header section.
     pub(super) fn head<'e>(&'e self, head: RequestHead<'e>) -> RequestHead<'e> {
         RequestHead { field_lines: FieldLines::from_parsed(&self.bytes, &self.spans), ..head }
@@ -82,7 +87,7 @@ impl EditedFields {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a header section has less than 1 MiB")]
-    fn append(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn append(&mut self, name: &[u8], value: &[u8]) {
         let name_start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(name);
         let value_start = self.bytes.len() as u32;

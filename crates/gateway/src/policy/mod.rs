@@ -25,6 +25,7 @@ mod addresses;
 mod api_keys;
 mod basic_auth;
 mod client_certificate;
+mod forward_auth;
 mod jwt;
 mod rate_limit;
 mod concurrency;
@@ -56,6 +57,7 @@ pub use fleet::{
     LimitAnswer, LimitOperation, LimitStore, OnStoreFailure, SharedLimit, SharedLimitCounts,
     SharedLimitStatus, SharedLimits,
 };
+pub use forward_auth::{ForwardAuth, ForwardAuthConfig};
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;
@@ -95,6 +97,9 @@ pub enum PolicyConfig {
     Concurrency(ConcurrencyConfig),
     /// Maximum length of the request body, in bytes.
     ContentBytesMax(u64),
+    /// Lets an authorization server decide. Only [`ForwardAuth`] applies this policy. [`Guarded`] refuses all
+    /// requests.
+    ForwardAuth(ForwardAuthConfig),
     /// Requires a JSON Web Token (RFC 7519).
     Jwt(JwtConfig),
     /// Limits the number of requests in each hour, day or month.
@@ -111,6 +116,7 @@ impl PolicyConfig {
         match self {
             Self::ApiKeys(config) => config.user_field.as_deref().is_some_and(is_it),
             Self::BasicAuth(config) => config.user_field.as_deref().is_some_and(is_it),
+            Self::ForwardAuth(config) => config.fields.iter().any(|own| is_it(own)),
             Self::Jwt(config) => config.fields.iter().any(|(own, _)| is_it(own)),
             Self::Addresses(_)
             | Self::ClientCertificate(_)
@@ -170,6 +176,8 @@ enum Kind {
     ClientCertificate(ClientCertificate),
     Concurrency(Concurrency),
     ContentBytesMax(u64),
+    /// A policy that only [`ForwardAuth`] applies.
+    ForwardAuth,
     Jwt(Jwt),
     Quota(Quota),
     RateLimit(RateLimit),
@@ -208,6 +216,7 @@ impl Policy {
                 }
             },
             PolicyConfig::ContentBytesMax(bytes) => Kind::ContentBytesMax(bytes),
+            PolicyConfig::ForwardAuth(_) => Kind::ForwardAuth,
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
             PolicyConfig::Quota(config) => Kind::Quota(Quota::new(&name, config, limits)),
             PolicyConfig::RateLimit(config) => match config.shared.zip(limits) {
@@ -243,6 +252,7 @@ impl Policy {
             Kind::ClientCertificate(certificates) => certificates.decide(request),
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
             Kind::ContentBytesMax(bytes) => decide_content(request, *bytes),
+            Kind::ForwardAuth => Verdict::Refuse(Refusal::Address),
             Kind::Jwt(jwt) => jwt.decide(request),
             Kind::Quota(quota) => quota.decide(request, route),
             Kind::RateLimit(limit) => limit.decide(request, route),
@@ -281,6 +291,7 @@ impl fmt::Display for PolicyConfig {
             Self::ClientCertificate(config) => config.fmt(f),
             Self::Concurrency(config) => config.fmt(f),
             Self::ContentBytesMax(bytes) => write!(f, "body of at most {bytes} bytes"),
+            Self::ForwardAuth(config) => config.fmt(f),
             Self::Jwt(config) => config.fmt(f),
             Self::Quota(config) => config.fmt(f),
             Self::RateLimit(config) => config.fmt(f),

@@ -2,6 +2,7 @@
 
 pub(in crate::config) mod client_certificate;
 pub(in crate::config) mod headers;
+mod forward_auth;
 mod jwt;
 mod limits;
 mod users;
@@ -13,7 +14,9 @@ use serde::Deserialize;
 use thruway_gateway::{AddressesConfig, PolicyConfig};
 use thruway_server::Networks;
 
+use crate::config::Upstreams;
 use crate::config::policies::client_certificate::{RawClientCertificate, resolve_client_certificate};
+use crate::config::policies::forward_auth::{RawForwardAuth, resolve_forward_auth};
 use crate::config::policies::jwt::{RawJwt, resolve_jwt};
 use crate::config::policies::limits::{
     RawConcurrency, RawQuota, RawRateLimit, resolve_concurrency, resolve_quota, resolve_rate_limit,
@@ -37,6 +40,9 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) basic_auth: Option<RawBasicAuth>,
     /// API keys. Requests without a valid API key get 401.
     pub(in crate::config) api_keys: Option<Spanned<RawApiKeys>>,
+    /// External authorization: a server decides about each request. If the server cannot be reached, requests
+    /// get 502, 503 or 504.
+    pub(in crate::config) forward_auth: Option<RawForwardAuth>,
     /// JSON Web Tokens in `Authorization: Bearer`. Requests without a valid token get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
     /// Client certificates, on listeners with `client_certificates`. With `true`, the policy accepts all
@@ -60,10 +66,11 @@ pub(in crate::config) type ResolvedPolicies = BTreeMap<String, Option<PolicyConf
 pub(in crate::config) fn resolve_policies(
     resolver: &mut Resolver<'_>,
     raw: BTreeMap<String, Spanned<RawPolicy>>,
+    upstreams: &Upstreams,
 ) -> ResolvedPolicies {
     let policy = |(name, policy): (String, Spanned<RawPolicy>)| {
         resolver.check_name(&name, &policy.span(), "a policy");
-        (name, resolve_policy(resolver, policy))
+        (name, resolve_policy(resolver, policy, upstreams))
     };
     raw.into_iter().map(policy).collect()
 }
@@ -99,13 +106,18 @@ fn refuse_unknown_policy(resolver: &mut Resolver<'_>, name: &Spanned<String>, po
     resolver.refuse_with(name, message, &hint);
 }
 
-fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Option<PolicyConfig> {
+fn resolve_policy(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawPolicy>,
+    upstreams: &Upstreams,
+) -> Option<PolicyConfig> {
     let span = raw.span();
     let RawPolicy {
         allow,
         deny,
         basic_auth,
         api_keys,
+        forward_auth,
         jwt,
         client_certificate,
         rate_limit,
@@ -119,6 +131,9 @@ fn resolve_policy(resolver: &mut Resolver<'_>, raw: Spanned<RawPolicy>) -> Optio
     }
     kinds.extend(basic_auth.map(|raw| resolve_basic_auth(resolver, raw, &span).map(PolicyConfig::BasicAuth)));
     kinds.extend(api_keys.map(|raw| resolve_api_keys(resolver, raw).map(PolicyConfig::ApiKeys)));
+    kinds.extend(
+        forward_auth.map(|raw| resolve_forward_auth(resolver, raw, upstreams).map(PolicyConfig::ForwardAuth)),
+    );
     kinds.extend(jwt.map(|raw| resolve_jwt(resolver, raw).map(PolicyConfig::Jwt)));
     kinds.extend(client_certificate.map(|raw| {
         let config = resolve_client_certificate(resolver, raw, &span);
@@ -153,7 +168,7 @@ fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<
     resolve_networks(resolver, raw.get_ref())
 }
 
-const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `jwt`, `client_certificate`, \
+const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `forward_auth`, `jwt`, `client_certificate`, \
                      `rate_limit`, `concurrency`, `quota`, `body_bytes_max`";
 
 /// Returns each policy that needs client certificates, with its position.

@@ -337,3 +337,33 @@ fn example_config_shows_policy_defaults() {
     };
     assert_eq!(*limit, RateLimitConfig { burst: 20, ..RateLimitConfig::per_second(100) });
 }
+
+#[test]
+fn forward_auth_names_an_upstream_and_headers() {
+    let auth = |keys: &str| {
+        let upstream = "[upstreams.auth]\nservers = [\"127.0.0.1:2\"]\n";
+        policy(&format!("forward_auth = {{ {keys} }}\n{upstream}"))
+    };
+    let PolicyConfig::ForwardAuth(config) = auth("upstream = \"auth\"").unwrap() else {
+        panic!("the policy has another kind")
+    };
+    assert_eq!((config.path.as_str(), config.timeout), ("/", Duration::from_secs(5)));
+    let shown =
+        auth("upstream = \"auth\", path = \"/verify?a=b\", headers = [\"X-User\", \"X-Groups\"]").unwrap();
+    assert_eq!(shown.to_string(), "admitted by auth at /verify?a=b, which sets X-User, X-Groups");
+    assert!(shown.owns_field("x_user") && !shown.owns_field("X-Other"));
+    for (keys, message) in [
+        ("", "missing field `upstream`"),
+        ("upstream = \"aut\"", "there is no upstream `aut`"),
+        ("upstream = \"auth\", path = \"verify\"", "hint: write `/verify` or `/verify?site=a`"),
+        ("upstream = \"auth\", path = \"//a\"", "a path begins with one slash"),
+        ("upstream = \"auth\", path = \"/a b\"", "a path begins with one slash"),
+        ("upstream = \"auth\", headers = [\"Host\"]", "this header belongs to the connection"),
+        ("upstream = \"auth\", headers = [\"X-Forwarded-For\"]", "the gateway sets this header"),
+        ("upstream = \"auth\", timeout = \"0s\"", "the value must be from 1ms to 24h"),
+        ("upstream = \"auth\", url = \"/\"", "unknown key `url`"),
+    ] {
+        let failure = auth(keys).unwrap_err();
+        assert!(failure.contains(message), "{failure}");
+    }
+}
