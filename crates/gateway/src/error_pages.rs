@@ -56,7 +56,9 @@ impl ErrorPage {
     /// as `Retry-After`, `Set-Cookie` and `WWW-Authenticate`.
     #[cold]
     fn put_into(&self, mut response: Response) -> Response {
-        BODY_FIELDS.iter().for_each(|name| response.remove_field(name));
+        for name in BODY_FIELDS {
+            response.remove_field(name);
+        }
         response.with_field("Content-Type", &self.content_type).with_content(self.content.clone())
     }
 }

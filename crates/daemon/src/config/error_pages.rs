@@ -31,7 +31,7 @@ pub(super) struct RawErrorPages {
 pub(super) fn resolve_error_pages(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawErrorPages>,
-) -> Option<Arc<ErrorPages>> {
+) -> Arc<ErrorPages> {
     if raw.get_ref().pages.is_empty() {
         resolver.refuse_with(&raw, "`error_pages` has no page", "write `pages = { 404 = \"404.html\" }`");
     }
@@ -39,7 +39,7 @@ pub(super) fn resolve_error_pages(
     let mut pages: Vec<_> =
         pages.iter().filter_map(|(statuses, file)| resolve_page(resolver, statuses, file)).collect();
     pages.sort_by_key(|page| page.statuses.count());
-    Some(Arc::new(ErrorPages { pages, intercepts_upstream: intercept }))
+    Arc::new(ErrorPages { pages, intercepts_upstream: intercept })
 }
 
 fn resolve_page(

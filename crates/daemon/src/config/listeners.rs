@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
-use thruway_gateway::{HashBy, PathMatch, TcpConfig, UpstreamConfig};
+use thruway_gateway::{HashBy, PathMatch, ResponseRules, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
@@ -232,8 +233,7 @@ pub(in crate::config) fn resolve_listeners(
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
         if let (Some(http2), Some(_)) = (&http2, &tcp) {
-            let message = "a listener with `tcp` does not serve HTTP";
-            resolver.refuse_with(http2, message, "remove `http2` or `tcp`");
+            resolver.refuse_with(http2, "a listener with `tcp` does not serve HTTP", TCP_HTTP2_HINT);
         }
         let http2 = match http2 {
             Some(http2) => http2.into_inner().into(),
@@ -251,21 +251,8 @@ pub(in crate::config) fn resolve_listeners(
             let hint = "move `redirect_to_https` to a listener that has neither `tls` nor `tcp`";
             resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
         }
-        if let Some(compression) = compression.as_ref().filter(|_| tcp.is_some()) {
-            let message = "a listener with `tcp` sends no HTTP responses";
-            resolver.refuse_with(compression, message, "remove `compression`");
-        }
-        let compression = match compression {
-            Some(own) => resolve_compression(resolver, own.into_inner()).into(),
-            None => ListenerCompression::AsElsewhere,
-        };
-        if let Some(rule) = response_rules.first().filter(|_| tcp.is_some()) {
-            let message = "a listener with `tcp` sends no HTTP responses";
-            resolver.refuse_with(rule, message, "remove `response_rules`");
-        }
-        // The rules of a listener apply to all paths, so they have no placeholders for parts of the path.
-        let response_rules =
-            resolve_response_rules(resolver, response_rules, &PathMatch::Exact("/".to_owned()));
+        let compression = resolve_listener_compression(resolver, compression, tcp.is_some());
+        let response_rules = resolve_listener_rules(resolver, response_rules, tcp.is_some());
         let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
         let has_tls = tls.is_some();
         let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2));
@@ -297,6 +284,36 @@ pub(in crate::config) fn resolve_listeners(
         }
     }
     listeners
+}
+
+/// Resolves the compression of a listener. `is_tcp` is `true` if the listener forwards TCP connections.
+fn resolve_listener_compression(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<RawCompression>>,
+    is_tcp: bool,
+) -> ListenerCompression {
+    if let Some(compression) = raw.as_ref().filter(|_| is_tcp) {
+        let message = "a listener with `tcp` sends no HTTP responses";
+        resolver.refuse_with(compression, message, "remove `compression`");
+    }
+    match raw {
+        Some(own) => resolve_compression(resolver, own.into_inner()).into(),
+        None => ListenerCompression::AsElsewhere,
+    }
+}
+
+/// Resolves the response rules of a listener. `is_tcp` is `true` if the listener forwards TCP connections.
+fn resolve_listener_rules(
+    resolver: &mut Resolver<'_>,
+    raw: Vec<Spanned<RawResponseRule>>,
+    is_tcp: bool,
+) -> Option<Arc<ResponseRules>> {
+    if let Some(rule) = raw.first().filter(|_| is_tcp) {
+        let message = "a listener with `tcp` sends no HTTP responses";
+        resolver.refuse_with(rule, message, "remove `response_rules`");
+    }
+    // The rules of a listener apply to all paths, so they have no placeholders for parts of the path.
+    resolve_response_rules(resolver, raw, &PathMatch::Exact("/".to_owned()))
 }
 
 /// Refuses redirects to `https` if no listener serves the routes, or if all listeners redirect.
@@ -404,5 +421,6 @@ fn resolve_proxy_protocol(resolver: &mut Resolver<'_>, raw: RawProxyProtocol) ->
 }
 
 const REDIRECT_HINT: &str = "add a listener with `tls`, or remove `redirect_to_https`";
+const TCP_HTTP2_HINT: &str = "remove `http2` or `tcp`";
 const TCP_TLS_HINT: &str =
     "remove `tls`, because clients use TLS with the servers; or replace `tcp` by `[[routes]]`";

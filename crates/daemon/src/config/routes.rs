@@ -245,7 +245,7 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
     let response_rules = std::mem::take(&mut raw.response_rules);
     let response_rules =
         path.as_ref().and_then(|path| resolve_response_rules(resolver, response_rules, path));
-    let error_pages = raw.error_pages.take().and_then(|pages| resolve_error_pages(resolver, pages));
+    let error_pages = raw.error_pages.take().map(|pages| resolve_error_pages(resolver, pages));
     let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
     let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {

@@ -235,7 +235,7 @@ impl Files {
             return self.respond_with_first(request, path.as_deref());
         }
         let Some(path) = path else { return respond::not_found() };
-        self.respond_at(request, path).unwrap_or_else(|error| respond::unopened(error))
+        self.respond_at(request, path).unwrap_or_else(respond::unopened)
     }
 
     /// Responds with the file or directory at `path`, which is the path of the request below the root.

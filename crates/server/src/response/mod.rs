@@ -57,6 +57,8 @@ pub struct Response {
     status: StatusCode,
     /// Properties of the headers that the server needs to send the response.
     marks: Marks,
+    /// `true` if the response comes from another server.
+    is_relayed: bool,
     /// Metadata for the record.
     metadata: Option<ResponseMetadata>,
     content: Content,
@@ -70,8 +72,6 @@ pub(crate) struct Marks {
     pub(crate) has_server: bool,
     /// `true` if the handler has set `Date`.
     pub(crate) has_date: bool,
-    /// `true` if the response comes from another server.
-    is_relayed: bool,
 }
 
 impl Response {
@@ -82,7 +82,8 @@ impl Response {
             status,
             field_lines: HeaderLines::new(FieldLinesBuf::new()),
             content: Content::empty(),
-            marks: Marks { is_last: false, has_server: false, has_date: false, is_relayed: false },
+            marks: Marks { is_last: false, has_server: false, has_date: false },
+            is_relayed: false,
             metadata: None,
         }
     }
@@ -120,7 +121,8 @@ impl Response {
             status: StatusCode::OK,
             field_lines: HeaderLines::new(field_lines),
             content: content.into(),
-            marks: Marks { is_last: false, has_server: false, has_date: false, is_relayed: false },
+            marks: Marks { is_last: false, has_server: false, has_date: false },
+            is_relayed: false,
             metadata: None,
         }
     }
@@ -315,12 +317,12 @@ impl Response {
     /// server can then leave it unchanged.
     #[inline]
     pub const fn mark_relayed(&mut self) {
-        self.marks.is_relayed = true;
+        self.is_relayed = true;
     }
 
     /// Returns `true` if the response comes from another server.
     pub const fn is_relayed(&self) -> bool {
-        self.marks.is_relayed
+        self.is_relayed
     }
 
     /// Returns the status.
