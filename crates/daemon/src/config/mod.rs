@@ -21,6 +21,7 @@ mod answer;
 mod compression;
 mod connect_method;
 mod error_pages;
+mod files;
 mod fleet;
 mod listeners;
 mod peers;

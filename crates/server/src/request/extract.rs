@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use thruway_message::{FieldValue, RequestHead, StatusCode};
 
 use super::content::{CONTENT_BYTES_MAX, ContentError};
-use super::{OwnedRequest, Request};
+use super::{Incoming, OwnedRequest, Request};
 use crate::response::{IntoResponse, Response};
 
 /// An error that rejects a request with missing or invalid values. A handler can return it as an error
@@ -171,3 +171,14 @@ fn find_cookie<'a>(head: RequestHead<'a>, name: &str) -> Option<Cookie<'a>> {
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
+
+impl<'a> Request<'a> {
+    /// Returns another request of the same client, without a body. Takes the extensions.
+    pub(crate) fn as_question<'s>(&mut self, head: &'s RequestHead<'s>) -> Request<'s>
+    where
+        'a: 's,
+    {
+        let request = self.with_parts(head, Incoming::Whole(&[]));
+        Request { wants_tunnel: false, mount_prefix: 0, ..request }
+    }
+}

@@ -409,15 +409,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns another request of the same client, without a body. Takes the extensions.
-    pub(crate) fn as_question<'s>(&mut self, head: &'s RequestHead<'s>) -> Request<'s>
-    where
-        'a: 's,
-    {
-        let request = self.with_parts(head, Incoming::Whole(&[]));
-        Request { wants_tunnel: false, mount_prefix: 0, ..request }
-    }
-
     /// Returns a request that owns its data. Copies the borrowed data and takes the body, so this request
     /// then has an empty body.
     pub fn take_owned(&mut self) -> OwnedRequest {
