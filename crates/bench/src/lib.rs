@@ -24,6 +24,7 @@
 // requests and their schedule
 mod requests;
 mod schedule;
+mod stages;
 mod stop;
 
 // sending
@@ -36,6 +37,7 @@ mod fan_out;
 mod failure;
 mod times;
 mod lateness;
+mod stage_records;
 mod record;
 mod cut_off;
 mod over_time;
@@ -70,7 +72,7 @@ pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
     ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Point, Report, RequestCounts,
-    ServerCost, Settings, Status, TimesReport, bytes, rate, time,
+    ServerCost, Settings, StageReport, Status, TimesReport, bytes, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,
@@ -79,6 +81,8 @@ pub use requests::{
 };
 pub use run::{Load, Outcome, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};
+pub use stage_records::{StageRecord, StageRecords};
+pub use stages::{InvalidStages, StageUnit, Stages};
 pub use started_server::{KilledGroups, ProcessGroups, StartError, StartedServer};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};

@@ -189,11 +189,11 @@ impl Ramp {
     pub fn new(
         target: impl Into<String>,
         p99_limit_us: f64,
-        pace: Pace,
+        pace: &Pace,
         steps: Vec<Step>,
         search: &Search,
     ) -> Self {
-        let seed = if let Pace::Poisson { seed, .. } = pace { Some(seed) } else { None };
+        let seed = if let Pace::Poisson { seed, .. } = pace { Some(*seed) } else { None };
         let is_generator_limit = search.is_generator_limit();
         let warnings = is_generator_limit.then(|| generator_warning(&steps, search.highest()));
         Self {
@@ -386,7 +386,7 @@ mod tests {
                     generator_busiest: 0.5,
                 });
             }
-            Ramp::new("a", 1000.0, Pace::Constant { rate: 1.0 }, steps, &search)
+            Ramp::new("a", 1000.0, &Pace::Constant { rate: 1.0 }, steps, &search)
         };
         let limited =
             found(|rate| if rate <= 841.0 { StepOutcome::Holds } else { StepOutcome::GeneratorLimit });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::lateness::Lateness;
+use crate::stage_records::StageRecords;
 use crate::times::Times;
 
 /// Results of the requests of one worker, or the [sum](Record::add) of the results of several workers.
@@ -54,6 +55,8 @@ pub struct Record {
     pub ended_early_at: Option<Duration>,
     /// Data about growing response times. Only an open loop has this data.
     pub(crate) lateness: Option<Lateness>,
+    /// Results by stage, if the load has stages.
+    pub stages: Option<StageRecords>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
     /// Details of the first failure of each kind, as an example.
@@ -96,6 +99,7 @@ impl Record {
             last_end: Duration::ZERO,
             ended_early_at: None,
             lateness: None,
+            stages: None,
             statuses: Vec::new(),
             failures: vec![0; FailureKind::ALL.len()],
             details: vec![None; FailureKind::ALL.len()],
@@ -166,6 +170,10 @@ impl Record {
         match (&mut self.lateness, &other.lateness) {
             (Some(lateness), Some(more)) => lateness.add(more),
             (lateness, more) => *lateness = lateness.take().or_else(|| more.clone()),
+        }
+        match (&mut self.stages, &other.stages) {
+            (Some(stages), Some(more)) => stages.add(more),
+            (stages, more) => *stages = stages.take().or_else(|| more.clone()),
         }
         for (status, count) in &other.statuses {
             self.count_status(*status, *count);

@@ -211,7 +211,7 @@ impl Load {
             tls: self.tls.clone(),
             connection_options: self.connection_options,
             share: Share {
-                pace: self.pace,
+                pace: self.pace.clone(),
                 limit: self.limit,
                 warm_up: self.warm_up,
                 worker,

@@ -16,6 +16,8 @@ use crate::report::{Report, TimesReport, rate, time};
 /// - `failed`: number of the failed requests.
 /// - `rate`: requests with the expected response per second.
 ///
+/// A condition on a part of the load begins with the name of the part: `stage 2: p99 > 20ms`.
+///
 /// ```
 /// use thruway_bench::Threshold;
 ///
@@ -26,12 +28,29 @@ use crate::report::{Report, TimesReport, rate, time};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Threshold {
+    part: Part,
     metric: Metric,
     operator: Operator,
     /// The limit: microseconds for times, a percentage for `errors`, and otherwise a number.
     limit: f64,
     /// The value of the condition as the user has written it.
     limit_text: String,
+}
+
+/// The part of a load to which a condition applies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Part {
+    Load,
+    /// The stage with this number, counted from 1.
+    Stage(u64),
+}
+
+/// The measured values of a load, or of a part of a load.
+struct Measured<'a> {
+    times: &'a TimesReport,
+    answered: u64,
+    failed: u64,
+    requests_per_second: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,22 +76,25 @@ impl Threshold {
     /// Returns a description of the measured value if the condition is true, such as `p99 is 31.2 ms`. A time that
     /// was not measured, because no request got a response, makes each condition on times true.
     pub fn violation(&self, report: &Report) -> Option<String> {
-        let times = &report.response_time;
+        let Some(measured) = self.part.measured(report) else {
+            return Some(format!("the load has no {}", self.part));
+        };
+        let times = measured.times;
         let name = self.metric.name();
         let (value, text) = match self.metric {
             Metric::Time(..) if times.count == 0 => return Some(format!("{name} was not measured")),
             Metric::Time(_, of) => (of(times), time(of(times))),
             Metric::Errors => {
-                let percent = failed_percent(report);
+                let percent = measured.failed_percent();
                 (percent, format!("{}%", rounded(percent)))
             }
             Metric::Failed => {
-                let failed = report.failures();
+                let failed = measured.failed;
                 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
                 (failed as f64, failed.to_string())
             }
             Metric::Rate => {
-                let achieved = report.achieved_requests_per_second;
+                let achieved = measured.requests_per_second;
                 (achieved, format!("{} requests/s", rate(achieved)))
             }
         };
@@ -90,12 +112,13 @@ impl FromStr for Threshold {
 
 impl Threshold {
     fn parse(text: &str) -> Result<Self, String> {
+        let (part, text) = Part::split(text)?;
         let at =
             text.find(['<', '>']).ok_or("it has no operator: expected a condition such as `p99 > 20ms`")?;
         let (metric, rest) = text.split_at(at);
         let (operator, limit) = Operator::split(rest);
         let (metric, limit) = (Metric::named(metric.trim())?, limit.trim());
-        Ok(Self { metric, operator, limit: metric.parse_limit(limit)?, limit_text: limit.to_owned() })
+        Ok(Self { part, metric, operator, limit: metric.parse_limit(limit)?, limit_text: limit.to_owned() })
     }
 }
 
@@ -113,7 +136,63 @@ impl Error for InvalidThreshold {}
 
 impl Display for Threshold {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.part != Part::Load {
+            write!(f, "{}: ", self.part)?;
+        }
         write!(f, "{} {} {}", self.metric.name(), self.operator.sign(), self.limit_text)
+    }
+}
+
+impl Part {
+    /// Splits the name of a part, such as `stage 2:`, from a condition.
+    fn split(text: &str) -> Result<(Self, &str), String> {
+        let Some((part, condition)) = text.rsplit_once(": ") else { return Ok((Self::Load, text)) };
+        let part = part.trim();
+        let found = match part.split_once(' ') {
+            Some(("stage", number)) => number.parse().ok().filter(|number| *number > 0).map(Self::Stage),
+            _ => None,
+        };
+        let found = found.ok_or_else(|| format!("unknown part `{part}`: expected a part such as `stage 2`"));
+        Ok((found?, condition))
+    }
+
+    /// Returns the measured values, or `None` if the load does not have this part.
+    fn measured<'a>(&self, report: &'a Report) -> Option<Measured<'a>> {
+        match self {
+            Self::Load => Some(Measured {
+                times: &report.response_time,
+                answered: report.requests.answered,
+                failed: report.failures(),
+                requests_per_second: report.achieved_requests_per_second,
+            }),
+            Self::Stage(number) => {
+                let stage = report.stages.iter().find(|stage| stage.number == *number)?;
+                Some(Measured {
+                    times: &stage.response_time,
+                    answered: stage.answered,
+                    failed: stage.failed,
+                    requests_per_second: stage.achieved_requests_per_second,
+                })
+            }
+        }
+    }
+}
+
+impl Display for Part {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load => f.write_str("load"),
+            Self::Stage(number) => write!(f, "stage {number}"),
+        }
+    }
+}
+
+impl Measured<'_> {
+    /// Returns the percentage of the failed requests. 100 if no request got the expected response.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn failed_percent(&self) -> f64 {
+        let (answered, failed) = (self.answered as f64, self.failed as f64);
+        if answered == 0.0 { 100.0 } else { 100.0 * failed / (answered + failed) }
     }
 }
 
@@ -186,13 +265,6 @@ fn names() -> String {
     times.chain(OTHERS.map(Metric::name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the percentage of the failed requests. 100 if no request got the expected response.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn failed_percent(report: &Report) -> f64 {
-    let (answered, failed) = (report.requests.answered as f64, report.failures() as f64);
-    if answered == 0.0 { 100.0 } else { 100.0 * failed / (answered + failed) }
-}
-
 /// Rounds to three significant digits or more.
 fn rounded(percent: f64) -> String {
     let text = format!("{percent:.4}");
@@ -230,6 +302,7 @@ mod tests {
             ("errors>0.1%", "errors > 0.1%"),
             ("rate < 1000.5", "rate < 1000.5"),
             ("failed <= 3", "failed <= 3"),
+            ("stage 2: p99>20ms", "stage 2: p99 > 20ms"),
         ] {
             assert_eq!(text.parse::<Threshold>().unwrap().to_string(), written);
         }
@@ -245,6 +318,7 @@ mod tests {
             ("errors > 1", "invalid value `1`: expected a percentage, such as `0.1%`"),
             ("failed > many", "invalid value `many`: expected a number of requests"),
             ("rate < NaN", "invalid value `NaN`: expected a number of requests per second"),
+            ("stage 0: p99 > 1s", "unknown part `stage 0`: expected a part such as `stage 2`"),
             ("rate < -1", "invalid value `-1`: expected a number of requests per second"),
         ] {
             assert_eq!(text.parse::<Threshold>().unwrap_err().to_string(), error, "{text}");

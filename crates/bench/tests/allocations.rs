@@ -143,8 +143,8 @@ fn messages() -> Arc<dyn Requests> {
 fn allocations_do_not_depend_on_the_number_of_requests() {
     for pace in [Pace::Closed, Pace::Constant { rate: 500.0 }, Pace::Poisson { rate: 500.0, seed: 1 }] {
         for (all, pipeline) in [(gets(), 1), (gets(), 16), (messages(), 1), (messages(), 16)] {
-            let few = cost(all.clone(), pace, pipeline, 1_000);
-            let more = cost(all, pace, pipeline, 20_000).abs_diff(few);
+            let few = cost(all.clone(), pace.clone(), pipeline, 1_000);
+            let more = cost(all, pace.clone(), pipeline, 20_000).abs_diff(few);
             // Buffers grow to the longest batch so far.
             assert!(more <= 5, "{pace:?}, pipelines of {pipeline}: {more} allocations");
         }

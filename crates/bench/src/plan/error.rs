@@ -50,6 +50,8 @@ pub enum PlanError {
     ServerName(InvalidServerName),
     /// The URLs name two different servers.
     Servers(Origin, Origin),
+    /// The stages contradict another option.
+    Stages(&'static str),
     /// TLS options are set, but no URL begins with `https`.
     TlsUnused,
     /// A URL is invalid.
@@ -84,6 +86,7 @@ impl PlanError {
             Self::Run(error) => return error.hint().map(Cow::from),
             Self::ServerName(_) => InvalidServerName::HINT,
             Self::Servers(..) => "use `thruway bench compare` for several servers",
+            Self::Stages(_) => "use a rate such as `--stages 30s:100`, and make the first stage the warm-up",
             Self::TlsUnused => "begin the URL with `https://`",
             Self::Url(_, error) => error.hint(),
             Self::Workers { .. } => {
@@ -121,6 +124,7 @@ impl fmt::Display for PlanError {
             Self::Resolve(host, error) => write!(f, "cannot resolve `{host}`: {error}"),
             Self::ServerName(error) => error.fmt(f),
             Self::Servers(one, other) => write!(f, "`{one}` and `{other}` are different servers"),
+            Self::Stages(error) => f.write_str(error),
             Self::TlsUnused => f.write_str("no URL uses TLS"),
             Self::Url(text, error) => write!(f, "invalid URL `{}`: {error}", text.escape_debug()),
             Self::UrlMissing => f.write_str("there is no URL"),

@@ -13,6 +13,7 @@ use super::error::PlanError;
 use crate::requests::{LoadUrl, Origin, Requests};
 use crate::run::Load;
 use crate::schedule::Pace;
+use crate::stages::{StageUnit, Stages};
 use crate::stop::{Limit, StopFlag};
 use crate::worker::{ConnectionOptions, LoadTls};
 
@@ -80,6 +81,18 @@ impl LoadOptions {
     /// Longest duration of a load.
     pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
+    /// Returns the options of a load with stages. The stages set the duration of the load, and its rate or its
+    /// number of connections. If `seed` is set, requests start at random times.
+    #[must_use]
+    pub fn with_stages(self, stages: Stages, seed: Option<u64>) -> Self {
+        Self {
+            limit: Limit::Duration(stages.duration()),
+            connections: stages.connections_max().unwrap_or(self.connections),
+            pace: Pace::Stages { stages: Arc::new(stages), seed },
+            ..self
+        }
+    }
+
     /// Checks that the options fit together and respect the limits of this process. Raises the soft limit
     /// of open file descriptors.
     ///
@@ -88,6 +101,16 @@ impl LoadOptions {
     /// if the requests would take too long at the given rate.
     pub fn check(&self) -> Result<(), PlanError> {
         self.check_duration()?;
+        if let Pace::Stages { stages, seed } = &self.pace {
+            if seed.is_some() && stages.unit() == StageUnit::Connections {
+                return Err(PlanError::Stages(
+                    "stages of connections (closed loop) have no random start times",
+                ));
+            }
+            if !self.warm_up.is_zero() {
+                return Err(PlanError::Stages("a load with stages has no separate warm-up"));
+            }
+        }
         let (workers, connections) = (self.workers, self.connections);
         if u32::from(workers) > connections {
             return Err(PlanError::Workers { workers, connections });
@@ -130,7 +153,7 @@ impl LoadOptions {
             tls: None,
             connections: self.connections as usize,
             workers: self.workers.into(),
-            pace: self.pace,
+            pace: self.pace.clone(),
             limit: self.limit,
             warm_up: self.warm_up,
             connection_options: ConnectionOptions {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figures::rate;
+use super::stages::StageReport;
 use super::times::TimesReport;
 use crate::failure::FailureKind;
 use crate::listen_queue::ListenQueue;
@@ -69,6 +70,9 @@ pub struct Report {
     /// the time until the last subscriber was notified.
     #[serde(default)]
     pub deliveries: Option<TimesReport>,
+    /// Results of each stage. Empty if the load has no stages.
+    #[serde(default)]
+    pub stages: Vec<StageReport>,
     /// Progress over time, in parts of equal duration.
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.
@@ -84,12 +88,15 @@ pub struct Report {
 /// Settings of a load.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
-    /// The schedule of the requests: `closed`, `constant` or `poisson`.
+    /// The schedule of the requests: `closed`, `constant`, `poisson` or `stages`.
     pub pace: String,
-    /// Scheduled number of requests per second. Absent in a closed loop.
+    /// The stages in the form of the option `--stages`. Present only if the pace is `stages`.
+    #[serde(default)]
+    pub stages: Option<String>,
+    /// Scheduled number of requests per second, or the average of all stages. Absent in a closed loop.
     #[serde(default)]
     pub requests_per_second: Option<f64>,
-    /// Seed of the random intervals between requests. Present only if the pace is `poisson`.
+    /// Seed of the random intervals between requests. Present only if requests start at random times.
     #[serde(default)]
     pub seed: Option<u64>,
     /// Number of concurrent connections.
@@ -307,9 +314,10 @@ impl Settings {
         others.map(|((name, here), (_, there))| format!("{name}: {here} instead of {there}")).collect()
     }
 
-    fn decisive(&self) -> [(&'static str, String); 7] {
+    fn decisive(&self) -> [(&'static str, String); 8] {
         [
             ("pace", self.pace.clone()),
+            ("stages", self.stages.clone().unwrap_or_else(|| "none".to_owned())),
             ("rate", self.requests_per_second.map_or_else(|| "any".to_owned(), rate)),
             ("connections", self.connections.to_string()),
             ("workers", self.workers.to_string()),

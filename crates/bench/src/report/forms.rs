@@ -3,6 +3,8 @@
 use schemars::{Schema, schema_for};
 
 use super::contents::Report;
+use super::stages::StageReport;
+use super::times::TimesReport;
 use super::{html, text};
 
 impl Report {
@@ -37,7 +39,8 @@ impl Report {
     }
 }
 
-/// Formats reports as CSV (RFC 4180): a line of column names, then one line per report.
+/// Formats reports as CSV (RFC 4180): a line of column names, then one line per report, and one line for each
+/// part of a report, such as a stage. The columns `scope` and `name` describe the part.
 pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     let mut csv = String::new();
     for (place, report) in reports.enumerate() {
@@ -45,7 +48,16 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         if place == 0 {
             line(&mut csv, columns.iter().map(|(name, _)| (*name).to_owned()));
         }
+        let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
         line(&mut csv, columns.into_iter().map(|(_, value)| value));
+        for stage in &report.stages {
+            let values = columns_of_stage(report, stage);
+            let value = |name: &&str| values.iter().find(|(known, _)| known == name);
+            line(
+                &mut csv,
+                names.iter().map(|name| value(name).map_or_else(String::new, |(_, value)| value.clone())),
+            );
+        }
     }
     csv
 }
@@ -95,8 +107,47 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("due_requests_per_second", optional(report.due_requests_per_second)),
         ("cut_off", report.requests.cut_off.to_string()),
         ("response_at_least_from_us", optional(response.at_least_from_us)),
+        ("scope", "load".to_owned()),
+        ("name", String::new()),
         ("warnings", report.warnings.join("; ")),
     ]
+}
+
+/// Returns the columns of a part of a report: how many requests it had, and their times.
+fn columns_of_part(
+    report: &Report,
+    (scope, name): (&str, String),
+    (answered, failed): (u64, u64),
+    times: &TimesReport,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("target", report.target.clone()),
+        ("scope", scope.to_owned()),
+        ("name", name),
+        ("answered", answered.to_string()),
+        ("failed", failed.to_string()),
+        ("response_mean_us", times.mean_us.to_string()),
+        ("response_p50_us", times.p50_us.to_string()),
+        ("response_p90_us", times.p90_us.to_string()),
+        ("response_p99_us", times.p99_us.to_string()),
+        ("response_p99_9_us", times.p99_9_us.to_string()),
+        ("response_max_us", times.max_us.to_string()),
+    ]
+}
+
+fn columns_of_stage(report: &Report, stage: &StageReport) -> Vec<(&'static str, String)> {
+    let part = ("stage", stage.number.to_string());
+    let mut columns = columns_of_part(report, part, (stage.answered, stage.failed), &stage.response_time);
+    columns.extend([
+        ("elapsed_seconds", stage.duration_seconds.to_string()),
+        (
+            "offered_requests_per_second",
+            stage.offered_requests_per_second.map_or_else(String::new, |rate| rate.to_string()),
+        ),
+        ("achieved_requests_per_second", stage.achieved_requests_per_second.to_string()),
+        ("connections", stage.to_connections.map_or_else(String::new, |count| count.to_string())),
+    ]);
+    columns
 }
 
 fn line(csv: &mut String, values: impl Iterator<Item = String>) {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::contents::{Part, Report};
 use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
+use super::stages;
 use super::text;
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
@@ -20,6 +21,7 @@ struct LoadSummary {
     errors: Vec<[String; 2]>,
     warnings: Vec<String>,
     times: Vec<TimesRow>,
+    stages: Vec<Vec<String>>,
     rate_plot: String,
     times_plot: String,
 }
@@ -85,6 +87,7 @@ fn shown(report: &Report) -> LoadSummary {
         errors: text::errors(report),
         warnings: report.warnings.clone(),
         times: times.collect(),
+        stages: stages::table(report),
         rate_plot: over_time(
             report,
             "Requests per second over time",

@@ -7,6 +7,7 @@ use super::contents::{
     ServerCost, Settings, Status,
 };
 use super::figures::rounded;
+use super::stages::StageReport;
 use super::text;
 use super::times::{TimesReport, microseconds};
 use crate::cut_off::CutOff;
@@ -39,7 +40,7 @@ impl Report {
             is_stalled: cut_off
                 .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
             warnings: Vec::new(),
-            offered_requests_per_second: load.pace.rate(),
+            offered_requests_per_second: load.pace.rate().map(|rate| rounded(rate, 3)),
             due_requests_per_second: load.pace.rate().map(|_| rounded(due / window, 3)),
             achieved_requests_per_second: rounded(record.achieved_requests_per_second(outcome.window), 3),
             requests: RequestCounts {
@@ -70,6 +71,11 @@ impl Report {
             service_time: bounded.clone().unwrap_or_else(|| TimesReport::of(&record.service)),
             response_time: bounded.unwrap_or_else(|| TimesReport::of(&record.response)),
             deliveries: outcome.deliveries.as_ref().map(TimesReport::of),
+            stages: load
+                .pace
+                .stages()
+                .map(|stages| StageReport::all(stages, record, outcome.elapsed.as_secs_f64()))
+                .unwrap_or_default(),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),
@@ -87,14 +93,16 @@ impl Settings {
             Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
             Limit::Requests(requests) => (None, Some(requests)),
         };
-        let (pace, seed) = match load.pace {
+        let (pace, seed) = match &load.pace {
             Pace::Closed => ("closed", None),
             Pace::Constant { .. } => ("constant", None),
-            Pace::Poisson { seed, .. } => ("poisson", Some(seed)),
+            Pace::Poisson { seed, .. } => ("poisson", Some(*seed)),
+            Pace::Stages { seed, .. } => ("stages", *seed),
         };
         Self {
             pace: pace.to_owned(),
-            requests_per_second: load.pace.rate(),
+            stages: load.pace.stages().map(ToString::to_string),
+            requests_per_second: load.pace.rate().map(|rate| rounded(rate, 3)),
             seed,
             connections: load.connections as u64,
             workers: load.workers as u64,

@@ -3,6 +3,7 @@
 // contents
 mod figures;
 mod times;
+mod stages;
 mod contents;
 
 // creation of reports
@@ -32,4 +33,5 @@ pub use html::STYLE;
 pub(crate) use html::page;
 #[doc(hidden)]
 pub use plot::{Bar, bars};
+pub use stages::StageReport;
 pub use times::{Point, TimesReport};

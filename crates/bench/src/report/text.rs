@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::contents::{Generator, Handshakes, Report};
 use super::figures::{NONE, bytes, count, rate, three_digits, time};
+use super::stages;
 use super::times::TimesReport;
 
 /// Formats the report as plain text.
@@ -11,6 +12,7 @@ pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, connection_options(report));
     rows(&mut text, &overview(report));
     times(&mut text, report);
+    aligned(&mut text, &stages::table(report));
     if !report.errors.is_empty() {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
@@ -35,6 +37,7 @@ pub(super) fn markdown(report: &Report) -> String {
         }
         markdown.push('\n');
     }
+    wide_table(&mut markdown, &stages::table(report));
     if !report.errors.is_empty() {
         markdown.push('\n');
         markdown_table(&mut markdown, ["failed", "how"], &errors(report));
@@ -49,6 +52,32 @@ fn markdown_table(markdown: &mut String, heads: [&str; 2], rows: &[[String; 2]])
     let _ = write!(markdown, "| {} | {} |\n|---|---|\n", heads[0], heads[1]);
     for [name, value] in rows {
         let _ = writeln!(markdown, "| {} | {} |", escaped(name), escaped(value));
+    }
+}
+
+/// Writes a table with a heading and aligned columns. The first and the last column of `rows` may have any
+/// width. Writes nothing if there are no rows.
+fn aligned(text: &mut String, rows: &[Vec<String>]) {
+    let Some(heads) = rows.first() else { return };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..heads.len()).map(width).collect();
+    text.push('\n');
+    for row in rows {
+        let _ = write!(text, "{:<first$}", row[0], first = widths[0]);
+        for (value, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "  {value:>width$}");
+        }
+        text.push('\n');
+    }
+}
+
+/// Writes a Markdown table with a heading. Writes nothing if there are no rows.
+fn wide_table(markdown: &mut String, rows: &[Vec<String>]) {
+    let Some((heads, rows)) = rows.split_first() else { return };
+    let _ = write!(markdown, "\n| {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(heads.len() - 1));
+    for row in rows {
+        let row: Vec<_> = row.iter().map(|value| escaped(value)).collect();
+        let _ = writeln!(markdown, "| {} |", row.join(" | "));
     }
 }
 
@@ -77,6 +106,12 @@ pub(super) fn connection_options(report: &Report) -> String {
         ("poisson", Some(seed)) => format!("open loop (Poisson, seed {seed})"),
         ("poisson", None) => "open loop (Poisson)".to_owned(),
         ("constant", _) => "open loop".to_owned(),
+        ("stages", seed) => {
+            let kind = if report.offered_requests_per_second.is_some() { "open" } else { "closed" };
+            let seed = seed.map_or_else(String::new, |seed| format!(", Poisson, seed {seed}"));
+            let stages = settings.stages.as_deref().unwrap_or_default();
+            format!("{kind} loop with stages {stages}{seed}")
+        }
         _ => "closed loop".to_owned(),
     };
     let _ = write!(connection_options, ", {pace}, {} s", three_digits(report.elapsed_seconds));
@@ -91,7 +126,7 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push([name.to_owned(), value]);
     if let Some(offered) = report.offered_requests_per_second {
-        let due = report.due_requests_per_second.filter(|_| report.settings.pace == "poisson");
+        let due = report.due_requests_per_second.filter(|_| report.settings.seed.is_some());
         let due = due.map_or_else(String::new, |due| format!(", {} due by chance", rate(due)));
         row("offered rate", format!("{} requests/s{due}", rate(offered)));
     }

@@ -35,6 +35,7 @@ impl Worker {
             record.response.record(now.saturating_sub(ticket.intended));
             self.note_lateness(record, ticket, now);
         }
+        self.note_stage(record, ticket, true, Some(now.saturating_sub(ticket.intended)));
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
@@ -79,6 +80,7 @@ impl Worker {
         record.last_end = record.last_end.max(now);
         interval.failed += 1;
         if !failure.kind.counts_as_waited() || !self.has_time(ticket) {
+            self.note_stage(record, ticket, false, None);
             return;
         }
         // The waiting time of requests that were never sent depends on the end of the load, not on the
@@ -90,6 +92,7 @@ impl Worker {
         if self.is_open() {
             record.response.record(now.saturating_sub(ticket.intended));
         }
+        self.note_stage(record, ticket, false, Some(now.saturating_sub(ticket.intended)));
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
@@ -98,6 +101,20 @@ impl Worker {
         if let Some(lateness) = &mut record.lateness {
             let at = ticket.intended.saturating_sub(self.measured_from);
             lateness.record(at, now.saturating_sub(ticket.intended));
+        }
+    }
+
+    /// Records the outcome of a request in the results of its stage.
+    #[inline]
+    fn note_stage(
+        &self,
+        record: &mut Record,
+        ticket: StartedRequest,
+        is_answered: bool,
+        response: Option<Duration>,
+    ) {
+        if let Some(stages) = &mut record.stages {
+            stages.record(ticket.intended.saturating_sub(self.measured_from), is_answered, response);
         }
     }
 

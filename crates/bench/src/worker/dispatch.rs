@@ -10,6 +10,7 @@ use std::time::Duration;
 use thruway_http1::HeadIndex;
 use thruway_net::{Clock, Deadlines};
 
+use super::inactive_connections::InactiveConnections;
 use super::plan::{ConnectionOptions, NextStep, Phase, Share, StartedRequest};
 use super::streams::SpareBuffer;
 use super::waiting_connections::WaitingConnections;
@@ -18,6 +19,8 @@ use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Schedule;
+use crate::stage_records::StageRecords;
+use crate::stages::StageUnit;
 use crate::stop::{Budget, Limit};
 
 /// A worker: the common state of the connections of one thread.
@@ -50,6 +53,7 @@ struct Plan {
     budget: Budget,
     taken: u64,
     waiting_connections: WaitingConnections,
+    inactive_connections: InactiveConnections,
 }
 
 pub(super) struct Intervals {
@@ -74,9 +78,11 @@ impl Worker {
         begin: Duration,
         to: Option<Sender<Interval>>,
     ) -> Rc<Self> {
-        let schedule = Schedule::new(share.pace, begin, share.worker, share.workers);
+        let schedule = Schedule::new(&share.pace, begin, share.worker, share.workers);
         let budget = Budget::new(share.limit, begin + share.warm_up, share.worker, share.workers);
         let lateness = share.pace.window(share.limit).map(Lateness::new);
+        let mut record = Record::of_open_loop(lateness);
+        record.stages = share.pace.stages().cloned().map(StageRecords::new);
         Rc::new(Self {
             clock,
             requests,
@@ -86,10 +92,11 @@ impl Worker {
                 budget,
                 taken: 0,
                 waiting_connections: WaitingConnections::default(),
+                inactive_connections: InactiveConnections::default(),
             }),
             measured_from: begin + share.warm_up,
             phase: Cell::new(Phase::Running),
-            record: RefCell::new(Record::of_open_loop(lateness)),
+            record: RefCell::new(record),
             intervals: RefCell::new(Intervals { current: Interval::new(0), to }),
             shared_buffers: RefCell::new(SharedBuffers {
                 input: vec![0; INPUT_BYTES].into_boxed_slice(),
@@ -124,7 +131,8 @@ impl Worker {
             Phase::Draining { until } => Some(until),
             Phase::Over => None,
         };
-        [due, end].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
+        let active = plan.inactive_connections.next();
+        [due, end, active].into_iter().flatten().fold(self.next_tick.get(), Duration::min)
     }
 
     /// Does the work that is due: starts requests, ends requests that have timed out, and ends the load.
@@ -135,6 +143,7 @@ impl Worker {
         }
         if self.phase.get() == Phase::Running {
             let mut plan = self.plan.borrow_mut();
+            plan.inactive_connections.wake_due(now);
             let end = plan.budget.end;
             let is_due = |next| next <= now && end.is_none_or(|end| next < end);
             let is_due = plan.schedule.next().is_some_and(is_due);
@@ -166,7 +175,7 @@ impl Worker {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.share.pace.rate().is_some()
+        self.share.pace.is_open()
     }
 
     /// Runs ten times a second, or more often with short request timeouts.
@@ -250,6 +259,11 @@ impl Worker {
         }
         let plan = &mut *self.plan.borrow_mut();
         plan.waiting_connections.leave(slot);
+        if let Some(active_at) = self.inactive_until(slot, now) {
+            plan.inactive_connections.park(slot, active_at, cx.waker());
+            self.wake_timer();
+            return NextStep::Wait;
+        }
         let intended = plan.schedule.next().unwrap_or(now);
         if intended > now && plan.budget.end.is_none_or(|end| intended < end) {
             plan.waiting_connections.park(slot, cx.waker());
@@ -269,6 +283,18 @@ impl Worker {
             self.wake_timer();
         }
         NextStep::Start(StartedRequest { number, intended, started: now })
+    }
+
+    /// Returns the time at which the connection slot `slot` becomes active, if the stages of a closed loop do
+    /// not allow it to send requests now. If the slot does not become active again, returns the end of the
+    /// load.
+    fn inactive_until(&self, slot: usize, now: Duration) -> Option<Duration> {
+        let stages = self.share.pace.stages().filter(|stages| stages.unit() == StageUnit::Connections)?;
+        // The connections of all workers become active in turn.
+        let number = slot * self.share.workers + self.share.worker;
+        let since = now.saturating_sub(self.measured_from);
+        let active = stages.next_active(number, since).unwrap_or(stages.duration());
+        (active > since).then(|| self.measured_from + active)
     }
 
     /// Ends the load of this worker, because it cannot send requests any more.

@@ -12,6 +12,7 @@
 // its requests
 mod plan;
 mod waiting_connections;
+mod inactive_connections;
 mod dispatch;
 mod accounting;
 

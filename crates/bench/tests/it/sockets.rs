@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 use thruway_bench::ramp::Step;
 use thruway_bench::{
     ConnectionOptions, FailureKind, HttpRequest, HttpRequests, Limit, Load, LoadTls, LoadUrl, OpenError,
-    Outcome, Pace, Report, RunError, Stage, StopFlag,
+    Outcome, Pace, Report, RunError, Stage, Stages, StopFlag, Threshold,
 };
 use thruway_client::{ConnectError, UpstreamAddr};
 use thruway_message::StatusCode;
@@ -102,7 +102,7 @@ fn slow_server_can_hold_a_rate() {
     load.connections = 64;
     load.limit = Limit::Duration(Duration::from_millis(400));
     for pace in [Pace::Constant { rate: 200.0 }, Pace::Poisson { rate: 200.0, seed: 4 }] {
-        load.pace = pace;
+        load.pace = pace.clone();
         let report = Report::new("slow", &load, &run(&load));
         let step = Step::of(&report, 20e6);
         assert!(step.holds, "{step:?}");
@@ -323,4 +323,46 @@ fn listen_queue_overflows_are_counted() {
     let listen = format!("unix:{}", path.display());
     let _server = Server::new(|| "hello").workers(1).listen(&listen).unwrap().start().unwrap();
     assert_eq!(run(&self::load(UpstreamAddr::unix(path))).listen_queue, None);
+}
+
+/// A ramp of the rate, and a ramp of the connections.
+#[test]
+fn report_has_the_results_of_each_stage() {
+    let (_server, address) = serve();
+    let stages = |text: &str| {
+        let mut load = load(address);
+        let stages: Stages = text.parse().unwrap();
+        load.limit = Limit::Duration(stages.duration());
+        load.connections = stages.connections_max().unwrap_or(4) as usize;
+        load.pace = Pace::Stages { stages: Arc::new(stages), seed: None };
+        Report::new("stages", &load, &run(&load))
+    };
+    let open = stages("200ms:500,0s:100,300ms:100");
+    let counts: Vec<_> =
+        open.stages.iter().map(|stage| (stage.number, stage.answered + stage.failed)).collect();
+    assert_eq!(counts, [(1, 50), (3, 30)], "{open:?}");
+    assert_eq!(open.requests.answered + open.requests.failed, 80);
+    assert_eq!(open.stages[0].offered_requests_per_second, Some(250.0));
+    assert_eq!(open.stages[0].response_time.count + open.stages[1].response_time.count, 80);
+    let html = open.to_html().replace("&#x2f;", "/");
+    for form in [open.to_text(), open.to_markdown(), html] {
+        assert!(
+            form.contains("0 → 500/s") && form.contains("open loop with stages 200ms:500,0s:100"),
+            "{form}"
+        );
+    }
+    let csv = open.to_csv();
+    let columns: Vec<_> =
+        csv.lines().map(|line| line.split('"').next().unwrap().split(',').count()).collect();
+    assert_eq!(columns.len(), 4, "{csv}");
+    assert!(columns[1..].iter().all(|count| *count == columns[1]), "{csv}");
+    let violated = |text: &str| text.parse::<Threshold>().unwrap().violation(&open);
+    assert!(violated("stage 3: rate > 1").is_some_and(|measured| measured.starts_with("rate is ")));
+    assert_eq!(violated("stage 1: failed > 1000"), None);
+    assert_eq!(violated("stage 2: p99 > 1s").unwrap(), "the load has no stage 2");
+
+    let closed = stages("200ms:4c,0s:2c,100ms:2c");
+    assert_eq!((closed.offered_requests_per_second, closed.stages.len()), (None, 2));
+    assert!(closed.is_clean() && closed.stages.iter().all(|stage| stage.answered > 0), "{closed:?}");
+    assert!(closed.to_text().contains("0 → 4 conn."), "{}", closed.to_text());
 }

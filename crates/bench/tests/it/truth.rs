@@ -108,7 +108,13 @@ fn healthy_server_of_any_latency_achieves_the_offered_rate() {
             for limit in [Limit::Duration(2 * SECOND), Limit::Requests(2000)] {
                 let connection_options =
                     ConnectionOptions { drain: 5 * SECOND, ..Scene::default().connection_options };
-                let scene = Scene { pace, limit, connection_options, connections: 3500, ..Scene::default() };
+                let scene = Scene {
+                    pace: pace.clone(),
+                    limit,
+                    connection_options,
+                    connections: 3500,
+                    ..Scene::default()
+                };
                 let record = scene.run(move |number, _| {
                     let straggles = if number == 1500 { 900 * MILLISECOND } else { Duration::ZERO };
                     Reaction::proper(latency + straggles)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::StyledStr;
-use thruway_bench::{Expected, LoadOptions, Threshold};
+use thruway_bench::{Expected, LoadOptions, Stages, Threshold};
 use thruway_net::tls::TlsVersion;
 
 /// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
@@ -49,7 +49,7 @@ pub(crate) struct ReportArgs {
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ThresholdArgs {
     /// Fail with exit code 3 if this condition is true, such as `p99 > 20ms`, `errors > 0.1%` or `rate < 1000`;
-    /// may be repeated. The metrics are `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99`
+    /// may be repeated. A condition on one stage begins with its number: `stage 2: p99 > 20ms`. The metrics are `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99`
     /// and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and `rate`
     /// (expected responses per second)
     #[arg(long = "fail-if", value_name = "CONDITION")]
@@ -261,10 +261,15 @@ pub(crate) struct LoadArgs {
     pub(crate) warm_up: Duration,
     /// Start this number of requests per second (open loop), even if earlier requests have not completed. The
     /// response time of a request begins at its scheduled start time
-    #[arg(short, long, value_name = "N", value_parser = parse_rate)]
+    #[arg(short, long, value_name = "N", value_parser = parse_rate, group = "schedule")]
     pub(crate) rate: Option<f64>,
-    /// With `--rate`: start requests at random times, as independent clients do (Poisson process)
-    #[arg(long, requires = "rate")]
+    /// Change the load over time: a list of `DURATION:TARGET`, such as `30s:100,1m:500`. In each stage, the load
+    /// changes linearly to the target, from 0 in the first stage. A target is a number of requests per second
+    /// (open loop), or a number of connections such as `10c` (closed loop)
+    #[arg(long, value_name = "STAGES", group = "schedule", conflicts_with_all = ["duration", "requests", "warm_up"])]
+    pub(crate) stages: Option<Stages>,
+    /// With `--rate` or `--stages`: start requests at random times, as independent clients do (Poisson process)
+    #[arg(long, requires = "schedule")]
     pub(crate) poisson: bool,
     /// Seed of the random start times [default: a random seed; the report contains the seed]
     #[arg(long, value_name = "N", requires = "poisson")]
@@ -339,6 +344,7 @@ impl Default for LoadArgs {
             requests: None,
             warm_up: Duration::ZERO,
             rate: None,
+            stages: None,
             poisson: false,
             seed: None,
             pipeline: 1,

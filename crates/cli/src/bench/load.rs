@@ -18,7 +18,7 @@ impl LoadArgs {
             Some(rate) if self.poisson => Pace::poisson(rate, self.seed),
             Some(rate) => Pace::Constant { rate },
         };
-        LoadOptions {
+        let options = LoadOptions {
             connections: self.connections,
             workers: self.workers,
             limit: self.requests.map_or(Limit::Duration(self.duration), Limit::Requests),
@@ -34,6 +34,11 @@ impl LoadArgs {
                 post_quantum: !self.is_classical,
                 resume: !self.is_without_resumption,
             },
+        };
+        let seed = self.poisson.then(|| self.seed.unwrap_or_else(Pace::random_seed));
+        match &self.stages {
+            Some(stages) => options.with_stages(stages.clone(), seed),
+            None => options,
         }
     }
 }

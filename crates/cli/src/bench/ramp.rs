@@ -18,6 +18,10 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Ramp::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.load.load.stages.is_some() {
+        return Err(Failure::new("`ramp` chooses the rates, so it does not accept `--stages`")
+            .with_hint("use `thruway bench http` for a load with stages"));
+    }
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");
@@ -27,7 +31,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
     let mut highest: Option<Report> = None;
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         // Each attempt uses other random start times, because unlucky start times can make a rate fail.
-        let pace = at_rate(load.pace, offered).tried_again(number);
+        let pace = at_rate(&load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
         let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
@@ -50,7 +54,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             steps.push(measured);
         }
     }
-    let ramp = Ramp::new(target, p99_limit_us, load.pace, steps, &search);
+    let ramp = Ramp::new(target, p99_limit_us, &load.pace, steps, &search);
     output::print(&match args.output {
         Form::Text => ramp.to_text(),
         Form::Json => ramp.to_json(),
@@ -75,10 +79,10 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Returns `pace` with the rate `rate`. A closed loop becomes an open loop with constant intervals.
-const fn at_rate(pace: Pace, rate: f64) -> Pace {
+const fn at_rate(pace: &Pace, rate: f64) -> Pace {
     match pace {
-        Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed },
-        Pace::Closed | Pace::Constant { .. } => Pace::Constant { rate },
+        Pace::Poisson { seed, .. } => Pace::Poisson { rate, seed: *seed },
+        Pace::Closed | Pace::Constant { .. } | Pace::Stages { .. } => Pace::Constant { rate },
     }
 }
 

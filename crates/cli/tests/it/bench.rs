@@ -692,3 +692,43 @@ fn violated_thresholds_are_named_and_change_the_exit_code() {
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("invalid value `20`: expected a time with a unit"), "{}", wrong.stderr);
 }
+
+/// The example of the guide, with shorter stages.
+#[test]
+fn stages_change_the_load_and_have_thresholds() {
+    let (_demo, url) = demo("/plaintext");
+    let stages = "100ms:500,100ms:500,0s:1000,100ms:1000";
+    let load = ["http", &url, "--stages", stages, "--poisson", "--seed", "7", "--output", "json"];
+    let ended =
+        bench(&[&load[..], &["--fail-if", "stage 4: p99 > 0s", "--fail-if", "stage 1: p99 > 1h"]].concat());
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("threshold violated: stage 4: p99 > 0s (p99 is "), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let report = ended.json();
+    assert_eq!(
+        (&report["settings"]["stages"], &report["settings"]["pace"]),
+        (&stages.into(), &"stages".into())
+    );
+    let numbers: Vec<_> =
+        report["stages"].as_array().unwrap().iter().map(|stage| stage["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2, 4]);
+    jsonschema::validate(&bench(&["http", "--schema"]).json(), &report).unwrap();
+
+    let closed = bench(&["http", &url, "--stages", "100ms:8c,100ms:2c"]);
+    assert_eq!(closed.code, Some(0), "{}", closed.stderr);
+    assert!(closed.stdout.contains("8 connections, 1 worker, closed loop with stages"), "{}", closed.stdout);
+    assert!(closed.stdout.contains("8 → 2 conn."), "{}", closed.stdout);
+
+    for (args, error) in [
+        (&["http", &url, "--stages", "1s"][..], "expected `DURATION:TARGET`, such as `30s:100`"),
+        (&["http", &url, "--stages", "1s:10", "--rate", "5"], "cannot be used with"),
+        (&["http", &url, "--stages", "1s:10", "-d", "5s"], "cannot be used with"),
+        (&["http", &url, "--stages", "1s:10c", "--poisson"], "have no random start times"),
+        (&["ramp", &url, "--stages", "1s:10"], "does not accept `--stages`"),
+        (&["mcp", "--stages", "1s:10c", "--", "true"], "stages cannot change the connections"),
+    ] {
+        let ended = bench(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(error), "{args:?}: {}", ended.stderr);
+    }
+}

@@ -248,3 +248,12 @@ fn invalid_mcp_arguments_fail_before_any_connection() {
         assert!(ended.stderr.starts_with("error: "), "{args:?}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn stages_change_the_load_of_a_server() {
+    let (_server, url) = server();
+    let ended = bench(&[&url, "--stages", "100ms:100,100ms:100", "--output", "json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report = ended.json();
+    assert_eq!(report["stages"][1]["answered"], 10, "{report}");
+}

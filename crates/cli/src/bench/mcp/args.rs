@@ -39,7 +39,7 @@ pub(crate) struct McpArgs {
     /// change this resource. The response time of a request ends when the last subscriber has received the
     /// notification of the change
     #[arg(long, value_name = "N", requires_all = ["tool", "uri"], value_parser = clap::value_parser!(u32).range(1..=100_000),
-        conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "pipeline", "is_not_persistent"])]
+        conflicts_with_all = ["command", "operation", "mix", "session", "connections", "workers", "rate", "stages", "pipeline", "is_not_persistent"])]
     pub(crate) subscribers: Option<u32>,
 
     /// MCP revision: `modern` (2026-07-28), `legacy` (2025-11-25), or another revision [default: modern if

@@ -65,6 +65,12 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
             .with_hint("remove `--session`, which applies only to servers over HTTP"));
     }
     args.load.options().check_duration().map_err(not_planned)?;
+    if args.load.stages.as_ref().is_some_and(|stages| stages.connections_max().is_some()) {
+        return Err(Failure::new(
+            "a child process has one connection, so stages cannot change the connections",
+        )
+        .with_hint("use rates, such as `--stages 30s:100`"));
+    }
     let target = args.command.join(" ");
     let not_started = |error| {
         Failure::new(format!("cannot load `{}`: {error}", target.escape_debug()))
