@@ -30,7 +30,8 @@ struct Beat {
 
 impl ReplicaRegistry {
     /// Adds this replica to the list in `store`, and keeps the own list current. Waits until the other replicas can read
-    /// the record of this replica, but only for a short time: the replica also starts without the store.
+    /// the record of this replica. The replica also starts without the store: it waits at most [`FIRST_MAX`], and it does
+    /// not wait if the store refuses the connection.
     ///
     /// # Errors
     /// The system refuses the resources for the thread or for its event loop.
@@ -81,8 +82,9 @@ impl Beat {
             let read = self.read(&registry).await;
             self.note(written.and(read));
             registry.rounds.send_modify(|rounds| *rounds += 1);
-            // The other replicas must know this replica before it answers requests.
-            if self.has_written {
+            // The other replicas must know this replica before it answers requests. If the store refuses the
+            // connection, the start does not wait for the store.
+            if self.has_written || self.store.health().state == StoreState::Disconnected {
                 drop(first.take());
             }
             if self.wait(registry).await.is_none() {
@@ -175,3 +177,26 @@ const FIRST_ATTEMPTS: u64 = 30;
 
 /// Maximum time that the start waits until the store has the record of this replica.
 const FIRST_MAX: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use thruway_store::{SharedKey, StoreConfig, StoreUrl};
+
+    use super::*;
+    use crate::background::Background;
+
+    #[test]
+    fn start_does_not_wait_for_a_store_that_refuses_connections() {
+        // No process listens on the port after the listener is dropped.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url: StoreUrl = format!("redis://{address}").parse().unwrap();
+        let background = Background::start("store").unwrap();
+        let store = background.enter(|| Store::connect(StoreConfig::new(url)));
+        let registry = ReplicaRegistry::new("own", &SharedKey::random());
+        let begin = Instant::now();
+        registry.join(store).unwrap();
+        assert!(begin.elapsed() < FIRST_MAX);
+    }
+}
