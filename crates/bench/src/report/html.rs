@@ -87,7 +87,7 @@ fn shown(report: &Report) -> LoadSummary {
         errors: text::errors(report),
         warnings: report.warnings.clone(),
         times: times.collect(),
-        stages: stages::table(report),
+        stages: stages::table(&report.stages),
         rate_plot: over_time(
             report,
             "Requests per second over time",

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::contents::Report;
 use super::figures::{count, rate, rounded, three_digits};
 use super::times::TimesReport;
 use crate::record::Record;
@@ -85,13 +84,13 @@ impl StageReport {
 }
 
 /// Returns the table of the stages, with its heading: one row per stage, or nothing without stages.
-pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
-    if report.stages.is_empty() {
+pub(super) fn table(stages: &[StageReport]) -> Vec<Vec<String>> {
+    if stages.is_empty() {
         return Vec::new();
     }
     let heads = ["stage", "time", "target", "achieved", "failed", "p50", "p99", "max"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    rows.extend(report.stages.iter().map(|stage| {
+    rows.extend(stages.iter().map(|stage| {
         let times = &stage.response_time;
         vec![
             stage.number.to_string(),

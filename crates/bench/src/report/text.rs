@@ -12,7 +12,7 @@ pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n{}\n\n", report.target, connection_options(report));
     rows(&mut text, &overview(report));
     times(&mut text, report);
-    aligned(&mut text, &stages::table(report));
+    aligned(&mut text, &stages::table(&report.stages));
     if !report.errors.is_empty() {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
@@ -37,7 +37,7 @@ pub(super) fn markdown(report: &Report) -> String {
         }
         markdown.push('\n');
     }
-    wide_table(&mut markdown, &stages::table(report));
+    wide_table(&mut markdown, &stages::table(&report.stages));
     if !report.errors.is_empty() {
         markdown.push('\n');
         markdown_table(&mut markdown, ["failed", "how"], &errors(report));

@@ -41,7 +41,7 @@ fn check_lists_listeners_routes_upstreams_and_policies() {
 listens on 127.0.0.1:8080, HTTP/2 too
 listens on [::1]:8080
 listens on unix:thruway.sock
-/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on
+/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on; response removes X-Powered-By, sets X-Frame-Options, adds Vary
 /healthz: answers 200
 /gone and below: answers 410
 /old and below: redirects to /new{rest}{query} with 308
@@ -51,7 +51,7 @@ mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 / and below (CONNECT): tunnels to example.org, *.example.org, port 443
 /api and below: forwarded to backend; policies: tokens, few, small, monthly
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
-/reports and below: forwarded to backend; policies: keys
+/reports and below: forwarded to backend; policies: keys, login
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
 www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
@@ -59,6 +59,7 @@ upstream canary: 127.0.0.1:9003
 upstream shadow: 127.0.0.1:9004
 policy few: 10 requests at a time, by header X-User
 policy keys: one of 1 keys in header X-Api-Key
+policy login: admitted by backend at /, which sets X-Auth-User
 policy monthly: 100000 requests in each month, by user
 policy office: clients from 10.0.0.0/8, 2001:db8::/32, 127.0.0.1, unix, but not from 10.13.0.0/16
 policy small: body of at most 1048576 bytes
