@@ -71,7 +71,7 @@ pub struct Later<T>(PhantomData<T>);
 /// implement this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with the state `{S}`",
-    note = "a handler is a function, whose arguments are extractors, or an `async` function of this kind",
+    note = "a handler is a function or an `async` function. Its arguments are extractors",
     note = "only the last argument can read the body, and a closure must name the types of its arguments"
 )]
 pub trait IntoHandlerWithState<S, Marker> {
