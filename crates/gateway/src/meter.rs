@@ -225,11 +225,16 @@ pub(crate) struct PendingRequest {
 impl PendingRequest {
     /// Starts to measure the duration of `request`.
     pub(crate) fn new(meter: Arc<RouteMeter>, request: &Request<'_>) -> Self {
+        Self::since(meter, request, request.worker().clock().now_exact())
+    }
+
+    /// Starts to measure the duration of `request`, which began at the time `began`.
+    pub(crate) fn since(meter: Arc<RouteMeter>, request: &Request<'_>, began: Duration) -> Self {
         let worker = request.worker().clone();
         let attributes = ServerAttributes::of(request, CLIENT_CLOSED_REQUEST);
         let kind = ActiveKind::of(request);
         meter.active_of(worker.index()).begun[kind.0].fetch_add(1, Ordering::Relaxed);
-        Self { meter: Some(meter), attributes, kind, began: worker.clock().now_exact(), worker }
+        Self { meter: Some(meter), attributes, kind, began, worker }
     }
 
     /// Returns the time at which the request began.
@@ -246,7 +251,7 @@ impl PendingRequest {
     pub(crate) fn respond_traced(mut self, status: StatusCode, trace: &RequestTrace) {
         let Some(meter) = self.meter.take() else { return };
         let elapsed = self.count_in(&meter, status);
-        let now = self.worker.clock().time_of_day();
+        let now = || self.worker.clock().time_of_day();
         if let Some(exemplar) = trace.exemplar(None, elapsed, status.as_u16() >= 500, now) {
             let attributes = ServerAttributes { status, ..self.attributes };
             meter.add_exemplar(self.worker.index(), attributes, exemplar);

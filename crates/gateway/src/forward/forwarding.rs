@@ -185,7 +185,7 @@ impl Forwarding {
         let Some(times) = self.record_time(slot, asked, status) else { return };
         let Some(timeline) = &self.timeline else { return };
         let Some(trace) = timeline.trace() else { return };
-        let (worker, now) = (self.worker.index(), self.worker.clock().time_of_day());
+        let (worker, now) = (self.worker.index(), || self.worker.clock().time_of_day());
         if let Some(exemplar) = trace.exemplar(timeline.attempt(), times.of_server, false, now) {
             slot.server.statistics().add_exemplar(worker, times.attributes, exemplar);
         }

@@ -148,7 +148,11 @@ impl Handler for Forward {
         let worker = request.worker().clone();
         let has_times = self.is_recorded || request.trace().is_some();
         let timeline = has_times.then(|| Timeline::new(request, &upstream, id, self.is_recorded));
-        let pending = self.meter.clone().map(|meter| PendingRequest::new(meter, request));
+        let pending = self.meter.clone().map(|meter| match &timeline {
+            // The timeline has just read the clock, or knows that the request has just arrived.
+            Some(timeline) => PendingRequest::since(meter, request, timeline.since()),
+            None => PendingRequest::new(meter, request),
+        });
         let began = || pending.as_ref().map_or_else(|| worker.clock().now_exact(), PendingRequest::began);
         let timed = self
             .is_timed

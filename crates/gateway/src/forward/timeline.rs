@@ -78,6 +78,11 @@ impl Timeline {
         Self { forwarded, since, traced }
     }
 
+    /// Returns the time at which the previous step ended. Its precision is nanoseconds until the first response.
+    pub(super) const fn since(&self) -> Duration {
+        self.since
+    }
+
     /// Records that the request waits for a server of `upstream`.
     pub(super) fn waits(&self, upstream: &Upstream) {
         if let Some(traced) = &self.traced {
@@ -250,18 +255,12 @@ impl TracedRequest {
     /// Begins an attempt at the server of `slot`. If the current attempt has no connection yet, it moves to
     /// this server.
     fn begin_attempt(&mut self, slot: &ServerSlot, now: Duration) {
-        let detail = AttemptDetail {
-            target: slot.server.target.clone(),
-            retries: self.retries,
-            status: None,
-            first_byte: None,
-            error: None,
-        };
+        let detail = StepDetail::Attempt(self.trace.attempt_at(&slot.server.target, self.retries));
         match self.attempt {
             Some(attempt) if !self.is_connected => self.trace.change(attempt, |step| {
-                (step.start, step.detail) = (now, StepDetail::Attempt(detail));
+                (step.start, step.detail) = (now, detail);
             }),
-            _ => self.attempt = Some(self.trace.begin(StepDetail::Attempt(detail), None, now)),
+            _ => self.attempt = Some(self.trace.begin(detail, None, now)),
         }
         self.is_connected = false;
     }
