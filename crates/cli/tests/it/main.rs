@@ -52,6 +52,7 @@ mod mistakes;
 
 // output of `check`, and environment variables
 mod explain;
+mod setups;
 mod environment;
 
 /// Path of the program under test.

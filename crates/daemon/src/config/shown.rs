@@ -141,7 +141,8 @@ impl fmt::Display for Route {
             write!(f, "; compressed by {compression}")?;
         }
         if let Some(pages) = &self.error_pages {
-            write!(f, "; {} error pages", pages.pages.len())?;
+            let count = pages.pages.len();
+            write!(f, "; {count} error {}", if count == 1 { "page" } else { "pages" })?;
         }
         match &self.response_rules {
             None => Ok(()),
