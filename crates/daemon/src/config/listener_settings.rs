@@ -70,7 +70,7 @@ pub(crate) struct TcpListenerConfig {
 
 impl ListenerConfig {
     /// Returns a listener for plain HTTP/1.1 at `address`.
-    pub(super) const fn at(address: ListenAddr) -> Self {
+    pub(crate) const fn at(address: ListenAddr) -> Self {
         Self {
             address,
             proxy_protocol: None,

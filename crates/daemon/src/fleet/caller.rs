@@ -9,8 +9,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use thruway_mcp_sdk::backend::Caller;
 use thruway_mcp_sdk::{CallerToken, Identity, ReplicaId};
+use thruway_message::FieldLines;
 use thruway_net::Clock;
 use thruway_store::{SealingKey, SharedKey};
 
@@ -30,6 +32,10 @@ pub(super) struct ForwardedCaller {
     method: String,
     /// Seconds since the Unix epoch.
     at: u64,
+    /// Length of the body in bytes.
+    pub(super) content_bytes: usize,
+    /// The SHA-256 value of the body and of the headers that name a session, a task or a method.
+    digest: [u8; 32],
     /// The address of the client, if known.
     pub(super) address: Option<IpAddr>,
     identity: Option<ForwardedIdentity>,
@@ -60,8 +66,15 @@ impl CallerSealer {
         Self(key.sealing("forwarded callers"))
     }
 
-    /// Returns the header for a request of `caller` that `owner` must handle.
-    pub(super) fn seal(&self, owner: ReplicaId, endpoint: &str, method: &str, caller: &Caller) -> String {
+    /// Returns the header for a request of `caller` that `owner` must handle. The header is valid only for a request
+    /// with this method, these headers and this body.
+    pub(super) fn seal(
+        &self,
+        owner: ReplicaId,
+        endpoint: &str,
+        caller: &Caller,
+        (method, fields, content): (&str, FieldLines<'_>, &[u8]),
+    ) -> String {
         let address = match caller {
             Caller::Anonymous(address) => *address,
             Caller::Local | Caller::Identified(..) => None,
@@ -71,6 +84,8 @@ impl CallerSealer {
             endpoint: endpoint.to_owned(),
             method: method.to_owned(),
             at: now(),
+            content_bytes: content.len(),
+            digest: digest(fields, content),
             address,
             identity: identity_in(caller).map(ForwardedIdentity::of),
         };
@@ -79,7 +94,8 @@ impl CallerSealer {
         URL_SAFE_NO_PAD.encode(self.0.seal(&json, CONTEXT))
     }
 
-    /// Decrypts the header of a request with this method. `own` is the replica that has received the request.
+    /// Decrypts the header of a request with this method. `own` is the replica that has received the request. Call
+    /// [`ForwardedCaller::is_for`] before you use the result.
     ///
     /// # Errors
     /// This replica must not handle the request.
@@ -106,6 +122,11 @@ impl CallerSealer {
 }
 
 impl ForwardedCaller {
+    /// Returns `true` if the header belongs to a request with these headers and this body.
+    pub(super) fn is_for(&self, fields: FieldLines<'_>, content: &[u8]) -> bool {
+        self.content_bytes == content.len() && self.digest == digest(fields, content)
+    }
+
     /// Returns the verified identity of the caller, if the first replica has verified it.
     pub(super) fn take_identity(&mut self) -> Option<Arc<Identity>> {
         let ForwardedIdentity { issuer, subject, scopes, claims, token } = self.identity.take()?;
@@ -129,6 +150,21 @@ fn identity_in(caller: &Caller) -> Option<&Identity> {
     }
 }
 
+/// Returns a value that differs if the body or a header in [`BOUND`] differs.
+fn digest(fields: FieldLines<'_>, content: &[u8]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for name in BOUND {
+        for value in fields.all(name) {
+            // The length separates the values, and no value has the length that ends the list.
+            digest.update((value.as_bytes().len() as u64).to_le_bytes());
+            digest.update(value.as_bytes());
+        }
+        digest.update(u64::MAX.to_le_bytes());
+    }
+    digest.update(content);
+    digest.finalize().into()
+}
+
 fn now() -> u64 {
     let since_epoch = Clock::system().time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     since_epoch.unwrap_or_default().as_secs()
@@ -137,12 +173,17 @@ fn now() -> u64 {
 /// Separates this use of the key from all other uses.
 const CONTEXT: &[u8] = b"Thruway-Caller";
 
+/// The headers that select the session, the task, the method or the position in a stream.
+const BOUND: [&str; 5] =
+    ["Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "MCP-Protocol-Version", "Last-Event-ID"];
+
 /// Maximum difference between the clocks of two replicas, and maximum age of a header.
-const AGE_MAX: Duration = Duration::from_mins(5);
+const AGE_MAX: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use thruway_message::{FieldLine, FieldName, FieldSection, FieldValue};
 
     use super::*;
 
@@ -152,24 +193,36 @@ mod tests {
         Caller::Identified(Arc::new(identity.with_token(CallerToken::new("t"))), None)
     }
 
+    /// Returns a header section with these lines.
+    fn fields(lines: &[(&str, &str)]) -> FieldSection {
+        let mut fields = FieldSection::with_capacity(256, lines.len());
+        for (name, value) in lines {
+            let (name, value) = (FieldName::new(name.as_bytes()), FieldValue::new(value.as_bytes()));
+            fields.append(FieldLine { name: name.unwrap(), value: value.unwrap() });
+        }
+        fields
+    }
+
     #[test]
     fn owner_gets_the_identity_and_the_address_of_the_caller() {
         let (sealer, owner) = (CallerSealer::new(&SharedKey::random()), ReplicaId::random());
-        let header = sealer.seal(owner, "tools", "POST", &ada());
+        let none = fields(&[]);
+        let header = sealer.seal(owner, "tools", &ada(), ("POST", none.lines(), b"{}"));
         assert!(header.bytes().all(|byte| byte.is_ascii_graphic()));
         let mut opened = sealer.open(Some(&header), owner, "POST").ok().unwrap();
         let Caller::Identified(identity, _) = ada() else { unreachable!() };
         assert_eq!(opened.take_identity(), Some(identity));
         assert_eq!(opened.endpoint, "tools");
+        assert!(opened.is_for(none.lines(), b"{}"));
         let address = Some([192, 0, 2, 1].into());
-        let header = sealer.seal(owner, "tools", "GET", &Caller::Anonymous(address));
+        let header = sealer.seal(owner, "tools", &Caller::Anonymous(address), ("GET", none.lines(), b""));
         assert_eq!(sealer.open(Some(&header), owner, "GET").ok().unwrap().address, address);
     }
 
     #[test]
     fn header_is_valid_only_for_its_owner_fleet_and_method() {
         let (sealer, owner) = (CallerSealer::new(&SharedKey::random()), ReplicaId::random());
-        let header = sealer.seal(owner, "tools", "POST", &ada());
+        let header = sealer.seal(owner, "tools", &ada(), ("POST", fields(&[]).lines(), b"{}"));
         let refusal = |sealer: &CallerSealer, header, own, method| sealer.open(header, own, method).err();
         let other_fleet = CallerSealer::new(&SharedKey::random());
         for (sealer, header, own, method, expected) in [
@@ -181,5 +234,43 @@ mod tests {
         ] {
             assert_eq!(refusal(sealer, header, own, method), Some(expected));
         }
+    }
+
+    /// A header from one request could give its identity to a request for another session.
+    #[test]
+    fn header_of_one_request_is_refused_for_another_session_task_or_body() {
+        let (sealer, owner) = (CallerSealer::new(&SharedKey::random()), ReplicaId::random());
+        let sent = fields(&[("Mcp-Session-Id", "ab"), ("Mcp-Name", "c")]);
+        let header = sealer.seal(owner, "tools", &ada(), ("POST", sent.lines(), b"{}"));
+        let opened = sealer.open(Some(&header), owner, "POST").ok().unwrap();
+        let same = fields(&[("Accept", "a/b"), ("mcp-name", "c"), ("mcp-session-id", "ab")]);
+        assert!(opened.is_for(same.lines(), b"{}"));
+        assert!(!opened.is_for(sent.lines(), b"[]") && !opened.is_for(sent.lines(), b"{}\n"));
+        for other in [
+            &[("Mcp-Session-Id", "aB"), ("Mcp-Name", "c")][..],
+            &[("Mcp-Session-Id", "ab"), ("Mcp-Name", "C")],
+            &[("Mcp-Session-Id", "abc"), ("Mcp-Name", "")],
+            &[("Mcp-Session-Id", "a"), ("Mcp-Session-Id", "b"), ("Mcp-Name", "c")],
+            &[("Mcp-Method", "ab"), ("Mcp-Name", "c")],
+            &[("Mcp-Session-Id", "ab"), ("Mcp-Name", "c"), ("Last-Event-ID", "1")],
+            &[("Mcp-Session-Id", "ab")],
+        ] {
+            assert!(!opened.is_for(fields(other).lines(), b"{}"), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn old_header_and_header_from_the_future_are_refused() {
+        let (sealer, owner) = (CallerSealer::new(&SharedKey::random()), ReplicaId::random());
+        let header = sealer.seal(owner, "tools", &ada(), ("POST", fields(&[]).lines(), b""));
+        let refusal_at = |age: i64| {
+            let mut forwarded = sealer.decrypt(&header).unwrap();
+            forwarded.at = forwarded.at.saturating_add_signed(-age);
+            let sealed =
+                URL_SAFE_NO_PAD.encode(sealer.0.seal(&serde_json::to_vec(&forwarded).unwrap(), CONTEXT));
+            sealer.open(Some(&sealed), owner, "POST").err()
+        };
+        assert_eq!([refusal_at(0), refusal_at(50), refusal_at(-50)], [None; 3]);
+        assert_eq!([refusal_at(70), refusal_at(-70)], [Some(CallerRefusal::Mismatch); 2]);
     }
 }

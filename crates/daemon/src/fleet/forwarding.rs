@@ -25,8 +25,9 @@ pub(crate) struct Owner {
 /// Sends requests with a whole body to their owner.
 pub(crate) struct ToOwner {
     owner: Owner,
-    /// The header about the caller.
-    caller: String,
+    /// The name of the MCP endpoint.
+    endpoint: String,
+    caller: Caller,
     /// Answers the request if the owner does not.
     here: Arc<dyn Handler>,
 }
@@ -47,24 +48,18 @@ impl Fleet {
 }
 
 impl Owner {
-    /// Returns a handler that forwards a request of `caller` with this method to the endpoint `endpoint` of the owner.
-    /// If the owner does not answer, `here` answers the request.
-    pub(crate) fn handler(
-        self,
-        endpoint: &str,
-        method: &str,
-        caller: &Caller,
-        here: Arc<dyn Handler>,
-    ) -> ToOwner {
-        let caller = self.fleet.callers.seal(self.peer.id, endpoint, method, caller);
-        ToOwner { owner: self, caller, here }
+    /// Returns a handler that forwards requests of `caller` to the endpoint `endpoint` of the owner. If the owner does
+    /// not answer, `here` answers the request.
+    pub(crate) fn handler(self, endpoint: &str, caller: Caller, here: Arc<dyn Handler>) -> ToOwner {
+        ToOwner { owner: self, endpoint: endpoint.to_owned(), caller, here }
     }
 }
 
 impl Handler for ToOwner {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         let Some(kept) = request.copy_whole() else { return self.here.handle(request) };
-        let fields = self.fields(request.field_lines());
+        let caller = self.sealed_caller(request);
+        let fields = fields_with(&caller, request.field_lines());
         let head = RequestHead {
             method: request.method(),
             target: RequestTarget::Origin(OriginForm::new(PATH)),
@@ -93,20 +88,27 @@ impl Handler for ToOwner {
 }
 
 impl ToOwner {
-    /// Returns the headers for the owner. The owner gets the verified caller, so it needs no credentials of the client.
-    fn fields(&self, of_client: FieldLines<'_>) -> FieldSection {
-        let bytes = of_client.bytes().len() + self.caller.len() + CALLER.len() + 4;
-        let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 1);
-        let is_sent = |line: &FieldLine<'_>| !WITHHELD.iter().any(|withheld| line.name.is(withheld));
-        for line in of_client.iter().filter(is_sent) {
-            fields.append(line);
-        }
-        let value = FieldValue::new(self.caller.as_bytes());
-        if let (Ok(name), Ok(value)) = (FieldName::new(CALLER.as_bytes()), value) {
-            fields.append(FieldLine { name, value });
-        }
-        fields
+    /// Returns the header about the caller. It is valid only for this request.
+    fn sealed_caller(&self, request: &Request<'_>) -> String {
+        let Owner { fleet, peer } = &self.owner;
+        let parts = (request.method().as_str(), request.field_lines(), request.content());
+        fleet.callers.seal(peer.id, &self.endpoint, &self.caller, parts)
     }
+}
+
+/// Returns the headers for the owner. The owner gets the verified caller, so it needs no credentials of the client.
+fn fields_with(caller: &str, of_client: FieldLines<'_>) -> FieldSection {
+    let bytes = of_client.bytes().len() + caller.len() + CALLER.len() + 4;
+    let mut fields = FieldSection::with_capacity(bytes, of_client.len() + 1);
+    let is_sent = |line: &FieldLine<'_>| !WITHHELD.iter().any(|withheld| line.name.is(withheld));
+    for line in of_client.iter().filter(is_sent) {
+        fields.append(line);
+    }
+    let value = FieldValue::new(caller.as_bytes());
+    if let (Ok(name), Ok(value)) = (FieldName::new(CALLER.as_bytes()), value) {
+        fields.append(FieldLine { name, value });
+    }
+    fields
 }
 
 /// Returns the response of the replica. Returns `None` if the replica has left the list or does not answer any

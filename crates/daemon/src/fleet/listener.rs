@@ -3,12 +3,14 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use thruway_mcp_sdk::Identity;
 use thruway_mcp_sdk::backend::CallerAddress;
 use thruway_server::{
-    Answer, Handler, Limits, Request, Response, RunningServer, Server, ServerError, StatusCode, Timeouts,
+    Answer, ContentError, Handler, Limits, Request, RequestContent, Response, RunningServer, Server,
+    ServerError, StatusCode, Timeouts,
 };
 
-use super::caller::{CALLER, CallerRefusal};
+use super::caller::{CALLER, CallerRefusal, ForwardedCaller};
 use super::replica::Fleet;
 use crate::config::ListenerConfig;
 
@@ -56,14 +58,58 @@ impl Handler for PeerHandler {
         let Some(endpoint) = fleet.endpoint(&caller.endpoint) else {
             return refused(StatusCode::NOT_FOUND);
         };
+        let identity = caller.take_identity();
+        let forwarded = Forwarded { fleet, caller, identity, endpoint };
+        if request.has_whole_content() {
+            return forwarded.admit(request);
+        }
+        let mut request = request.take_owned();
+        Answer::later(async move {
+            let answer = match request.content().collect(forwarded.caller.content_bytes).await {
+                Ok(content) => {
+                    *request.content() = RequestContent::whole(content);
+                    request.forward_to(&forwarded)
+                }
+                Err(ContentError::TooLarge) => refused(status_of(CallerRefusal::Mismatch)),
+                Err(_) => refused(StatusCode::BAD_REQUEST),
+            };
+            match answer {
+                Answer::Now(response) => response,
+                Answer::Later(later) => later.await,
+            }
+        })
+    }
+}
+
+/// Handles a request with its whole body and a valid header about its caller.
+struct Forwarded {
+    fleet: Arc<Fleet>,
+    caller: ForwardedCaller,
+    identity: Option<Arc<Identity>>,
+    endpoint: Arc<dyn Handler>,
+}
+
+impl Forwarded {
+    /// Passes the request to the endpoint, if the header belongs to it.
+    fn admit(&self, request: &mut Request<'_>) -> Answer {
+        let Self { fleet, caller, identity, endpoint } = self;
+        if !caller.is_for(request.field_lines(), request.content()) {
+            return refused(status_of(CallerRefusal::Mismatch));
+        }
         let extensions = request.extensions_mut();
         extensions.insert(CallerAddress(caller.address));
-        if let Some(identity) = caller.take_identity() {
-            extensions.insert(identity);
+        if let Some(identity) = identity {
+            extensions.insert(identity.clone());
         }
         fleet.counts.count_received();
         let replica = fleet.replica().to_string();
-        request.forward_to(&endpoint).map(move |response| response.with_field(REPLICA, replica))
+        request.forward_to(endpoint).map(move |response| response.with_field(REPLICA, replica))
+    }
+}
+
+impl Handler for Forwarded {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        self.admit(request)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of requests whose owner does not answer.
+//! Tests of requests whose owner does not answer, and of the peer listener.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use thruway_mcp_sdk::ReplicaId;
 use thruway_mcp_sdk::backend::Caller;
+use thruway_message::{FieldLine, FieldName, FieldSection, FieldValue};
 use thruway_server::{Answer, Handler, IntoHandler, ListenAddr, Request, Response, RunningServer, Server};
 use thruway_store::SharedKey;
 
-use super::replica::Fleet;
+use super::listener;
+use super::replica::{Fleet, PeerEndpoint};
+use crate::config::ListenerConfig;
 use crate::replicas::{ReplicaRecord, ReplicaRegistry};
 
 /// Forwards each request to the replica `owner`.
@@ -26,7 +29,7 @@ impl Handler for Front {
         Answer::later(async move {
             let here = (|| Response::text("here")).into_handler();
             let answer = match fleet.owner(owner).await {
-                Some(owner) => request.forward_to(&owner.handler("dev", "GET", &Caller::Local, here)),
+                Some(owner) => request.forward_to(&owner.handler("dev", Caller::Local, here)),
                 None => request.forward_to(&here),
             };
             match answer {
@@ -63,13 +66,7 @@ impl Scene {
     }
 
     fn response_to(&self, request: &str) -> String {
-        let ListenAddr::Tcp(address) = self.server.addresses()[0] else { unreachable!() };
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        response
+        response_of(&self.server, request)
     }
 
     fn assert_answers_here(self) {
@@ -155,6 +152,54 @@ fn client_cannot_remove_or_replace_the_header_about_the_caller() {
     assert!(!head.contains("forged"), "{head}");
     scene.server.drain();
     scene.server.join();
+}
+
+/// Sends a request to `server`, and returns the whole response.
+fn response_of(server: &RunningServer, request: &str) -> String {
+    let ListenAddr::Tcp(address) = server.addresses()[0] else { unreachable!() };
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+/// A replica could use the identity in a captured header for the session of another caller.
+#[test]
+fn peer_listener_accepts_a_header_about_the_caller_only_with_its_request() {
+    let key = SharedKey::random();
+    let fleet = Fleet::new(&ReplicaRegistry::new("own", &key), &key);
+    let handler = (|request: &Request<'_>| format!("{} bytes", request.content().len())).into_handler();
+    fleet.serve([("dev".to_owned(), PeerEndpoint { handler, report: Box::new(|_| {}) })].into());
+    let address = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
+    let server = listener::start(&fleet, &ListenerConfig::at(address), Some(1)).unwrap();
+    // The large body arrives in several parts.
+    for body in ["{}".to_owned(), "x".repeat(1 << 20)] {
+        let mut fields = FieldSection::with_capacity(64, 1);
+        let (name, value) = (FieldName::new(b"Mcp-Session-Id").unwrap(), FieldValue::new(b"one").unwrap());
+        fields.append(FieldLine { name, value });
+        let parts = ("POST", fields.lines(), body.as_bytes());
+        let header = fleet.callers.seal(fleet.replica(), "dev", &Caller::Local, parts);
+        let response = |session: &str, body: &str| {
+            let length = body.len();
+            let request = format!(
+                "POST /mcp HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\
+                 Mcp-Session-Id: {session}\r\nThruway-Caller: {header}\r\n\r\n{body}"
+            );
+            response_of(&server, &request)
+        };
+        let accepted = response("one", &body);
+        assert!(accepted.ends_with(&format!("\r\n\r\n{} bytes", body.len())), "{accepted}");
+        let other_body = body.replace(['{', 'x'], "y");
+        for (session, body) in [("two", &*body), ("one", &*other_body), ("one", &format!("{body}{body}"))] {
+            let refused = response(session, body);
+            assert!(refused.starts_with("HTTP/1.1 403 "), "{session}: {refused}");
+            assert!(!refused.to_ascii_lowercase().contains("thruway-replica"), "{refused}");
+        }
+    }
+    server.drain();
+    server.join();
 }
 
 /// A timeout that no test reaches.

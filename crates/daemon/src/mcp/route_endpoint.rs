@@ -177,7 +177,7 @@ impl ServedEndpoint {
             let Some(owner) = fleet.fleet.owner(owner).await else {
                 return response_of(request.forward_to(&here)).await;
             };
-            let owner = owner.handler(&fleet.name, request.method().as_str(), &caller, Arc::new(here));
+            let owner = owner.handler(&fleet.name, caller, Arc::new(here));
             response_of(request.forward_to(&owner)).await
         })
     }
