@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::slice;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use thruway_bench::parse_time;
 
 use crate::case::{CASES, Case, Workload};
 use crate::generators::Generator;
@@ -24,7 +25,7 @@ pub(crate) struct SuiteArgs {
     /// then runs fewer rounds, and then skips cases. The report lists the skipped cases
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = parse_time)]
     pub(crate) limit: Duration,
-    /// Duration of each measurement
+    /// Duration of each measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
     pub(crate) duration: Duration,
     /// Number of rounds of each case. A 95 % interval needs 6 rounds
@@ -110,18 +111,18 @@ Exit codes:
   2    The arguments are invalid, or nothing could be measured
   130  A signal ended the run. The report has the results up to the signal. A second signal ends the run at once";
 
-/// Parses a duration greater than 0, such as `500ms` or `2m`.
-fn parse_time(text: &str) -> anyhow::Result<Duration> {
-    let time = humantime::parse_duration(text).context("invalid duration")?;
-    ensure!(!time.is_zero(), "the duration must be greater than 0");
-    Ok(time)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
 
     use super::*;
+
+    #[test]
+    fn duration_without_unit_is_in_seconds() {
+        let args = SuiteArgs::parse_from(["suite", "plaintext", "-d", "5", "--limit", "90"]);
+        assert_eq!((args.duration, args.limit), (Duration::from_secs(5), Duration::from_secs(90)));
+        assert!(SuiteArgs::try_parse_from(["suite", "plaintext", "-d", "0"]).is_err());
+    }
 
     #[test]
     fn allowed_and_required_peers_are_chosen() {

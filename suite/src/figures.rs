@@ -73,7 +73,8 @@ impl Figures {
     /// resident memory before the connections open.
     pub(crate) fn of(report: &Report, memory_before: Option<u64>) -> Self {
         let server = report.server.as_ref();
-        let handshakes = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0);
+        let handshakes =
+            report.handshakes.as_ref().filter(|handshakes| handshakes.handshakes_per_second > 0.0);
         let failure = report.errors.first();
         let figures = Self {
             answered: report.requests.answered,
@@ -94,7 +95,7 @@ impl Figures {
         let figures = figures
             .with(Metric::Rate, report.achieved_requests_per_second)
             .with(Metric::ReceivedRate, report.received_rate())
-            .with(Metric::HandshakeRate, handshakes.map(|handshakes| handshakes.per_second))
+            .with(Metric::HandshakeRate, handshakes.map(|handshakes| handshakes.handshakes_per_second))
             .with(Metric::ServerCpu, server.and_then(|server| server.cpu_us_per_request))
             .with(Metric::GeneratorCpu, report.generator.cpu_us_per_request)
             .with(

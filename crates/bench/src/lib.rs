@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 // requests and their schedule
+mod duration;
 mod requests;
 mod schedule;
 mod stages;
@@ -57,6 +58,7 @@ pub mod ramp;
 pub mod report;
 mod threshold;
 
+pub use duration::{parse_pause, parse_time};
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use listen_queue::ListenQueue;

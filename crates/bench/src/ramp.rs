@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Report, rate, time};
+use crate::report::{Report, rate, rounded, time};
 use crate::schedule::Pace;
 
 /// A search for the highest request rate that a server sustains. The search doubles the rate until the server
@@ -51,7 +51,7 @@ pub enum StepOutcome {
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
-    /// The version of the JSON format: `thruway-bench-ramp/2`.
+    /// The version of the JSON format: `thruway-bench-ramp/3`.
     pub format: String,
     /// Target of the load, as given on the command line.
     pub target: String,
@@ -79,10 +79,10 @@ pub struct Ramp {
 pub struct Step {
     /// Scheduled number of requests per second.
     pub offered_requests_per_second: f64,
-    /// Number of requests per second in the actual schedule: see [`Report::due_requests_per_second`].
+    /// Number of requests per second in the actual schedule. In a Poisson process, this number is random.
     #[serde(default)]
     pub due_requests_per_second: Option<f64>,
-    /// Rate of requests with the expected response: see [`Report::achieved_requests_per_second`].
+    /// Rate of requests with the expected response, in requests per second.
     pub achieved_requests_per_second: f64,
     /// Number of failed requests.
     pub failed: u64,
@@ -100,7 +100,7 @@ pub struct Step {
     pub generator_waiting_share: f64,
     /// Share of a CPU core that the busiest thread of the load generator used.
     #[serde(default)]
-    pub generator_busiest: f64,
+    pub generator_busiest_share: f64,
 }
 
 impl Search {
@@ -170,7 +170,7 @@ impl Step {
             // cannot cause it.
             is_generator_limit: !holds && generator.is_late() && !report.has_server_failures(),
             generator_waiting_share: generator.waiting_worker_share,
-            generator_busiest: generator.busiest_worker_share,
+            generator_busiest_share: generator.busiest_worker_share,
         }
     }
 
@@ -201,10 +201,10 @@ impl Ramp {
             warnings: warnings.into_iter().collect(),
             format: FORMAT.to_owned(),
             target: target.into(),
-            p99_limit_us,
+            p99_limit_us: rounded(p99_limit_us, 3),
             seed,
             steps,
-            highest_requests_per_second: search.highest(),
+            highest_requests_per_second: search.highest().map(|rate| rounded(rate, 3)),
         }
     }
 
@@ -253,7 +253,7 @@ impl Ramp {
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(
             "offered_requests_per_second,achieved_requests_per_second,failed,response_p99_us,holds,due_requests_per_second,is_generator_limit,\
-             generator_waiting_share\r\n",
+             generator_waiting_share,generator_busiest_share\r\n",
         );
         for step in &self.steps {
             let Step {
@@ -270,7 +270,7 @@ impl Ramp {
                 csv,
                 "{offered_requests_per_second},{achieved_requests_per_second},{failed},{response_p99_us},{holds},{due}"
             );
-            let _ = write!(csv, ",{is_limit},{waiting}\r\n");
+            let _ = write!(csv, ",{is_limit},{waiting},{}\r\n", step.generator_busiest_share);
         }
         csv
     }
@@ -314,7 +314,8 @@ impl Ramp {
 fn generator_warning(steps: &[Step], highest: Option<f64>) -> String {
     let limited = || steps.iter().filter(|step| step.is_generator_limit);
     let most = |share: fn(&Step) -> f64| limited().map(share).fold(0.0, f64::max) * 100.0;
-    let (waiting, busiest) = (most(|step| step.generator_waiting_share), most(|step| step.generator_busiest));
+    let (waiting, busiest) =
+        (most(|step| step.generator_waiting_share), most(|step| step.generator_busiest_share));
     let above = highest.map_or_else(String::new, |highest| format!(" above {} requests/s", rate(highest)));
     format!(
         "the load generator was the limit, not the server{above}: its threads used up to {busiest:.0} % of \
@@ -331,7 +332,7 @@ const ACHIEVED: f64 = 0.99;
 
 const RATE_MIN: f64 = 1.0;
 const RATE_MAX: f64 = 1e8;
-const FORMAT: &str = "thruway-bench-ramp/2";
+const FORMAT: &str = "thruway-bench-ramp/3";
 
 #[cfg(test)]
 mod tests {
@@ -383,7 +384,7 @@ mod tests {
                     holds: outcome == StepOutcome::Holds,
                     is_generator_limit: outcome == StepOutcome::GeneratorLimit,
                     generator_waiting_share: 0.37,
-                    generator_busiest: 0.5,
+                    generator_busiest_share: 0.5,
                 });
             }
             Ramp::new("a", 1000.0, &Pace::Constant { rate: 1.0 }, steps, &search)
@@ -405,7 +406,7 @@ mod tests {
             );
         }
         assert!(limited.to_json().contains("\"is_generator_limit\": true"));
-        assert!(limited.to_csv().contains(",true,0.37\r\n"));
+        assert!(limited.to_csv().contains(",true,0.37,0.5\r\n"));
         let nothing = found(|_| StepOutcome::GeneratorLimit);
         assert!(
             nothing.highest_requests_per_second.is_none()

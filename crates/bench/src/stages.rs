@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::duration::{DURATION_MAX, parse_pause};
+
 /// A load with stages. In each stage, the load changes linearly from the target of the previous stage to the
 /// target of this stage.
 ///
@@ -220,10 +222,8 @@ fn parse_stage(text: &str) -> Result<(StageUnit, Duration, f64), String> {
     let invalid = |expected: &str| format!("invalid stage `{}`: expected {expected}", text.escape_debug());
     let (duration, target) =
         text.split_once(':').ok_or_else(|| invalid("`DURATION:TARGET`, such as `30s:100`"))?;
-    let is_number = !duration.is_empty() && duration.bytes().all(|byte| byte.is_ascii_digit());
-    let with_unit = if is_number { format!("{duration}s") } else { duration.to_owned() };
-    let duration = humantime::parse_duration(&with_unit).ok().filter(|duration| *duration <= DURATION_MAX);
-    let duration = duration.ok_or_else(|| invalid("a duration before the colon, such as `30s`"))?;
+    let duration =
+        parse_pause(duration).map_err(|_| invalid("a duration before the colon, such as `30s`"))?;
     let (unit, target) = match target.strip_suffix('c') {
         None => (StageUnit::RequestsPerSecond, target.parse().ok().filter(|rate| (0.0..=1e9).contains(rate))),
         Some(target) => {
@@ -237,7 +237,6 @@ fn parse_stage(text: &str) -> Result<(StageUnit, Duration, f64), String> {
     Ok((unit, duration, target))
 }
 
-const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 const CONNECTIONS_MAX: u32 = 1_000_000;
 
 /// Allowance for rounding errors, so that a connection wakes in time.

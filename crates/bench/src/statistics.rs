@@ -8,6 +8,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::report::{rounded, significant};
+
 /// Median and range of a set of values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
@@ -110,6 +112,13 @@ impl Ratio {
         let Summary { median, n, .. } = Summary::of(&values).filter(|summary| summary.max.is_finite())?;
         values.sort_by(f64::total_cmp);
         Some(Self { median, low: values[left_out], high: values[n - 1 - left_out], coverage })
+    }
+
+    /// Returns this ratio with six significant digits, for JSON.
+    #[must_use]
+    pub(crate) fn rounded(self) -> Self {
+        let [median, low, high] = [self.median, self.low, self.high].map(|value| significant(value, 6));
+        Self { median, low, high, coverage: rounded(self.coverage, 6) }
     }
 
     /// Returns `true` if the interval contains 1.

@@ -11,7 +11,7 @@ use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 /// The result of a comparison. The JSON form of the result can be the baseline of a later comparison.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The version of the JSON format: `thruway-bench-compare/2`.
+    /// The version of the JSON format: `thruway-bench-compare/3`.
     pub format: String,
     /// The load settings, which are the same for each candidate. Absent if an older version of Thruway
     /// wrote the comparison.
@@ -149,8 +149,8 @@ fn compared(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
             against: against.name.clone(),
             metric: *metric,
             is_paired: true,
-            ratio,
-            added: added(*metric, candidate, against),
+            ratio: ratio.rounded(),
+            added_us: added(*metric, candidate, against).map(Ratio::rounded),
             verdict: if has_failed { Verdict::Failed } else { metric.verdict(ratio) },
         })
     });
@@ -175,8 +175,8 @@ fn compared_with_run(candidate: &Candidate, against: &Candidate) -> Vec<Pair> {
             against: against.name.clone(),
             metric: *metric,
             is_paired: false,
-            ratio,
-            added: None,
+            ratio: ratio.rounded(),
+            added_us: None,
             verdict,
         })
     });
@@ -225,4 +225,4 @@ fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
 
 const TOO_FEW_OF_RUNS: &str = "there are too few rounds for a verdict: use at least four rounds, and a baseline with at least four rounds";
 const SEPARATE_RUNS: &str = "the baseline was measured in another run, and the machine may have changed since then: the verdicts are likely, but not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
-const FORMAT: &str = "thruway-bench-compare/2";
+const FORMAT: &str = "thruway-bench-compare/3";

@@ -48,7 +48,7 @@ impl Comparison {
                 text,
                 "  {metric:<11} ×{median:.3}   ({certainty}: {low:.3} to {high:.3})   {verdict}"
             );
-            if pair.added.is_some() {
+            if pair.added_us.is_some() {
                 let _ = writeln!(text, "  {:<11} {}", "added", pair.added_in_words());
             }
         }

@@ -5,7 +5,7 @@ fn candidate(name: &str, rates: &[f64]) -> Candidate {
         achieved_requests_per_second: *rate,
         response_p50_us: 1e6 / rate,
         response_p99_us: 100.0,
-        server_cpu_us: None,
+        server_cpu_us_per_request: None,
         failed: 0,
         is_generator_late: Some(false),
         generator_waiting_share: Some(0.0),
@@ -24,8 +24,8 @@ fn verdict_follows_from_the_confidence_interval() {
     let fast = candidate("b", &[121.0, 132.0, 109.0, 125.0, 115.0, 118.0]);
     let comparison = Comparison::new(vec![slow.clone(), fast.clone()]);
     assert_eq!(verdicts(&comparison), [Faster, Faster, NoDifferenceShown]);
-    assert_eq!(comparison.pairs[0].added, None);
-    assert!(comparison.pairs[1].added.is_some_and(|added| added.high < -1000.0 && added.low > -3000.0));
+    assert_eq!(comparison.pairs[0].added_us, None);
+    assert!(comparison.pairs[1].added_us.is_some_and(|added| added.high < -1000.0 && added.low > -3000.0));
     assert_eq!(verdicts(&Comparison::new(vec![fast, slow.clone()])), [Slower, Slower, NoDifferenceShown]);
     let same = candidate("c", &[101.0, 108.0, 91.0, 104.0, 96.0, 97.0]);
     assert_eq!(verdicts(&Comparison::new(vec![slow, same])), [NoDifferenceShown; 3]);
@@ -155,10 +155,10 @@ fn invalid_baseline_is_rejected_with_the_reason() {
         ("{}", "it has no `format`"),
         (
             "{\"format\": \"a\"}",
-            "its format is `a`, instead of `thruway-bench-compare/2` or `thruway-bench/2`",
+            "its format is `a`, instead of `thruway-bench-compare/3` or `thruway-bench/3`",
         ),
-        ("{\"format\": \"thruway-bench-compare/2\"}", "it has no member `candidates`"),
-        ("{\"format\": \"thruway-bench-compare/2\", \"candidates\": 1}", "has the wrong type"),
+        ("{\"format\": \"thruway-bench-compare/3\"}", "it has no member `candidates`"),
+        ("{\"format\": \"thruway-bench-compare/3\", \"candidates\": 1}", "has the wrong type"),
     ] {
         let refused = Comparison::from_json(text).unwrap_err();
         assert!(refused.contains(reason), "{refused}");

@@ -21,7 +21,7 @@ pub enum Metric {
     ResponseP99,
     /// CPU time of the server per response, in microseconds. This value exists only if the process of the
     /// server is known.
-    #[serde(rename = "server_cpu_us")]
+    #[serde(rename = "server_cpu_us_per_request")]
     ServerCpu,
 }
 
@@ -62,14 +62,14 @@ pub struct Candidate {
 /// The measurements of one round.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// See [`Metric::AchievedRate`].
+    /// Number of requests per second that got the expected response.
     pub achieved_requests_per_second: f64,
-    /// See [`Metric::ResponseP50`].
+    /// Median response time in microseconds.
     pub response_p50_us: f64,
-    /// See [`Metric::ResponseP99`].
+    /// 99th percentile of the response times in microseconds.
     pub response_p99_us: f64,
-    /// See [`Metric::ServerCpu`].
-    pub server_cpu_us: Option<f64>,
+    /// CPU time of the server per response, in microseconds. Absent if the process of the server is unknown.
+    pub server_cpu_us_per_request: Option<f64>,
     /// Number of requests that failed or got no response. If this number is not 0, the other values are not
     /// comparable, because the server did different work.
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct Pair {
     /// The difference between the two values in microseconds. If the candidate is a gateway and the other
     /// candidate is its upstream server, this is the latency that the gateway adds. Present only for times,
     /// and only if both candidates were measured in the same rounds.
-    pub added: Option<Ratio>,
+    pub added_us: Option<Ratio>,
     /// The verdict on this pair.
     pub verdict: Verdict,
 }
@@ -130,7 +130,7 @@ impl Metric {
             Self::AchievedRate => Some(sample.achieved_requests_per_second),
             Self::ResponseP50 => Some(sample.response_p50_us),
             Self::ResponseP99 => Some(sample.response_p99_us),
-            Self::ServerCpu => sample.server_cpu_us,
+            Self::ServerCpu => sample.server_cpu_us_per_request,
         }
     }
 
@@ -176,7 +176,7 @@ impl Sample {
             achieved_requests_per_second: report.achieved_requests_per_second,
             response_p50_us: report.response_time.p50_us,
             response_p99_us: report.response_time.p99_us,
-            server_cpu_us: report.server.as_ref().and_then(|server| server.cpu_us_per_request),
+            server_cpu_us_per_request: report.server.as_ref().and_then(|server| server.cpu_us_per_request),
             failed: report.failures(),
             is_generator_late: Some(report.generator.is_late()),
             generator_waiting_share: Some(report.generator.waiting_worker_share),
@@ -193,7 +193,7 @@ impl Sample {
             achieved_requests_per_second: part.requests_per_second,
             response_p50_us: part.p50_us,
             response_p99_us: part.p99_us,
-            server_cpu_us: None,
+            server_cpu_us_per_request: None,
             failed: report.failures(),
             ..Self::of(report)
         };
@@ -245,7 +245,7 @@ impl Pair {
 
     /// Returns the added latency with its interval as text, or an empty string if the latency is unknown.
     pub fn added_in_words(&self) -> String {
-        let Some(added) = self.added else { return String::new() };
+        let Some(added) = self.added_us else { return String::new() };
         let [median, low, high] = [added.median, added.low, added.high].map(difference);
         format!("{median} ({low} to {high}, {})", added.certainty())
     }

@@ -79,7 +79,7 @@ impl Default for TlsOptions {
 
 impl LoadOptions {
     /// Longest duration of a load.
-    pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
+    pub const DURATION_MAX: Duration = crate::duration::DURATION_MAX;
 
     /// Returns the options of a load with stages. The stages set the duration of the load, and its rate or its
     /// number of connections. If `seed` is set, requests start at random times.

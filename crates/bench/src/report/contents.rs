@@ -13,7 +13,7 @@ use crate::listen_queue::ListenQueue;
 /// `format` changes too.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The version of the JSON format: `thruway-bench/2`.
+    /// The version of the JSON format: `thruway-bench/3`.
     pub format: String,
     /// Target, as given on the command line.
     pub target: String,
@@ -167,11 +167,11 @@ pub struct ErrorCount {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ByteCounts {
     /// Bytes of requests, including header sections.
-    pub sent: u64,
+    pub sent_bytes: u64,
     /// Bytes of responses, including header sections.
-    pub received: u64,
+    pub received_bytes: u64,
     /// Body bytes of responses.
-    pub body: u64,
+    pub body_bytes: u64,
 }
 
 /// Numbers of opened and missing connections of a load.
@@ -197,7 +197,7 @@ pub struct Handshakes {
     /// Number of handshakes that resumed a session.
     pub resumed: u64,
     /// Number of full and resumed handshakes per second.
-    pub per_second: f64,
+    pub handshakes_per_second: f64,
 }
 
 /// One part of the measured time.
@@ -265,7 +265,8 @@ impl Report {
     /// Returns the received bytes per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn received_rate(&self) -> f64 {
-        self.bytes.received as f64 / self.requests.answered.max(1) as f64 * self.achieved_requests_per_second
+        self.bytes.received_bytes as f64 / self.requests.answered.max(1) as f64
+            * self.achieved_requests_per_second
     }
 
     /// Returns `true` if each request got the expected response and the server still responded at the end.
@@ -337,7 +338,7 @@ impl Generator {
 }
 
 /// The version of the JSON format of reports.
-pub(crate) const FORMAT: &str = "thruway-bench/2";
+pub(crate) const FORMAT: &str = "thruway-bench/3";
 
 /// Maximum acceptable share of the measured time that a thread spends waiting for a CPU core. A thread on a
 /// separate core hardly waits, but a thread on a shared core waits while other threads run.

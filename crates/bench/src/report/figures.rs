@@ -1,4 +1,6 @@
-//! Formats numbers for people: with a unit, and with three significant digits.
+//! Formats numbers for people, with a unit and with three significant digits. Rounds numbers for JSON and CSV.
+
+use std::time::Duration;
 
 /// Formats a time that is given in microseconds: `1.24 ms`.
 pub fn time(microseconds: f64) -> String {
@@ -57,9 +59,26 @@ pub fn three_digits(value: f64) -> String {
 pub(super) const NONE: &str = "–";
 
 /// Rounds `value` to `decimals` decimal places, so that JSON contains no digits without meaning.
-pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
+pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
     let factor = 10_f64.powi(decimals);
     (value * factor).round() / factor
+}
+
+/// Rounds `value` to `digits` significant digits.
+#[expect(clippy::cast_possible_truncation, reason = "the logarithm of a finite number is below 400")]
+pub(crate) fn significant(value: f64, digits: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let decimals = digits - 1 - value.abs().log10().floor() as i32;
+    // Powers of ten with a negative exponent are not exact.
+    let factor = 10_f64.powi(decimals.abs());
+    if decimals >= 0 { (value * factor).round() / factor } else { (value / factor).round() * factor }
+}
+
+/// Returns a duration in seconds, with a precision of microseconds.
+pub(super) fn seconds_of(duration: Duration) -> f64 {
+    rounded(duration.as_secs_f64(), 6)
 }
 
 #[cfg(test)]
@@ -80,5 +99,20 @@ mod tests {
         assert_eq!(rate(1_234_567.4), "1,234,567");
         assert_eq!(rate(12.3456), "12.3");
         assert_eq!(count(1000), "1,000");
+    }
+
+    #[test]
+    fn rounding_keeps_no_digits_without_meaning() {
+        for (value, written) in [
+            (388.213_7, "388.21"),
+            (21_004_287.999, "21004000"),
+            (0.001_234_567, "0.0012346"),
+            (-99_999.6, "-100000"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(significant(value, 5).to_string(), written);
+        }
+        assert!(significant(f64::NAN, 5).is_nan());
+        assert_eq!(seconds_of(Duration::from_nanos(1_000_000_499)).to_string(), "1");
     }
 }

@@ -62,14 +62,53 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
     csv
 }
 
-/// Returns the names and values of the columns. The names follow the members of the JSON report. Values
-/// with a name that ends with `_us` are in microseconds.
+/// The columns with their meanings. Most columns contain the value of a member of the JSON report.
+pub(super) const CSV_COLUMNS: [(&str, &str); 35] = [
+    ("format", "`format`"),
+    ("target", "`target`"),
+    ("pace", "`settings.pace`"),
+    ("connections", "`settings.connections`, or the number of active connections at the end of the stage"),
+    ("workers", "`settings.workers`"),
+    ("pipeline", "`settings.pipeline`"),
+    ("http_version", "`settings.http_version`"),
+    ("elapsed_seconds", "`elapsed_seconds`, or the planned duration of the stage"),
+    ("offered_requests_per_second", "`offered_requests_per_second`"),
+    ("achieved_requests_per_second", "`achieved_requests_per_second`"),
+    ("answered", "`requests.answered`"),
+    ("failed", "`requests.failed`"),
+    ("sent_bytes", "`bytes.sent_bytes`"),
+    ("received_bytes", "`bytes.received_bytes`"),
+    ("connections_opened", "`connections.opened`"),
+    ("handshakes_full", "`handshakes.full`"),
+    ("handshakes_resumed", "`handshakes.resumed`"),
+    ("handshakes_per_second", "`handshakes.handshakes_per_second`"),
+    ("response_mean_us", "`response_time.mean_us`"),
+    ("response_p50_us", "`response_time.p50_us`"),
+    ("response_p90_us", "`response_time.p90_us`"),
+    ("response_p99_us", "`response_time.p99_us`"),
+    ("response_p99_9_us", "`response_time.p99_9_us`"),
+    ("response_max_us", "`response_time.max_us`"),
+    ("service_p50_us", "`service_time.p50_us`"),
+    ("service_p99_us", "`service_time.p99_us`"),
+    ("generator_cpu_us_per_request", "`generator.cpu_us_per_request`"),
+    ("server_cpu_us_per_request", "`server.cpu_us_per_request`"),
+    ("server_resident_max_bytes", "`server.resident_max_bytes`"),
+    ("due_requests_per_second", "`due_requests_per_second`"),
+    ("cut_off", "`requests.cut_off`"),
+    ("response_at_least_from_us", "`response_time.at_least_from_us`"),
+    ("scope", "`load` for a whole load, `stage` for a stage"),
+    ("name", "number of the stage; empty for a whole load"),
+    ("warnings", "`warnings`, separated by semicolons"),
+];
+
+/// Returns the names and values of the columns, in the order of [`CSV_COLUMNS`].
 fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();
     let handshakes = report.handshakes.as_ref();
     let optional = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     vec![
+        ("format", report.format.clone()),
         ("target", report.target.clone()),
         ("pace", report.settings.pace.clone()),
         ("connections", report.settings.connections.to_string()),
@@ -81,15 +120,15 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("achieved_requests_per_second", report.achieved_requests_per_second.to_string()),
         ("answered", report.requests.answered.to_string()),
         ("failed", report.requests.failed.to_string()),
-        ("sent_bytes", report.bytes.sent.to_string()),
-        ("received_bytes", report.bytes.received.to_string()),
+        ("sent_bytes", report.bytes.sent_bytes.to_string()),
+        ("received_bytes", report.bytes.received_bytes.to_string()),
         ("connections_opened", report.connections.opened.to_string()),
         ("handshakes_full", handshakes.map_or_else(String::new, |handshakes| handshakes.full.to_string())),
         (
             "handshakes_resumed",
             handshakes.map_or_else(String::new, |handshakes| handshakes.resumed.to_string()),
         ),
-        ("handshakes_per_second", optional(handshakes.map(|handshakes| handshakes.per_second))),
+        ("handshakes_per_second", optional(handshakes.map(|handshakes| handshakes.handshakes_per_second))),
         ("response_mean_us", response.mean_us.to_string()),
         ("response_p50_us", response.p50_us.to_string()),
         ("response_p90_us", response.p90_us.to_string()),
@@ -121,6 +160,7 @@ fn columns_of_part(
     times: &TimesReport,
 ) -> Vec<(&'static str, String)> {
     vec![
+        ("format", report.format.clone()),
         ("target", report.target.clone()),
         ("scope", scope.to_owned()),
         ("name", name),

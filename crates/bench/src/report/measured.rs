@@ -6,7 +6,7 @@ use super::contents::{
     ByteCounts, Connections, ErrorCount, FORMAT, Generator, Handshakes, Part, Report, RequestCounts,
     ServerCost, Settings, Status,
 };
-use super::figures::rounded;
+use super::figures::{rounded, seconds_of};
 use super::stages::StageReport;
 use super::text;
 use super::times::{TimesReport, microseconds};
@@ -34,7 +34,7 @@ impl Report {
             format: FORMAT.to_owned(),
             target: target.into(),
             settings: Settings::of(load),
-            elapsed_seconds: outcome.elapsed.as_secs_f64(),
+            elapsed_seconds: seconds_of(outcome.elapsed),
             is_interrupted: outcome.is_stopped,
             is_given_up: record.is_given_up,
             is_stalled: cut_off
@@ -56,9 +56,9 @@ impl Report {
                 .map(|(kind, count, example)| ErrorCount { kind, count, example })
                 .collect(),
             bytes: ByteCounts {
-                sent: record.sent_bytes,
-                received: record.received_bytes,
-                body: record.content_bytes,
+                sent_bytes: record.sent_bytes,
+                received_bytes: record.received_bytes,
+                body_bytes: record.content_bytes,
             },
             connections: Connections {
                 opened: record.connections_opened,
@@ -90,7 +90,7 @@ impl Settings {
     /// Returns the settings of a load.
     pub fn of(load: &Load) -> Self {
         let (duration_seconds, requests) = match load.limit {
-            Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
+            Limit::Duration(duration) => (Some(seconds_of(duration)), None),
             Limit::Requests(requests) => (None, Some(requests)),
         };
         let (pace, seed) = match &load.pace {
@@ -111,8 +111,8 @@ impl Settings {
             is_persistent: load.connection_options.is_persistent,
             duration_seconds,
             requests,
-            warm_up_seconds: load.warm_up.as_secs_f64(),
-            timeout_seconds: load.connection_options.timeout.as_secs_f64(),
+            warm_up_seconds: seconds_of(load.warm_up),
+            timeout_seconds: seconds_of(load.connection_options.timeout),
         }
     }
 }
@@ -121,7 +121,8 @@ impl Handshakes {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn of(record: &Record, seconds: f64) -> Self {
         let (full, resumed) = (record.handshakes_full, record.handshakes_resumed);
-        Self { full, resumed, per_second: rounded((full + resumed) as f64 / seconds, 3) }
+        let handshakes_per_second = rounded((full + resumed) as f64 / seconds, 3);
+        Self { full, resumed, handshakes_per_second }
     }
 }
 
@@ -134,7 +135,7 @@ fn per_request(cpu_seconds: f64, answered: u64) -> Option<f64> {
 impl Generator {
     fn of(outcome: &Outcome, seconds: f64) -> Self {
         let cpu: Duration = outcome.workers.iter().map(|worker| worker.cpu).sum();
-        let cpu_seconds = cpu.as_secs_f64();
+        let cpu_seconds = seconds_of(cpu);
         let most = |used: fn(&WorkerUse) -> Duration| {
             let most = outcome.workers.iter().map(used).max().unwrap_or_default();
             (most.as_secs_f64() / seconds).min(1.0)
@@ -153,7 +154,7 @@ impl Generator {
 impl ServerCost {
     fn of(load: &Load, outcome: &Outcome) -> Option<Self> {
         let (pid, server) = (load.server?, outcome.server?);
-        let cpu_seconds = server.cpu.as_secs_f64();
+        let cpu_seconds = seconds_of(server.cpu);
         Some(Self {
             pid,
             cpu_seconds,
@@ -176,7 +177,7 @@ fn parts(outcome: &Outcome) -> Vec<Part> {
         .map(|(at, part)| {
             let seconds = length.min(outcome.elapsed.saturating_sub(at)).max(length / 4).as_secs_f64();
             Part {
-                at_seconds: at.as_secs_f64(),
+                at_seconds: seconds_of(at),
                 requests_per_second: rounded(part.answered as f64 / seconds, 3),
                 failed: part.failed,
                 p50_us: microseconds(part.response.percentile(50.0)),

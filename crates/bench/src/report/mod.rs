@@ -14,6 +14,7 @@ mod text;
 mod plot;
 mod html;
 mod forms;
+mod reference;
 
 pub(crate) use contents::FORMAT;
 #[doc(hidden)]
@@ -25,6 +26,7 @@ pub use contents::{
 #[doc(hidden)]
 pub use figures::three_digits;
 pub use figures::{bytes, rate, time};
+pub(crate) use figures::{rounded, significant};
 #[doc(hidden)]
 pub use forms::quoted;
 pub(crate) use forms::to_csv;
@@ -33,5 +35,7 @@ pub use html::STYLE;
 pub(crate) use html::page;
 #[doc(hidden)]
 pub use plot::{Bar, bars};
+#[doc(hidden)]
+pub use reference::reference;
 pub use stages::StageReport;
 pub use times::{Point, TimesReport};

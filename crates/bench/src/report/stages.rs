@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figures::{count, rate, rounded, three_digits};
+use super::figures::{count, rate, rounded, seconds_of, three_digits};
 use super::times::TimesReport;
 use crate::record::Record;
 use crate::stages::{StageUnit, Stages};
@@ -55,8 +55,8 @@ impl StageReport {
             .filter(|((ramp, _), _)| !ramp.duration.is_zero() && ramp.start.as_secs_f64() < elapsed_seconds);
         all.map(|((ramp, record), number)| Self {
             number,
-            at_seconds: ramp.start.as_secs_f64(),
-            duration_seconds: ramp.duration.as_secs_f64(),
+            at_seconds: seconds_of(ramp.start),
+            duration_seconds: seconds_of(ramp.duration),
             from_requests_per_second: is_open.then_some(ramp.from),
             to_requests_per_second: is_open.then_some(ramp.to),
             from_connections: (!is_open).then_some(ramp.from as u64),

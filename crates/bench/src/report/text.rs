@@ -154,16 +154,18 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         0 => NONE.to_owned(),
         _ => format!(
             "{} received ({received_rate}/s), {} sent",
-            bytes(report.bytes.received),
-            bytes(report.bytes.sent)
+            bytes(report.bytes.received_bytes),
+            bytes(report.bytes.sent_bytes)
         ),
     };
     row("bytes", transferred);
     row("connections", format!("{} opened", count(report.connections.opened)));
-    if let Some(handshakes) = report.handshakes.as_ref().filter(|handshakes| handshakes.per_second > 0.0) {
-        let Handshakes { full, resumed, per_second } = handshakes;
+    if let Some(handshakes) =
+        report.handshakes.as_ref().filter(|handshakes| handshakes.handshakes_per_second > 0.0)
+    {
+        let Handshakes { full, resumed, handshakes_per_second } = handshakes;
         let counts = format!("{} full, {} resumed", count(*full), count(*resumed));
-        row("handshakes", format!("{} handshakes/s: {counts}", rate(*per_second)));
+        row("handshakes", format!("{} handshakes/s: {counts}", rate(*handshakes_per_second)));
     }
     if requests.sent_again > 0 {
         row("sent again", format!("{} after an announced close", count(requests.sent_again)));

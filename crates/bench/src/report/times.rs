@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, rounded};
+use super::figures::{self, rounded, significant};
 use crate::cut_off::CutOff;
 use crate::times::Times;
 
@@ -115,10 +115,11 @@ fn curve(times: &Times) -> Vec<Point> {
         .collect()
 }
 
-/// Returns the time in microseconds, with a precision of nanoseconds.
+/// Returns the time in microseconds, with five significant digits. The relative error of a measured time is
+/// larger than the rounding error.
 #[expect(clippy::cast_precision_loss, reason = "measured times are far below 2^52 nanoseconds")]
-pub(super) const fn microseconds(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e3
+pub(super) fn microseconds(time: Duration) -> f64 {
+    significant(time.as_nanos() as f64 / 1e3, 5)
 }
 
 const PER_HALVING: f64 = 8.0;

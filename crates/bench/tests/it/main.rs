@@ -15,6 +15,7 @@ mod streams;
 // On sockets
 mod sockets;
 mod reports;
+mod report_reference;
 
 // MCP messages
 mod mcp_http;

@@ -15,14 +15,20 @@ use thruway_testkit::upstream;
 /// Returns reports of two loads: a closed loop, and a fixed rate at which all responses fail because 404 is
 /// expected.
 fn reports() -> Vec<Report> {
-    let server = upstream::responds_ok().listen();
-    let closed = load(server.address, None, Pace::Closed);
-    let failing = load(server.address, Some(404), Pace::Constant { rate: 200.0 });
-    let run = |name: &str, load: &Load| Report::new(name, load, &load.run(&mut |_| {}).unwrap());
-    vec![run("a <b> & \"c\"", &closed), run("d|e", &failing)]
+    of_server(|address| {
+        let closed = load(address, None, Pace::Closed);
+        vec![closed, load(address, Some(404), Pace::Constant { rate: 200.0 })]
+    })
 }
 
-fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
+/// Starts a server, runs two loads, and returns their reports.
+pub(crate) fn of_server(loads: impl FnOnce(SocketAddr) -> Vec<Load>) -> Vec<Report> {
+    let server = upstream::responds_ok().listen();
+    let run = |(load, name): (Load, &str)| Report::new(name, &load, &load.run(&mut |_| {}).unwrap());
+    loads(server.address).into_iter().zip(["a <b> & \"c\"", "d|e"]).map(run).collect()
+}
+
+pub(crate) fn load(address: SocketAddr, status: Option<u16>, pace: Pace) -> Load {
     let mut request = HttpRequest::get(LoadUrl::parse("http://a.example/").unwrap());
     request.expected.status = status;
     Load {
@@ -164,7 +170,7 @@ fn intervals_of_a_load_are_the_rounds_of_a_baseline() {
         (round.achieved_requests_per_second, round.response_p99_us),
         (part.requests_per_second, part.p99_us)
     );
-    assert!(!candidate.has_failed() && round.server_cpu_us.is_none());
+    assert!(!candidate.has_failed() && round.server_cpu_us_per_request.is_none());
 }
 
 #[test]
@@ -225,7 +231,13 @@ fn every_report_format_has_the_results() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(failing.to_markdown().starts_with("# d\\|e\n"));
-    assert!(good.to_csv().lines().nth(1).unwrap().starts_with("\"a <b> & \"\"c\"\"\",closed,2,1,1,"));
+    assert!(
+        good.to_csv()
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("thruway-bench/3,\"a <b> & \"\"c\"\"\",closed,2,1,1,")
+    );
 }
 
 #[test]

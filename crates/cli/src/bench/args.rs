@@ -1,12 +1,11 @@
 //! Arguments of `thruway bench`.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::StyledStr;
-use thruway_bench::{Expected, LoadOptions, Stages, Threshold};
+use thruway_bench::{Expected, Stages, Threshold, parse_pause, parse_time};
 use thruway_net::tls::TlsVersion;
 
 /// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
@@ -49,8 +48,8 @@ pub(crate) struct ReportArgs {
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ThresholdArgs {
     /// Fail with exit code 3 if this condition is true, such as `p99 > 20ms`, `errors > 0.1%` or `rate < 1000`;
-    /// may be repeated. A condition on one stage begins with its number: `stage 2: p99 > 20ms`. The metrics are `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99`
-    /// and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and `rate`
+    /// may be repeated. A condition on one stage begins with its number: `stage 2: p99 > 20ms`. The metrics are
+    /// `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99` and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and `rate`
     /// (expected responses per second)
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
@@ -132,7 +131,7 @@ pub(crate) struct WrkArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// Duration of the load, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
+    /// Duration of each measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     pub(crate) duration: Duration,
     /// Request header `Name: value`; may be repeated
@@ -250,7 +249,7 @@ pub(crate) struct LoadArgs {
     /// Number of threads of the load generator
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: u16,
-    /// Duration of the measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
+    /// Duration of each measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = parse_time, conflicts_with = "requests")]
     pub(crate) duration: Duration,
     /// Number of requests to measure, instead of `--duration`
@@ -360,25 +359,6 @@ impl Default for LoadArgs {
     }
 }
 
-/// Parses a duration that may be zero: `30`, `500ms`, `2s` or `1m`. A number without a unit is in seconds.
-fn parse_pause(text: &str) -> Result<Duration, String> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let with_unit = if is_number { Cow::Owned(format!("{text}s")) } else { Cow::Borrowed(text) };
-    match humantime::parse_duration(&with_unit) {
-        Ok(time) if time > LoadOptions::DURATION_MAX => Err("the time must be less than a year".to_owned()),
-        Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Parses a duration above zero, in the formats of [`parse_pause`].
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    match parse_pause(text) {
-        Ok(time) if time.is_zero() => Err("the time must be more than 0".to_owned()),
-        parsed => parsed,
-    }
-}
-
 fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
     rate.ok_or("expected requests per second, between 0.001 and 1000000000")
@@ -423,19 +403,3 @@ Exit codes:
   2    The arguments or the baseline are invalid, or a server cannot be started or reached
   3    A condition of `--fail-if` is true for a round of a server
   130  Interrupted. The report contains the rounds that all servers have completed";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_without_unit_is_in_seconds() {
-        for (text, seconds) in [("30", 30), ("2s", 2), ("1m", 60), ("2h", 7200)] {
-            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for wrong in ["", "0", "-1", "s", "2x", "99999999999999999999"] {
-            assert!(parse_time(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(parse_pause("0"), Ok(Duration::ZERO));
-    }
-}

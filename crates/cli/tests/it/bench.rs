@@ -41,9 +41,9 @@ fn report_is_available_in_every_output_format() {
     assert_eq!(text.stderr, "");
 
     let report = run("json").json();
-    assert_eq!(report["format"], "thruway-bench/2");
+    assert_eq!(report["format"], "thruway-bench/3");
     assert_eq!(report["requests"]["answered"], 500);
-    assert_eq!(report["bytes"]["body"], 500 * 13);
+    assert_eq!(report["bytes"]["body_bytes"], 500 * 13);
     assert!(report["server"]["resident_max_bytes"].as_u64().unwrap() > 1 << 20);
     let schema = bench(&["http", "--schema"]);
     jsonschema::validate(&schema.json(), &report).unwrap();
@@ -204,7 +204,7 @@ fn compare_accepts_urls_and_commands_and_detects_regressions() {
     let ended = Thruway::start_in(directory.path(), &args).end();
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("regression: requests/s of http://unix:"), "{}", ended.stderr);
-    assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu_us"].as_f64().unwrap() > 0.0);
+    assert!(ended.json()["candidates"][0]["rounds"][0]["server_cpu_us_per_request"].as_f64().unwrap() > 0.0);
     assert_eq!(ended.json()["settings"]["connections"], 16);
     // Three rounds are too few to show a regression.
     let few = ["bench", "compare", &url, "--baseline", "one.json", "--rounds", "3"];
@@ -254,6 +254,25 @@ fn help_shows_placeholders_literally() {
     assert!(help("http").contains("\n  {n}       Number of the request"), "{}", help("http"));
     assert!(help("http").contains("http://127.0.0.1:8080/item/{n}\","), "{}", help("http"));
     assert!(help("mcp").contains("\n  {n}       Number of the request"), "{}", help("mcp"));
+}
+
+/// `thruway-suite -d 5` once needed a unit, and the help of each command had other words.
+#[test]
+fn duration_has_the_same_form_and_help_in_each_command() {
+    for command in ["http", "compare", "ramp", "mcp", "wrk"] {
+        let help = bench(&[command, "--help"]).stdout;
+        let help: Vec<_> = help.split_whitespace().collect();
+        let text = "Duration of each measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds";
+        assert!(help.join(" ").contains(text), "{command}: {}", help.join(" "));
+    }
+    // No server listens on port 1. The error shows that the command accepts the duration.
+    let url = "http://127.0.0.1:1/";
+    for args in [&["http", url][..], &["compare", url, url], &["ramp", url], &["mcp", url], &["wrk", url]] {
+        let refused = bench(&[args, &["-d", "5"]].concat());
+        assert!(refused.stderr.contains("cannot connect"), "{args:?}: {}", refused.stderr);
+        let zero = bench(&[args, &["-d", "0"]].concat());
+        assert!(zero.stderr.contains("must be more than 0"), "{args:?}: {}", zero.stderr);
+    }
 }
 
 #[test]

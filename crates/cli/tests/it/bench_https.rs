@@ -55,7 +55,10 @@ fn http2_load_runs_over_tls_and_cleartext() {
         (&report["settings"]["http_version"], &report["settings"]["pipeline"]),
         (&"2".into(), &16.into())
     );
-    assert_eq!((&report["bytes"]["body"], &report["connections"]["opened"]), (&(500 * 13).into(), &2.into()));
+    assert_eq!(
+        (&report["bytes"]["body_bytes"], &report["connections"]["opened"]),
+        (&(500 * 13).into(), &2.into())
+    );
     let pid = site.demo.pid().as_raw_nonzero().to_string();
     let text = site.bench(&[&["http", &site.url("/ok"), "--pid", &pid], &load[..]].concat());
     for part in
@@ -170,10 +173,10 @@ fn report_counts_full_and_resumed_tls_handshakes() {
         assert_eq!(full + resumed, 60, "{handshakes}");
         // Up to eight connections are open at once. Each may begin with a full handshake.
         assert!(if is_resumed { (1..=8).contains(&full) } else { resumed == 0 }, "{args:?}: {handshakes}");
-        assert!(handshakes["per_second"].as_f64().unwrap() > 0.0);
+        assert!(handshakes["handshakes_per_second"].as_f64().unwrap() > 0.0);
         let schema = site.bench(&["http", &url, "-n", "1", "--output", "json"]);
         assert_eq!(
-            schema.json()["handshakes"]["per_second"],
+            schema.json()["handshakes"]["handshakes_per_second"],
             0.0,
             "the connection was opened before the measurement"
         );
