@@ -88,7 +88,7 @@ pub use stages::{InvalidStages, StageUnit, Stages};
 pub use started_server::{KilledGroups, ProcessGroups, StartError, StartedServer};
 pub use stdio::{ChildError, ChildServer};
 pub use stop::{Limit, StopFlag};
-pub use threshold::{InvalidThreshold, Threshold};
+pub use threshold::{InvalidThreshold, PartMissing, Threshold};
 pub use thruway_mcp::{Era, Revision};
 pub use times::Times;
 pub use worker::{

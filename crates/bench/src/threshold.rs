@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::report::{Report, TimesReport, rate, time};
+use crate::stages::Stages;
 
 /// A condition on a value of a report, such as `p99 > 20ms`. If the condition is true, the load has failed.
 ///
@@ -101,6 +102,63 @@ impl Threshold {
         self.operator.compares(value, self.limit).then(|| format!("{name} is {text}"))
     }
 }
+
+impl Threshold {
+    /// Checks that the load will have the part to which this condition applies. `stages` are the stages of the
+    /// load.
+    ///
+    /// # Errors
+    /// Returns an error if the load has no such stage, or if the stage has no duration and thus no requests.
+    pub fn check(&self, stages: Option<&Stages>) -> Result<(), PartMissing> {
+        let Part::Stage(number) = self.part else { return Ok(()) };
+        let ramps = stages.map_or(&[][..], Stages::ramps);
+        let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
+        let is_empty = match ramps.get(index) {
+            Some(ramp) if !ramp.duration.is_zero() => return Ok(()),
+            found => found.is_some(),
+        };
+        Err(PartMissing { condition: self.to_string(), number, stages: ramps.len(), is_empty })
+    }
+}
+
+/// A condition applies to a stage that the load does not have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartMissing {
+    condition: String,
+    /// Number of the stage in the condition.
+    number: u64,
+    /// Number of stages of the load.
+    stages: usize,
+    /// `true` if the load has the stage, but the stage has no duration.
+    is_empty: bool,
+}
+
+impl PartMissing {
+    /// Returns a hint for the user of `thruway bench`.
+    pub fn hint(&self) -> String {
+        match self.stages {
+            0 => "add `--stages`, or remove the stage from the condition".to_owned(),
+            _ if self.is_empty => "use the next stage, which begins at the same time".to_owned(),
+            1 => "the only stage has the number 1".to_owned(),
+            stages => format!("use a stage from 1 to {stages}"),
+        }
+    }
+}
+
+impl Display for PartMissing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { condition, number, stages, is_empty } = self;
+        write!(f, "the condition `{condition}` can never be checked: ")?;
+        match stages {
+            0 => f.write_str("the load has no stages"),
+            _ if *is_empty => write!(f, "stage {number} has no duration, so it has no requests"),
+            1 => f.write_str("the load has only one stage"),
+            stages => write!(f, "the load has only {stages} stages"),
+        }
+    }
+}
+
+impl Error for PartMissing {}
 
 impl FromStr for Threshold {
     type Err = InvalidThreshold;
@@ -325,5 +383,40 @@ mod tests {
         }
         let unknown = "p97 > 1s".parse::<Threshold>().unwrap_err().to_string();
         assert!(unknown.starts_with("unknown metric `p97`: expected one of min, mean, p50"), "{unknown}");
+    }
+
+    #[test]
+    fn condition_on_a_missing_stage_is_an_error() {
+        let check = |condition: &str, stages: Option<&str>| {
+            let stages = stages.map(|stages| stages.parse::<Stages>().unwrap());
+            condition.parse::<Threshold>().unwrap().check(stages.as_ref())
+        };
+        let three = Some("1s:5,0s:10,1s:10");
+        for condition in ["p99 > 1s", "stage 1: p99 > 1s", "stage 3: p99 > 1s"] {
+            assert_eq!(check(condition, three), Ok(()));
+        }
+        assert_eq!(check("p99 > 1s", None), Ok(()));
+        for (condition, stages, reason, hint) in [
+            ("stage 9: p99 > 1s", three, "the load has only 3 stages", "use a stage from 1 to 3"),
+            (
+                "stage 2: max > 1s",
+                Some("1s:5"),
+                "the load has only one stage",
+                "the only stage has the number 1",
+            ),
+            (
+                "stage 2: p99 > 1s",
+                three,
+                "stage 2 has no duration, so it has no requests",
+                "use the next stage",
+            ),
+            ("stage 1: p99 > 1s", None, "the load has no stages", "add `--stages`"),
+            ("stage 18446744073709551615: p99 > 1s", three, "the load has only 3 stages", "from 1 to 3"),
+        ] {
+            let error = check(condition, stages).unwrap_err();
+            let expected = format!("the condition `{condition}` can never be checked: {reason}");
+            assert_eq!(error.to_string(), expected);
+            assert!(error.hint().contains(hint), "{condition}: {}", error.hint());
+        }
     }
 }

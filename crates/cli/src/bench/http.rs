@@ -18,6 +18,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    output::check_thresholds(&args.report.thresholds.fail_if, args.load.load.stages.as_ref())?;
     output::check(args.report.html.as_deref())?;
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };

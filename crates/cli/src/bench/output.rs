@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::{PlanError, Report, StartError, Threshold};
+use thruway_bench::{PlanError, Report, Stages, StartError, Threshold};
 
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
@@ -27,6 +27,13 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
         report if report.is_clean() => ExitCode::SUCCESS,
         _ => ExitCode::from(EXIT_FAILED),
     })
+}
+
+/// Returns an error if a condition of `thresholds` applies to a stage that the load will not have. Callers use
+/// this check before they start a load.
+pub(super) fn check_thresholds(thresholds: &[Threshold], stages: Option<&Stages>) -> Result<(), Failure> {
+    let mut checked = thresholds.iter().map(|threshold| threshold.check(stages));
+    checked.find_map(Result::err).map_or(Ok(()), |error| Err(failure(&error, Some(error.hint()))))
 }
 
 /// Prints a line for each condition of `thresholds` that is true. `of` names the load, such as ` by URL in round 2`.

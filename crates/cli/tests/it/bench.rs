@@ -559,6 +559,26 @@ fn assert_stalled(connections: u32, answers: u32) {
     assert_eq!(report["requests"]["cut_off"], connections);
 }
 
+/// The command once ran the whole load before it reported that the stage does not exist.
+#[test]
+fn condition_on_a_missing_stage_fails_before_the_load() {
+    // No server listens on port 1, so the check must come before the first connection.
+    let url = "http://127.0.0.1:1/";
+    let two = ["--stages", "1h:5,1h:10"];
+    let condition = ["--fail-if", "p99 > 1s", "--fail-if", "stage 9: p99 > 20ms"];
+    for args in [&["http", url][..], &["compare", url, url], &["mcp", url]] {
+        let refused = bench(&[args, &two, &condition].concat());
+        assert_eq!((refused.code, &*refused.stdout), (Some(2), ""), "{args:?}: {}", refused.stderr);
+        let message = "the condition `stage 9: p99 > 20ms` can never be checked: the load has only 2 stages";
+        assert!(refused.stderr.contains(message), "{args:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("hint: use a stage from 1 to 2"), "{args:?}: {}", refused.stderr);
+    }
+    for args in [&["http", url][..], &["ramp", url], &["wrk", url], &["ab", url]] {
+        let refused = bench(&[args, &condition].concat());
+        assert!(refused.stderr.contains("the load has no stages"), "{args:?}: {}", refused.stderr);
+    }
+}
+
 #[test]
 fn impossible_loads_are_errors_with_a_hint() {
     let (_demo, url) = demo("/ok");
