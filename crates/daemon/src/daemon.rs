@@ -26,7 +26,7 @@ use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::telemetry::LiveTelemetry;
-use crate::tls::TlsManager;
+use crate::tls::{TlsManager, issue_internal};
 
 /// A running service, which already accepts connections. Dropping the `Daemon` does not stop the service.
 /// To stop the service, call [`drain`](Self::drain) and [`join`](Self::join), or call [`run`](Self::run).
@@ -143,6 +143,7 @@ impl Daemon {
         let membership = FleetMembership::join(parts.mcp().fleet(), &config, parts.store())?;
         let streams = Streams::new(&config, &parts, &Streams::default());
         let running_state = RunningState::new(&config, &parts, &streams, telemetry.clone());
+        issue_internal(&config)?;
         let server = start_server(&config, routes, &streams, access_log.as_ref(), tracer.as_ref())?;
         tls_manager.follow(&config, &parts);
         tls_manager.watch();

@@ -16,7 +16,7 @@ use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
 use crate::streams::Streams;
 use crate::telemetry::LiveTelemetry;
-use crate::tls::TlsManager;
+use crate::tls::{TlsManager, issue_internal};
 
 /// The running config, and the components that a reload changes.
 pub(crate) struct Reloader {
@@ -136,6 +136,7 @@ impl Reloader {
         let log = self.log.open(&config)?;
         parts.mcp().audit_logs().open(&config)?;
         let listeners = self.server.bind(streams.listeners(&config)).map_err(ServerError::from)?;
+        issue_internal(&config)?;
         let tracer = self.telemetry.replace(&config)?;
         // The following steps cannot fail.
         parts.start(&config);

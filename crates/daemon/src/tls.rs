@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use thruway_certificates::acme::{Acme, CertificateStatus, Challenges};
+use thruway_certificates::local_ca::{Issued, LocalCaError, LocalCertificate};
 use thruway_certificates::ocsp::{Staple, StapleStatus, Stapler};
 use thruway_certificates::replicas::SharedSecrets;
 use thruway_net::Clock;
@@ -34,9 +35,12 @@ pub(crate) struct ListenerCertificate {
 }
 
 /// TLS acceptors and connectors of the running config.
-#[derive(Default)]
 struct CurrentTls {
     acceptors: Vec<(ListenAddr, Arc<TlsAcceptor>)>,
+    /// Certificates of the local CA.
+    internal: Vec<LocalCertificate>,
+    /// Time of the last check if certificates of the local CA expire soon.
+    internal_checked: Duration,
     connectors: Vec<Arc<TlsConnector>>,
     /// Errors that are already in the log. Thruway logs each error only once.
     logged: Vec<CertificateError>,
@@ -50,7 +54,14 @@ impl TlsManager {
         let stapler = Stapler::default();
         stapler.share(secrets.clone());
         ticket_keeper().follow(secrets.clone());
-        Self { current: Arc::default(), acme, stapler, secrets }
+        let current = CurrentTls {
+            acceptors: Vec::new(),
+            internal: Vec::new(),
+            internal_checked: Clock::system().now(),
+            connectors: Vec::new(),
+            logged: Vec::new(),
+        };
+        Self { current: Arc::new(Mutex::new(current)), acme, stapler, secrets }
     }
 
     /// Puts the current TLS acceptor into each listener of `config` whose TLS settings have not changed, so
@@ -79,7 +90,10 @@ impl TlsManager {
             .as_ref()
             .and_then(|shared| shared.peers.as_ref())
             .and_then(|peers| Some(peers.tls.as_ref()?.connector.clone()));
+        let internal = config.listener_tls().flat_map(|(_, tls)| tls.internal.iter().cloned()).collect();
         let mut current = self.lock();
+        current.internal = internal;
+        current.internal_checked = Clock::system().now();
         current.acceptors = acceptors.collect();
         current.connectors = connectors.chain(peers).collect();
         current.logged.clear();
@@ -142,6 +156,13 @@ impl TlsManager {
 impl CurrentTls {
     /// Reads changed certificate files again. If a file cannot be used, keeps the previous certificates.
     fn refresh(&mut self) {
+        let now = Clock::system().now();
+        if now.saturating_sub(self.internal_checked) >= INTERNAL_CHECK_INTERVAL {
+            self.internal_checked = now;
+            for error in self.internal.iter().filter_map(|certificate| issue(certificate).err()) {
+                tracing::error!("{error}");
+            }
+        }
         let of_acceptors = self.acceptors.iter().map(|(_, acceptor)| acceptor.refresh());
         let outcomes = of_acceptors.chain(self.connectors.iter().map(|connector| connector.refresh()));
         let mut wrong = Vec::new();
@@ -213,6 +234,42 @@ fn withhold(acceptor: &TlsAcceptor) -> Vec<CertificateError> {
     acceptor.withhold(responses);
     errors
 }
+
+/// Issues the certificates of the local CA that are missing or expire soon.
+///
+/// # Errors
+/// The local CA cannot issue a certificate.
+pub(crate) fn issue_internal(config: &Config) -> Result<(), Failure> {
+    let failures = config.listener_tls().filter_map(|(_, tls)| {
+        let error = tls.internal.iter().find_map(|certificate| issue(certificate).err());
+        // A listener that starts now must have its certificate. If another file has an error, the check of the
+        // files reports it.
+        let _ = tls.acceptor.refresh();
+        error.map(|error| config.failure_at(&tls.span, error))
+    });
+    Failure::all(failures.collect()).map_or(Ok(()), Err)
+}
+
+/// Issues a certificate of the local CA, if it is missing or expires soon.
+fn issue(certificate: &LocalCertificate) -> Result<(), LocalCaError> {
+    let (root, names) = (certificate.root(), certificate.names().join(", "));
+    match certificate.issue()? {
+        Issued::Kept => {}
+        Issued::Certificate => tracing::info!(names, "the local CA issued a certificate"),
+        Issued::RootAndCertificate => {
+            tracing::info!(names, "created a local CA, which issued a certificate");
+            let root = root.display();
+            tracing::info!(
+                "clients must trust the root certificate: `curl --cacert {root}`, or for all programs on Debian \
+                 `sudo cp {root} /usr/local/share/ca-certificates/thruway.crt && sudo update-ca-certificates`"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Interval between two checks if certificates of the local CA expire soon.
+const INTERNAL_CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Interval between two checks for changed certificate files.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);

@@ -1,10 +1,9 @@
 //! Creates keys, signing requests, and certificates for `tls-alpn-01` challenges.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 
 use super::{AcmeError, OrderedNames};
+use crate::pem::pem;
 
 /// A new key, and a certificate signing request (CSR) for the key (RFC 2986).
 pub(super) struct SigningRequest {
@@ -41,16 +40,7 @@ impl SigningRequest {
     /// Returns a PEM text with `chain` and then the private key. `chain` is the certificate chain that was
     /// issued for this request.
     pub(super) fn with_key(&self, chain: &str) -> String {
-        let key = STANDARD.encode(self.key.serialize_der());
-        let mut pem = String::from(chain.trim_end());
-        pem.push_str("\n-----BEGIN PRIVATE KEY-----\n");
-        // RFC 7468 §2 requires lines of 64 characters.
-        for line in key.as_bytes().chunks(64) {
-            pem.push_str(&String::from_utf8_lossy(line));
-            pem.push('\n');
-        }
-        pem.push_str("-----END PRIVATE KEY-----\n");
-        pem
+        format!("{}\n{}", chain.trim_end(), pem("PRIVATE KEY", &self.key.serialize_der()))
     }
 }
 

@@ -4,15 +4,15 @@
 //! All files have mode 0600. To replace a file atomically, the store writes a temporary file, flushes the
 //! file to disk and renames it. Only one process at a time can open the store.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
 use thruway_net::tls::{CertificateContents, CertificateFiles};
 
 use super::AcmeError;
+use crate::private_files::{create_directory, private, put_in_place, replace, write_beside};
 
 /// The directory of one ACME server. A lock file prevents other processes from writing to the directory
 /// until this value is dropped.
@@ -25,7 +25,7 @@ impl Store {
     /// Opens and locks `directory`. Creates the directory if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, AcmeError> {
         let failed = |error: io::Error| failure(directory, &error);
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        create_directory(directory).map_err(failed)?;
         let lock = private().create(true).truncate(false).open(directory.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { directory: directory.to_owned(), _lock: lock }),
@@ -102,41 +102,6 @@ impl Store {
 
 /// Size of the test file, in bytes. A certificate chain with its key is smaller.
 const CERTIFICATE_BYTES: usize = 64 << 10;
-
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    put_in_place(&write_beside(path, content)?, path)
-}
-
-/// Writes a file next to `path`, and flushes the file to disk.
-fn write_beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
-    let beside = path.with_added_extension("new");
-    // Removes a leftover file of an earlier process, because other users may have permission to read that
-    // file.
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = private().create_new(true).open(&beside)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    Ok(beside)
-}
-
-/// Replaces `path` with the file `beside`. The replacement is atomic, even if the machine crashes.
-fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
-    fs::rename(beside, path)?;
-    match path.parent() {
-        Some(directory) => File::open(directory)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Returns options for writing a file with mode 0600.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
-}
 
 fn failure(path: &Path, error: &io::Error) -> AcmeError {
     AcmeError::Store(path.to_owned(), error.kind())

@@ -510,3 +510,83 @@ fn http2_is_used_to_upstream_and_client_without_alpn_gets_http1() {
     let mut both = demo(&directory, &authority);
     assert!(get(&mut connect(&authority, &both.address(), "www.example", None)).starts_with("HTTP/1.1 200 "));
 }
+
+/// Returns a config with a listener whose certificate the local CA issues.
+fn internal(tls: &str) -> String {
+    format!(
+        "workers = 1\n[[listeners]]\naddress = \"127.0.0.2:0\"\n{tls}\n\
+         [[routes]]\npath = \"/\"\nrespond.body = \"any\"\n\
+         [[routes]]\nhost = \"shop.localhost\"\npath = \"/\"\nrespond.body = \"shop\"\n\
+         [[routes]]\nhost = \"*.b.example\"\npath = \"/\"\nrespond.body = \"b\"\n"
+    )
+}
+
+#[test]
+fn local_ca_issues_certificates_for_localhost_hosts_of_routes_and_the_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, config) = (directory.path().join("data"), directory.path().join("thruway.toml"));
+    let variables = [("XDG_DATA_HOME", data.to_str().unwrap())];
+    let root = data.join("thruway/local-ca/root.pem");
+    fs::write(&config, internal("tls = \"internal\"")).unwrap();
+    let checked = Thruway::start_with(directory.path(), &["check", "thruway.toml"], &variables).end();
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.contains(&format!("must trust {}", root.display())), "{}", checked.stdout);
+    assert!(!data.exists(), "`check` writes no files");
+
+    let serve = || Thruway::start_with(directory.path(), &["serve", "thruway.toml"], &variables);
+    let mut thruway = serve();
+    let address = thruway.address();
+    for name in ["localhost", "127.0.0.1", "127.0.0.2", "::1", "shop.localhost", "a.b.example"] {
+        let response = get_from(&root, &address, name);
+        assert!(response.starts_with("HTTP/1.1 200 "), "{name}: {response}");
+    }
+    let error = connection_error(&root, &address, "other.example");
+    assert!(error.contains("not valid for name"), "{error}");
+    let advice = thruway.wait_for_log("clients must trust the root certificate");
+    assert!(advice.contains(&format!("curl --cacert {}", root.display())), "{advice}");
+
+    // A reload adds a name. The root certificate stays the same.
+    let before = fs::read(&root).unwrap();
+    thruway.reload(
+        directory.path(),
+        &internal("tls.certificates = [{ internal = [\"other.example\"] }]"),
+        RELOADED,
+    );
+    assert!(get_from(&root, &address, "other.example").starts_with("HTTP/1.1 200 "));
+    drop(thruway);
+    let mut thruway = serve();
+    assert!(get_from(&root, &thruway.address(), "other.example").starts_with("HTTP/1.1 200 "));
+    assert_eq!(fs::read(&root).unwrap(), before);
+}
+
+#[test]
+fn mistakes_in_internal_certificates_are_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, "").unwrap();
+    let file = directory.path().join("thruway.toml");
+    let started = |tls: &str, command: &str, variables: &[(&str, &str)]| {
+        fs::write(&file, internal(tls)).unwrap();
+        let ended = Thruway::start_with(directory.path(), &[command, "thruway.toml"], variables).end();
+        assert_ne!(ended.code, Some(0), "{tls}");
+        ended.stderr
+    };
+    let home = [("XDG_DATA_HOME", data.to_str().unwrap())];
+    let refused = |tls: &str| started(tls, "check", &home);
+    let error = refused("tls = \"external\"");
+    assert!(error.contains("expected `\"internal\"` or a table with `certificates`"), "{error}");
+    let error = refused("tls.certificates = [{ internal = [] }]");
+    assert!(error.contains("the certificate has no names"), "{error}");
+    let error = refused("tls.certificates = [{ internal = [\"a b\"] }]");
+    assert!(error.contains("`a b` is neither a host name nor an IP address"), "{error}");
+    let error = refused("tls.certificates = [{ internal = [\"a\"], chain = \"b\" }]");
+    assert!(
+        error.contains("a certificate has either `chain` and `key`, or `acme`, or `internal`"),
+        "{error}"
+    );
+    let error = started("tls = \"internal\"", "check", &[("XDG_DATA_HOME", ""), ("HOME", "")]);
+    assert!(error.contains("neither `XDG_DATA_HOME` nor `HOME` is set"), "{error}");
+    let error = started("tls = \"internal\"", "serve", &home);
+    assert!(error.contains("for the local CA: Not a directory"), "{error}");
+    assert!(error.contains("thruway.toml:4"), "{error}");
+}

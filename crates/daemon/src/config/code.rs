@@ -64,6 +64,7 @@ impl Config {
             acceptor,
             strict_transport_security: None,
             ocsp_stapling: false,
+            internal: Vec::new(),
             span: 0..0,
         });
         self.listeners.push(listener);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thruway_certificates::local_ca::LocalCertificate;
 use thruway_gateway::{ResponseRules, TcpConfig};
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{FieldValue, ListenAddr, Listener, ProxyProtocol, TlsAcceptor};
@@ -44,6 +45,8 @@ pub(crate) struct ListenerTlsConfig {
     pub(crate) strict_transport_security: Option<String>,
     /// `true` if Thruway fetches OCSP responses for the certificates.
     pub(crate) ocsp_stapling: bool,
+    /// Certificates that the local CA issues.
+    pub(crate) internal: Vec<LocalCertificate>,
     pub(crate) span: Span,
 }
 

@@ -21,7 +21,7 @@ use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::resolver::{Resolver, SOME_PERIOD};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::server::resolve_networks;
-use crate::config::tls::{RawListenerTls, resolve_listener_tls};
+use crate::config::tls::{RawListenerTlsForm, resolve_listener_tls};
 use crate::config::upstreams::refuse_upstream;
 use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
 use crate::config::{
@@ -49,8 +49,10 @@ pub(in crate::config) struct RawListener {
     /// Upstream to which the listener forwards TCP connections: a name, or a table. A listener with this key
     /// does not parse HTTP requests. Default: none, the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
-    /// TLS for the clients of this listener. Default: no TLS.
-    pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
+    /// TLS for the clients of this listener: a table, or `"internal"` for development. With `"internal"`, the local CA of
+    /// Thruway issues a certificate for `localhost`, for the hosts of the routes, and for the address of the listener.
+    /// Clients must trust the root certificate of this CA. Default: no TLS.
+    pub(in crate::config) tls: Option<Spanned<TextOrTable<RawListenerTlsForm>>>,
     /// HTTPS port. Thruway redirects all requests of this listener to the same URL with `https` and this port
     /// (status 308), except for ACME challenges. The port in the `Host` of the request has no effect. With
     /// 443, the target has no port. Set the port to which clients connect. Another listener must serve the
@@ -255,7 +257,7 @@ pub(in crate::config) fn resolve_listeners(
         let response_rules = resolve_listener_rules(resolver, response_rules, tcp.is_some());
         let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
         let has_tls = tls.is_some();
-        let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2));
+        let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2, text.get_ref()));
         let redirect_to_https =
             redirect_to_https.map(|port| HttpsRedirect { span: port.span(), port: port.into_inner() });
         let answers_challenges = tcp.is_none()

@@ -140,8 +140,13 @@ fn resolve_peer_tls(
     let mut or_refuse = |error: CertificateError| refuse_certificate(resolver, &span, &error);
     let acceptor = Arc::new(acceptor.map_err(&mut or_refuse).ok()?);
     let connector = Arc::new(connector.map_err(&mut or_refuse).ok()?);
-    let listener =
-        ListenerTlsConfig { acceptor, strict_transport_security: None, ocsp_stapling: false, span };
+    let listener = ListenerTlsConfig {
+        acceptor,
+        strict_transport_security: None,
+        ocsp_stapling: false,
+        internal: Vec::new(),
+        span,
+    };
     Some((listener, UpstreamTls { connector, server_name }))
 }
 

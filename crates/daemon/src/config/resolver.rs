@@ -21,6 +21,8 @@ pub(super) struct Resolver<'s> {
     pub(super) acme: Option<Wanted>,
     /// `true` if replicas share certificates and ticket keys.
     pub(super) shares_secrets: bool,
+    /// The hosts of all routes.
+    pub(super) route_hosts: Vec<String>,
 }
 
 impl Resolver<'_> {

@@ -86,6 +86,9 @@ impl fmt::Display for ListenerConfig {
         if let Some(tls) = &self.tls {
             let config = tls.acceptor.config();
             write!(f, ", TLS with {} certificates", config.certificates.len())?;
+            if let Some(internal) = tls.internal.first() {
+                write!(f, ", clients must trust {}", internal.root().display())?;
+            }
             if tls.ocsp_stapling {
                 f.write_str(", OCSP responses fetched")?;
             }

@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
+use thruway_certificates::local_ca::LocalCertificate;
 use thruway_gateway::UpstreamTls;
 use thruway_net::tls::{
     CertificateFiles, ClientAuthentication, InvalidServerName, TlsAcceptor, TlsAcceptorConfig, TlsConnector,
@@ -20,8 +22,43 @@ use thruway_server::FieldValue;
 use crate::acme::{challenges, ticket_keeper};
 use crate::config::acme::{check_validation, resolve_ordered, validates_by};
 use crate::config::resolver::{Resolver, refuse_certificate, resolve_all_relative_to_config, resolve_roots};
-use crate::config::values::Spanned;
-use crate::config::{Http2, ListenerTlsConfig};
+use crate::config::values::{FromText, Spanned, TextOrTable};
+use crate::config::{Http2, ListenerTlsConfig, Span};
+
+/// The value of `tls` of a listener: `"internal"`, or the settings.
+pub(in crate::config) enum RawListenerTlsForm {
+    Internal,
+    Table(Box<RawListenerTls>),
+}
+
+impl FromText for RawListenerTlsForm {
+    const EXPECTED: &'static str = "`\"internal\"` or a table with `certificates`";
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [{"const": "internal"}, generator.subschema_for::<RawListenerTls>()]})
+    }
+
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        match text {
+            "internal" => Ok(Self::Internal),
+            other => Err(E::invalid_value(Unexpected::Str(other), &Self::EXPECTED)),
+        }
+    }
+
+    fn from_table<'de, A: MapAccess<'de>>(table: A) -> Result<Self, A::Error> {
+        RawListenerTls::deserialize(MapAccessDeserializer::new(table)).map(|tls| Self::Table(Box::new(tls)))
+    }
+}
+
+impl JsonSchema for RawListenerTlsForm {
+    fn schema_name() -> Cow<'static, str> {
+        "ListenerTls".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Self::schema(generator)
+    }
+}
 
 /// TLS for the clients of a listener.
 #[derive(Deserialize, JsonSchema)]
@@ -53,7 +90,7 @@ pub(in crate::config) struct RawListenerTls {
     pub(in crate::config) strict_transport_security: Option<Spanned<String>>,
 }
 
-/// A certificate of a listener: `chain` and `key`, or `acme`.
+/// A certificate of a listener: `chain` and `key`, `acme`, or `internal`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListenerCertificate {
@@ -68,6 +105,9 @@ pub(in crate::config) struct RawListenerCertificate {
     /// Host names of an ACME certificate. The server in `[acme]` issues and renews this certificate. Use
     /// this key instead of `chain` and `key`.
     pub(in crate::config) acme: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Host names and IP addresses of a certificate for development. The local CA of Thruway issues and renews this
+    /// certificate. Use this key instead of `chain` and `key`.
+    pub(in crate::config) internal: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 /// A certificate and its key. Thruway reads both files again when one of them changes.
@@ -175,30 +215,72 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     names.iter().map(|name| name.to_vec()).collect()
 }
 
+/// Resolves the value of `tls` of the listener at `address`.
 pub(in crate::config) fn resolve_listener_tls(
     resolver: &mut Resolver<'_>,
-    raw: Spanned<RawListenerTls>,
+    raw: Spanned<TextOrTable<RawListenerTlsForm>>,
     http2: Http2,
+    address: &str,
 ) -> Option<ListenerTlsConfig> {
     let span = raw.span();
-    let raw = raw.into_inner();
+    match raw.into_inner().0 {
+        RawListenerTlsForm::Table(raw) => resolve_tls_table(resolver, *raw, &span, http2),
+        RawListenerTlsForm::Internal => {
+            let mut names: Vec<_> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
+            names.extend(specific_ip(address));
+            names.extend(resolver.route_hosts.iter().cloned());
+            let mut awaited = Awaited::default();
+            let files = resolve_internal(resolver, &span, names, &mut awaited)?;
+            let config = TlsAcceptorConfig {
+                awaited: awaited.paths,
+                awaited_names: awaited.names,
+                shared_tickets: resolver.shares_secrets.then(|| ticket_keeper().keys()),
+                alpn: alpn(http2),
+                ..TlsAcceptorConfig::new(vec![files])
+            };
+            let acceptor = TlsAcceptor::load(config);
+            let acceptor = acceptor.map_err(|error| refuse_certificate(resolver, &span, &error)).ok()?;
+            let (acceptor, internal) = (Arc::new(acceptor), awaited.internal);
+            Some(ListenerTlsConfig {
+                acceptor,
+                strict_transport_security: None,
+                ocsp_stapling: false,
+                internal,
+                span,
+            })
+        }
+    }
+}
+
+/// Returns the IP address of a listener, unless the listener accepts connections to all addresses.
+fn specific_ip(address: &str) -> Option<String> {
+    let (ip, _) = address.rsplit_once(':')?;
+    let ip: IpAddr = ip.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    (!ip.is_unspecified()).then(|| ip.to_string())
+}
+
+fn resolve_tls_table(
+    resolver: &mut Resolver<'_>,
+    raw: RawListenerTls,
+    span: &Span,
+    http2: Http2,
+) -> Option<ListenerTlsConfig> {
     resolver.refuse_empty(&raw.certificates, "TLS needs a certificate", CERTIFICATE_HINT);
     let certificates_span = raw.certificates.span();
-    let (mut awaited, mut awaited_names) = (Vec::new(), Vec::new());
+    let mut awaited = Awaited::default();
     let certificates = raw.certificates.into_inner().into_iter();
-    let certificates: Vec<_> = certificates
-        .filter_map(|raw| resolve_listener_certificate(resolver, raw, &mut awaited, &mut awaited_names))
-        .collect();
+    let certificates: Vec<_> =
+        certificates.filter_map(|raw| resolve_listener_certificate(resolver, raw, &mut awaited)).collect();
     if certificates.is_empty() {
         return None;
     }
     let defaults = TlsAcceptorConfig::new(certificates);
     let client_authentication = resolve_client_authentication(resolver, raw.client_certificates);
-    check_validation(resolver, &client_authentication, !awaited.is_empty(), &span);
+    check_validation(resolver, &client_authentication, awaited.is_ordered, span);
     let challenges = validates_by(resolver, ChallengeKind::TlsAlpn01).then(|| challenges().tls_alpn());
     let config = TlsAcceptorConfig {
-        awaited,
-        awaited_names,
+        awaited: awaited.paths,
+        awaited_names: awaited.names,
         challenges,
         min_version: version(raw.min_version),
         tickets: raw.tickets.unwrap_or(defaults.tickets),
@@ -216,7 +298,8 @@ pub(in crate::config) fn resolve_listener_tls(
     let acceptor = acceptor.map_err(|error| refuse_certificate(resolver, &certificates_span, &error)).ok()?;
     let strict_transport_security = strict.map(Spanned::into_inner);
     let (acceptor, ocsp_stapling) = (Arc::new(acceptor), raw.ocsp_stapling);
-    Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, span })
+    let (internal, span) = (awaited.internal, span.clone());
+    Some(ListenerTlsConfig { acceptor, strict_transport_security, ocsp_stapling, internal, span })
 }
 
 pub(in crate::config) fn resolve_upstream_tls(
@@ -282,31 +365,85 @@ fn resolve_client_authentication(
     }
 }
 
-/// Returns the files of a listener's certificate. For an ACME certificate, also adds the path of the chain
-/// file to `awaited`, and the host names to `awaited_names`.
+/// Certificates that Thruway issues or orders, so their files may be missing.
+#[derive(Default)]
+struct Awaited {
+    paths: Vec<PathBuf>,
+    /// Host names of the certificates, in lower case.
+    names: Vec<String>,
+    /// `true` if an ACME server issues one of the certificates.
+    is_ordered: bool,
+    /// Certificates of the local CA.
+    internal: Vec<LocalCertificate>,
+}
+
+/// Returns the files of a listener's certificate. If Thruway orders or issues the certificate, also adds it to
+/// `awaited`.
 fn resolve_listener_certificate(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawListenerCertificate>,
-    awaited: &mut Vec<PathBuf>,
-    awaited_names: &mut Vec<String>,
+    awaited: &mut Awaited,
 ) -> Option<CertificateFiles> {
     let span = raw.span();
     match raw.into_inner() {
-        RawListenerCertificate { chain: Some(chain), key: Some(key), ocsp, acme: None } => {
+        RawListenerCertificate { chain: Some(chain), key: Some(key), ocsp, acme: None, internal: None } => {
             Some(resolve_certificate(resolver, RawCertificate { chain, key, ocsp }))
         }
-        RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names) } => {
+        RawListenerCertificate { chain: None, key: None, ocsp: None, acme: Some(names), internal: None } => {
             let files = resolve_ordered(resolver, &names)?;
-            awaited.push(files.chain.clone());
-            awaited_names.extend(names.get_ref().iter().map(|name| name.get_ref().to_ascii_lowercase()));
+            awaited.is_ordered = true;
+            awaited.paths.push(files.chain.clone());
+            awaited.names.extend(names.get_ref().iter().map(|name| name.get_ref().to_ascii_lowercase()));
             Some(files)
         }
+        RawListenerCertificate { chain: None, key: None, ocsp: None, acme: None, internal: Some(names) } => {
+            resolver.refuse_empty(&names, "the certificate has no names", INTERNAL_HINT);
+            for name in names.get_ref().iter().filter(|name| !is_certificate_name(name.get_ref())) {
+                let message = format!("`{}` is neither a host name nor an IP address", name.get_ref());
+                resolver.refuse_with(name, message, INTERNAL_HINT);
+            }
+            let names = names.into_inner().into_iter().map(Spanned::into_inner).collect();
+            resolve_internal(resolver, &span, names, awaited)
+        }
         _ => {
-            let message = "a certificate has either `chain` and `key`, or `acme`";
+            let message = "a certificate has either `chain` and `key`, or `acme`, or `internal`";
             resolver.failures.push(resolver.source.failure(span, message).with_hint(CERTIFICATE_HINT));
             None
         }
     }
+}
+
+/// Returns the files of a certificate that the local CA issues for `names`.
+fn resolve_internal(
+    resolver: &mut Resolver<'_>,
+    span: &Span,
+    names: Vec<String>,
+    awaited: &mut Awaited,
+) -> Option<CertificateFiles> {
+    let Some(directory) = local_ca_directory() else {
+        let message = "the local CA has no directory, because neither `XDG_DATA_HOME` nor `HOME` is set";
+        let failure = resolver.source.failure(span.clone(), message);
+        resolver.failures.push(failure.with_hint("set one of these environment variables"));
+        return None;
+    };
+    let certificate = LocalCertificate::new(directory, names);
+    let files = certificate.files();
+    awaited.paths.push(files.chain.clone());
+    awaited.names.extend(certificate.names().iter().cloned());
+    awaited.internal.push(certificate);
+    Some(files)
+}
+
+/// Returns the directory of the local CA of this user, by the XDG Base Directory Specification.
+fn local_ca_directory() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+    Some(data?.join("thruway/local-ca"))
+}
+
+/// Returns `true` if `name` is an IP address, a host name, or a wildcard such as `*.example.com`.
+fn is_certificate_name(name: &str) -> bool {
+    TlsServerName::new(name.strip_prefix("*.").unwrap_or(name)).is_ok()
 }
 
 pub(in crate::config) fn resolve_certificate(
@@ -336,4 +473,5 @@ fn is_strict(text: &str) -> bool {
 }
 
 const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`, or `{ acme = [\"NAME\"] }` for an ACME certificate";
+const INTERNAL_HINT: &str = "write `{ internal = [\"localhost\", \"127.0.0.1\"] }`";
 const STRICT_HINT: &str = "write `max-age=31536000`, optionally with `; includeSubDomains`";

@@ -125,7 +125,10 @@ pub(in crate::config) enum RawAmbiguousPath {
 /// # Errors
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
-    let mut resolver = Resolver { source: &source, failures: Vec::new(), acme: None, shares_secrets: false };
+    let hosts = raw.routes.iter().filter_map(|route| route.get_ref().host.as_ref());
+    let route_hosts = hosts.map(|host| host.get_ref().clone()).collect();
+    let mut resolver =
+        Resolver { source: &source, failures: Vec::new(), acme: None, shares_secrets: false, route_hosts };
     let places = places_of(&raw);
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);

@@ -266,9 +266,9 @@ mod tests {
         let refusal_at = |age: i64| {
             let mut forwarded = sealer.decrypt(&header).unwrap();
             forwarded.at = forwarded.at.saturating_add_signed(-age);
-            let sealed =
-                URL_SAFE_NO_PAD.encode(sealer.0.seal(&serde_json::to_vec(&forwarded).unwrap(), CONTEXT));
-            sealer.open(Some(&sealed), owner, "POST").err()
+            let json = serde_json::to_vec(&forwarded).unwrap();
+            let header = URL_SAFE_NO_PAD.encode(sealer.0.seal(&json, CONTEXT));
+            sealer.open(Some(&header), owner, "POST").err()
         };
         assert_eq!([refusal_at(0), refusal_at(50), refusal_at(-50)], [None; 3]);
         assert_eq!([refusal_at(70), refusal_at(-70)], [Some(CallerRefusal::Mismatch); 2]);

@@ -8,8 +8,8 @@ use thruway_server::InvalidListenAddr;
 
 use crate::config::listeners::resolve_listener;
 use crate::config::resolver::Resolver;
-use crate::config::tls::{RawListenerTls, resolve_listener_tls};
-use crate::config::values::Spanned;
+use crate::config::tls::{RawListenerTlsForm, resolve_listener_tls};
+use crate::config::values::{Spanned, TextOrTable};
 use crate::config::{AdminConfig, Http2, ListenerConfig, is_listed};
 pub(crate) use users::{AdminAuthentication, AdminRole};
 use users::{RawAdminAuthentication, resolve_authentication};
@@ -21,9 +21,9 @@ pub(in crate::config) struct RawAdmin {
     /// Address of the admin listener: `IP:PORT` or `unix:PATH`. It must differ from the addresses in
     /// `listeners`. An address that other machines can reach requires `tls` and `authentication`.
     pub(in crate::config) address: Spanned<String>,
-    /// TLS for the clients of the admin listener. Only a restart applies changes of this table, but Thruway
+    /// TLS for the clients of the admin listener: a table, or `"internal"` as in `listeners`. Only a restart applies changes of this table, but Thruway
     /// reads changed certificate files again. Default: no TLS.
-    pub(in crate::config) tls: Option<Spanned<RawListenerTls>>,
+    pub(in crate::config) tls: Option<Spanned<TextOrTable<RawListenerTlsForm>>>,
     /// The users of the admin listener. A reload applies changed users. Only a restart applies the removal of
     /// this table. Risk of the default: every program and every user on this machine can reload the config
     /// and disable servers. With `unix:PATH`, the permissions of the directory limit the access. Default:
@@ -58,7 +58,7 @@ pub(in crate::config) fn resolve_admin(
         let message = format!("other machines can reach `{}`, but `[admin]` lacks {missing}", admin.address);
         resolver.refuse_with(&text, message, REMOTE_HINT);
     }
-    admin.tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, Http2::Too));
+    admin.tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, Http2::Too, text.get_ref()));
     admin.authentication = authentication.and_then(|raw| resolve_authentication(resolver, raw));
     Some(admin)
 }
