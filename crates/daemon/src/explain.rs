@@ -86,7 +86,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
             (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
             (None, _) => "would match, but an earlier route takes the request".to_owned(),
         };
-        push_candidate(&mut text, config, candidate, &fate);
+        push_candidate(&mut text, config, head, candidate, &fate);
     }
     text
 }
@@ -115,18 +115,25 @@ fn push_policies(text: &mut String, config: &Config, route: usize) {
     }
 }
 
-fn push_candidate(text: &mut String, config: &Config, candidate: &Candidate<'_>, fate: &str) {
+fn push_candidate(
+    text: &mut String,
+    config: &Config,
+    head: &RequestHead<'_>,
+    candidate: &Candidate<'_>,
+    fate: &str,
+) {
     let route = &config.routes[candidate.route];
-    let (place, rank) = (config.place(&route.span), rank(&route.matching));
+    let (place, rank) = (config.place(&route.span), rank(&route.matching, head));
     let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
 }
 
 /// Describes why a route comes before or after other routes: its host, its path and its number of conditions.
-fn rank(matching: &RouteMatch) -> String {
-    let host = match &matching.host {
-        HostMatch::Any => "any host".to_owned(),
-        HostMatch::Below(host) => format!("hosts below {host}"),
-        HostMatch::Exact(_) => "this host".to_owned(),
+fn rank(matching: &RouteMatch, head: &RequestHead<'_>) -> String {
+    let host = head.authority().and_then(|authority| matching.host_for(authority.host()));
+    let host = match host {
+        None | Some(HostMatch::Any) => "any host".to_owned(),
+        Some(HostMatch::Below(host)) => format!("hosts below {host}"),
+        Some(HostMatch::Exact(_)) => "this host".to_owned(),
     };
     let path = match &matching.path {
         PathMatch::Exact(_) => "this path".to_owned(),

@@ -514,24 +514,34 @@ fn traced(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn 
 /// Returns the hosts for which the MCP endpoint of a route accepts requests. The endpoint trusts a host if
 /// the route names exactly this host.
 fn hosts(matching: &RouteMatch) -> Vec<String> {
-    match &matching.host {
-        HostMatch::Exact(host) => vec![host.clone()],
-        HostMatch::Any | HostMatch::Below(_) => Vec::new(),
-    }
+    let exact = |host: &HostMatch| match host {
+        HostMatch::Exact(host) => Some(host.clone()),
+        HostMatch::Any | HostMatch::Below(_) => None,
+    };
+    matching.hosts.iter().filter_map(exact).collect()
 }
 
 /// Builds the error for routes that no request can reach.
 fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
-    let failures = unreachable.iter().map(|Unreachable { route, taken_by }| {
+    let failures = unreachable.iter().map(|Unreachable { route, host, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
-        let hint = if route.matching.conditions == taken_by.matching.conditions {
-            "remove this route, or add a condition: `host`, `methods`, `headers` or `query`"
-        } else {
+        let is_one_of_several = route.matching.hosts.len() > 1;
+        let hint = if route.matching.conditions != taken_by.matching.conditions {
             "move this route before the other route, which has fewer conditions"
+        } else if is_one_of_several {
+            "remove the host from one of the two routes, or add a condition: `methods`, `headers` or `query`"
+        } else {
+            "remove this route, or add a condition: `host`, `methods`, `headers` or `query`"
         };
-        let (message, label) =
-            ("no request reaches this route", "this route matches all requests of the other route");
-        config.failure_between(&route.span, message, &taken_by.span, label).with_hint(hint)
+        let (message, label) = if is_one_of_several {
+            (
+                format!("no request for the host `{host}` reaches this route"),
+                "this route matches all of these requests",
+            )
+        } else {
+            ("no request reaches this route".to_owned(), "this route matches all requests of the other route")
+        };
+        config.failure_between(&route.span, &message, &taken_by.span, label).with_hint(hint)
     });
     Failure::joined(failures.collect())
 }

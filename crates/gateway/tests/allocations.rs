@@ -16,7 +16,7 @@ use thruway_testkit::test_server::TestServer;
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn route(host: HostMatch, path: PathMatch) -> (RouteMatch, Arc<dyn Handler>) {
-    (RouteMatch { host, ..RouteMatch::at(path) }, (|| "").into_handler())
+    (RouteMatch { hosts: vec![host], ..RouteMatch::at(path) }, (|| "").into_handler())
 }
 
 fn routes() -> Routes {

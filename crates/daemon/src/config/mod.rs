@@ -29,6 +29,7 @@ pub(crate) mod mcp;
 mod policies;
 mod response_rules;
 mod rewrite;
+mod route_conditions;
 mod routes;
 mod server;
 mod shares;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use thruway_gateway::{HostMatch, HostRewrite, PathMatch, RouteMatch, ServerAddr, ServerLookup};
+use thruway_gateway::{HostRewrite, PathMatch, RouteMatch, ServerAddr, ServerLookup};
 use thruway_net::is_of_this_machine;
 use thruway_server::ListenAddr;
 
@@ -67,8 +67,9 @@ fn route_for_any_host<'c>(config: &'c Config, path: &str) -> Option<&'c Route> {
     let path = path.split('?').next().unwrap_or_default();
     let candidates = || config.routes.iter().filter(|route| may_match(&route.matching.path, path));
     let is_certain = candidates().all(|route| {
-        let RouteMatch { host, path, conditions } = &route.matching;
-        *host == HostMatch::Any && conditions.count() == 0 && !matches!(path, PathMatch::Pattern(_))
+        let RouteMatch { path, conditions, .. } = &route.matching;
+        let is_for_any_host = route.matching.is_for_any_host();
+        is_for_any_host && conditions.count() == 0 && !matches!(path, PathMatch::Pattern(_))
     });
     let rank = |route: &&Route| match &route.matching.path {
         PathMatch::Exact(_) => usize::MAX,
@@ -138,7 +139,7 @@ fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> boo
 fn sends_unchanged(config: &Config, route: &Route, upstream: &str) -> bool {
     let Action::Forward(action) = &route.action else { return false };
     let ForwardAction { to, rewrite, .. } = &**action;
-    let keeps_host = route.matching.host == HostMatch::Any
+    let keeps_host = route.matching.is_for_any_host()
         || config.forwards.get(upstream).is_none_or(|forward| forward.host == HostRewrite::Preserve);
     matches!(to, ForwardTo::Upstream(name) if name == upstream)
         && keeps_host

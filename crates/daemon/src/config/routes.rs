@@ -1,15 +1,11 @@
 //! The section `routes`: conditions for requests, and actions.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::Deserialize;
 use thruway_gateway::{
-    Conditions, Expected, ForwardTimeouts, HostMatch, InvalidPattern, InvalidRedirect, PathMatch,
-    PathPattern, PolicyConfig, Redirect, RouteMatch, normalized_path,
+    Conditions, ForwardTimeouts, InvalidRedirect, PathMatch, PolicyConfig, Redirect, RouteMatch,
 };
 use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
@@ -23,9 +19,12 @@ use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::mcp::route_keys::{RawDemo, RawMcpAction, resolve_mcp_action};
 use crate::config::mcp::settings::McpSettings;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
-use crate::config::resolver::{Resolver, is_path_byte, refuse_without_upstream, resolve_some_period};
+use crate::config::resolver::{Resolver, refuse_without_upstream, resolve_some_period};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::rewrite::{RawRewrite, resolve_rewrite};
+use crate::config::route_conditions::{
+    RawExpected, RawHosts, expected, resolve_hosts, resolve_methods, resolve_path, resolve_pattern,
+};
 use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
 use crate::config::upstreams::known_upstream;
 use crate::config::values::{Period, Span, Spanned};
@@ -36,9 +35,9 @@ use crate::config::{Action, Failure, Route, Upstreams};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
 pub(in crate::config) struct RawRoute {
-    /// Host of the request: `example.com`, or `*.example.com` for all subdomains. The port does not matter.
-    /// Default: any host.
-    pub(in crate::config) host: Option<Spanned<String>>,
+    /// Host of the request: `example.com`, or `*.example.com` for all subdomains. An array lists several
+    /// hosts: `["example.com", "*.example.com"]`. The port does not matter. Default: any host.
+    pub(in crate::config) host: Option<Spanned<RawHosts>>,
     /// Matches this path and all paths below it. A route has exactly one of `path`, `path_exact` and
     /// `path_pattern`.
     pub(in crate::config) path: Option<Spanned<String>>,
@@ -105,14 +104,6 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) total_timeout: Option<Spanned<Period>>,
 }
 
-/// The expected value of a header or query parameter.
-pub(in crate::config) enum RawExpected {
-    /// Any value: `true`.
-    Any,
-    /// This value.
-    Value(String),
-}
-
 /// A redirect.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -123,38 +114,6 @@ pub(in crate::config) struct RawRedirect {
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
-}
-
-impl<'de> Deserialize<'de> for RawExpected {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ExpectedVisitor;
-        impl Visitor<'_> for ExpectedVisitor {
-            type Value = RawExpected;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, or `true` for any value")
-            }
-
-            fn visit_str<E: Error>(self, value: &str) -> Result<RawExpected, E> {
-                Ok(RawExpected::Value(value.to_owned()))
-            }
-
-            fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
-                if value { Ok(RawExpected::Any) } else { Err(E::custom("a condition cannot be `false`")) }
-            }
-        }
-        deserializer.deserialize_any(ExpectedVisitor)
-    }
-}
-
-impl JsonSchema for RawExpected {
-    fn schema_name() -> Cow<'static, str> {
-        "Expected".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
-    }
 }
 
 const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
@@ -200,7 +159,7 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
     let Known { policies, compression, .. } = known;
     let span = raw.span();
     let mut raw = raw.into_inner();
-    let host = raw.host.take().map_or(HostMatch::Any, |host| resolve_host(resolver, &host));
+    let hosts = resolve_hosts(resolver, raw.host.take());
     let path = resolve_path_match(resolver, &mut raw, &span);
     check_tunnel_route(resolver, &raw, path.as_ref());
     let conditions = resolve_conditions(resolver, &mut raw);
@@ -222,7 +181,7 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         check_caller_tokens(resolver, known, &policies, endpoint, &span);
     }
     Some(Route {
-        matching: RouteMatch { host, path: path?, conditions },
+        matching: RouteMatch { hosts, path: path?, conditions },
         policies,
         compression,
         is_compression_own,
@@ -298,13 +257,6 @@ fn check_policy_headers(resolver: &mut Resolver<'_>, raw: &RawRoute, policies: &
     }
 }
 
-fn resolve_host(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> HostMatch {
-    HostMatch::parse(raw.get_ref()).unwrap_or_else(|error| {
-        resolver.refuse_with(raw, error, "write `example.com`, or `*.example.com` for all subdomains");
-        HostMatch::Any
-    })
-}
-
 fn resolve_path_match(resolver: &mut Resolver<'_>, raw: &mut RawRoute, span: &Span) -> Option<PathMatch> {
     match (raw.path.take(), raw.path_exact.take(), raw.path_pattern.take()) {
         (Some(path), None, None) => Some(PathMatch::Prefix(resolve_path(resolver, path))),
@@ -315,71 +267,6 @@ fn resolve_path_match(resolver: &mut Resolver<'_>, raw: &mut RawRoute, span: &Sp
             None
         }
     }
-}
-
-/// Checks the path of a route. Only a normalized path can match, because Thruway normalizes the paths of
-/// requests.
-fn resolve_path(resolver: &mut Resolver<'_>, raw: Spanned<String>) -> String {
-    let path = raw.get_ref();
-    if !path.starts_with('/') {
-        resolver.refuse(&raw, "a path begins with `/`");
-    } else if path.contains(['{', '}']) {
-        resolver.refuse_with(&raw, "`path` does not support parameters", "write `path_pattern = …`");
-    } else if let Some(byte) = path.chars().find(|byte| !is_path_byte(*byte)) {
-        refuse_byte(resolver, &raw, byte);
-    } else {
-        check_spelling(resolver, &raw, path);
-    }
-    raw.into_inner()
-}
-
-/// Checks that `path` is normalized. A path that is not normalized would match no request. `path` is `raw`,
-/// or a pattern with `_` in place of `{`, `}` and `*`.
-fn check_spelling(resolver: &mut Resolver<'_>, raw: &Spanned<String>, path: &str) {
-    match normalized_path(path) {
-        Err(error) => resolver.refuse(raw, error),
-        Ok(normal) if normal == path => {}
-        Ok(normal) => {
-            let message = "no request can match this path, because Thruway normalizes the paths of requests";
-            // If the path contains an environment variable, the hint must not show the path, because the
-            // value may be private.
-            let hint = if raw.get_ref() == path && !resolver.source.has_variable(&raw.span()) {
-                format!("write `{normal}`")
-            } else {
-                "write the path without `.` and `..` segments, double slashes and unnecessary percent-encoding"
-                    .to_owned()
-            };
-            resolver.refuse_with(raw, message, &hint);
-        }
-    }
-}
-
-fn resolve_pattern(resolver: &mut Resolver<'_>, raw: &Spanned<String>) -> Option<PathPattern> {
-    let text = raw.get_ref();
-    if let Some(byte) = text.chars().find(|&byte| !is_path_byte(byte) && !matches!(byte, '{' | '}')) {
-        refuse_byte(resolver, raw, byte);
-        return None;
-    }
-    match PathPattern::parse(text) {
-        Ok(pattern) => {
-            check_spelling(resolver, raw, &text.replace(['{', '}', '*'], "_"));
-            return Some(pattern);
-        }
-        Err(error @ InvalidPattern::NoParameter) => {
-            resolver.refuse_with(
-                raw,
-                error,
-                "write `path_exact`, or `path` to match all paths below it as well",
-            );
-        }
-        Err(error) => resolver.refuse(raw, error),
-    }
-    None
-}
-
-fn refuse_byte(resolver: &mut Resolver<'_>, raw: &Spanned<String>, byte: char) {
-    let message = format!("a path cannot contain `{}`", byte.escape_debug());
-    resolver.refuse_with(raw, message, "write the path as clients send it: percent-encoded, without a query");
 }
 
 fn resolve_conditions(resolver: &mut Resolver<'_>, raw: &mut RawRoute) -> Conditions {
@@ -395,35 +282,6 @@ fn resolve_conditions(resolver: &mut Resolver<'_>, raw: &mut RawRoute) -> Condit
         }
     }
     Conditions { methods, headers: expected(headers), query: expected(query) }
-}
-
-fn resolve_methods(resolver: &mut Resolver<'_>, raw: Spanned<Vec<Spanned<String>>>) -> Vec<String> {
-    if raw.get_ref().is_empty() {
-        resolver.refuse_with(&raw, "`methods` is empty", "remove the key to allow all methods");
-    }
-    for method in raw.get_ref() {
-        resolve_method(resolver, method);
-    }
-    raw.into_inner().into_iter().map(Spanned::into_inner).collect()
-}
-
-fn resolve_method(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
-    let name = raw.get_ref();
-    let capitals = name.to_ascii_uppercase();
-    match (Method::from_token(name.as_bytes()), Method::from_token(capitals.as_bytes())) {
-        (Ok(Method::Connect), _) => {
-            resolver.refuse_with(raw, "this route cannot handle CONNECT", "use a route with `connect`");
-        }
-        (Ok(Method::Other(_)), Ok(meant)) if meant.registered().is_some() => {
-            resolver.refuse_with(
-                raw,
-                format!("unknown method `{name}`"),
-                &format!("did you mean `{capitals}`?"),
-            );
-        }
-        (Ok(_), _) => {}
-        (Err(error), _) => resolver.refuse(raw, error),
-    }
 }
 
 /// Returns the action of a route. Refuses a route without an action, or with several actions.
@@ -490,17 +348,6 @@ fn resolve_redirect(
         (Err(error), _) => resolver.refuse(&to, error),
     }
     None
-}
-
-fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expected> {
-    let expected = |(name, value): (Spanned<String>, Spanned<RawExpected>)| {
-        let value = match value.into_inner() {
-            RawExpected::Any => None,
-            RawExpected::Value(value) => Some(value),
-        };
-        Expected { name: name.into_inner(), value }
-    };
-    raw.into_iter().map(expected).collect()
 }
 
 const ACTIONS: &str = "a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`";

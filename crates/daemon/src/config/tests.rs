@@ -14,6 +14,7 @@ mod policies;
 mod proxies;
 mod reference;
 mod response_rules;
+mod route_keys;
 mod rewriting;
 mod telemetry;
 mod timeouts;
@@ -215,7 +216,8 @@ fn schema_describes_keys() {
         |pointer: &str| schema.pointer(pointer).and_then(|text| text.as_str()).unwrap_or_default();
     assert!(described("/properties/workers/description").starts_with("Number of worker threads, 1 to 1024."));
     assert!(described("/$defs/RawRoute/properties/host/description").contains("*.example.com"));
-    assert_eq!(described("/$defs/RawRoute/properties/host/type"), "string");
+    assert_eq!(described("/$defs/RawRoute/properties/path/type"), "string");
+    assert_eq!(described("/$defs/RawRoute/properties/host/anyOf/1/items/type"), "string");
     assert_eq!(described("/properties/access_log/$ref"), "#/$defs/RawAccessLog");
 }
 

@@ -80,7 +80,7 @@ fn shared_sticky_cookies(config: &Config) -> Vec<Failure> {
     let cookies = config.upstreams.iter().filter_map(|(name, upstream)| {
         let cookie = &upstream.sticky.as_ref()?.cookie;
         let responds = config.routes.iter().filter(|route| responds_for(route, name));
-        Some((name, cookie, responds.map(|route| &route.matching.host).collect::<Vec<_>>()))
+        Some((name, cookie, responds.flat_map(|route| route.matching.hosts_or_any()).collect::<Vec<_>>()))
     });
     let cookies: Vec<_> = cookies.collect();
     let mut warnings = Vec::new();

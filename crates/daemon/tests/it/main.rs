@@ -13,6 +13,7 @@ mod mcp_relay;
 mod metrics_export;
 mod reload;
 mod response_rules;
+mod routing;
 mod secured_collectors;
 mod service;
 mod site;

@@ -11,8 +11,8 @@ use super::{Conditions, PathPattern};
 /// The requests that a route matches: by host, path and further conditions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteMatch {
-    /// Hosts of the route.
-    pub host: HostMatch,
+    /// Hosts of the route. A request matches if one of them matches. An empty list matches all hosts.
+    pub hosts: Vec<HostMatch>,
     /// Paths of the route, in [normalized](crate::normalized_path) form. A path that is not normalized never
     /// matches a request.
     pub path: PathMatch,
@@ -59,13 +59,29 @@ pub enum InvalidHost {
 impl RouteMatch {
     /// Returns a match for `path` on all hosts, without further conditions.
     pub fn at(path: PathMatch) -> Self {
-        Self { host: HostMatch::Any, path, conditions: Conditions::default() }
+        Self { hosts: Vec::new(), path, conditions: Conditions::default() }
+    }
+
+    /// Returns the hosts of the route: at least one. A route for all hosts has [`HostMatch::Any`].
+    pub fn hosts_or_any(&self) -> &[HostMatch] {
+        if self.hosts.is_empty() { &[HostMatch::Any] } else { &self.hosts }
+    }
+
+    /// Returns `true` if the route matches all hosts.
+    pub fn is_for_any_host(&self) -> bool {
+        self.hosts_or_any().contains(&HostMatch::Any)
+    }
+
+    /// Returns the most specific host of the route that matches `host`. `host` must not contain a port.
+    pub fn host_for(&self, host: &str) -> Option<&HostMatch> {
+        let matching = self.hosts_or_any().iter().filter(|own| own.includes(host));
+        matching.max_by_key(|own| own.precedence())
     }
 
     /// Returns `true` if all requests match.
     pub(super) fn is_for_everything(&self) -> bool {
         let is_root = matches!(&self.path, PathMatch::Prefix(path) if prefix_of(path).is_empty());
-        is_root && self.host == HostMatch::Any && self.conditions.count() == 0
+        is_root && self.is_for_any_host() && self.conditions.count() == 0
     }
 }
 
@@ -95,6 +111,15 @@ impl HostMatch {
 }
 
 impl HostMatch {
+    /// Returns a number that is greater for more specific hosts.
+    const fn precedence(&self) -> usize {
+        match self {
+            Self::Any => 0,
+            Self::Below(host) => host.len(),
+            Self::Exact(_) => usize::MAX,
+        }
+    }
+
     /// Returns `true` if `host` matches. `host` must not contain a port.
     pub(crate) fn includes(&self, host: &str) -> bool {
         let mut buffer = [0; HOST_BYTES_MAX];
@@ -160,10 +185,13 @@ pub(super) fn comparable<'b>(host: &str, buffer: &'b mut [u8; HOST_BYTES_MAX]) -
 
 impl fmt::Display for RouteMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            HostMatch::Any => {}
-            HostMatch::Below(host) => write!(f, "*.{host}")?,
-            HostMatch::Exact(host) => f.write_str(host)?,
+        match &self.hosts[..] {
+            [] | [HostMatch::Any] => {}
+            [host] => host.fmt(f)?,
+            hosts => {
+                let hosts: Vec<_> = hosts.iter().map(HostMatch::to_string).collect();
+                write!(f, "({})", hosts.join(", "))?;
+            }
         }
         f.write_str(self.path.as_str())?;
         if let PathMatch::Prefix(_) = self.path {

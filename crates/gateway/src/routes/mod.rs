@@ -3,7 +3,8 @@
 //! The first matching route handles the request. Routes are tried in this order:
 //!
 //! 1. By host: routes for exactly this host come first. Then come routes for parent domains
-//!    (`*.example.com`), longest name first. Routes for any host come last.
+//!    (`*.example.com`), longest name first. Routes for any host come last. A route with several hosts has a
+//!    place in this order for each of them.
 //! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
 //!    prefixes come last, longest prefix first.
 //! 3. By the number of further conditions: routes with more conditions come first. The list of methods counts
@@ -90,12 +91,15 @@ struct Paths {
     prefixes: Table<Vec<usize>>,
 }
 
-/// A route that no request can reach, because another route handles all of its requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A route and one of its hosts. No request for this host can reach the route, because another route handles
+/// all of its requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreachable {
     /// Index of the unreachable route in the list that was passed to [`Routes::new`].
     pub route: usize,
-    /// Index of the route that handles all requests of the unreachable route.
+    /// The host of the unreachable route.
+    pub host: HostMatch,
+    /// Index of the route that handles all requests of the unreachable route for this host.
     pub taken_by: usize,
 }
 
@@ -114,7 +118,7 @@ impl Routes {
     /// requests.
     ///
     /// # Errors
-    /// Returns the list of all routes that no request can reach.
+    /// Returns the list of all routes that no request can reach, by host.
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
         // The sort is stable: routes with the same number of conditions keep their order.
@@ -122,11 +126,18 @@ impl Routes {
         let mut sites = HostRoutes::default();
         let mut unreachable = Vec::new();
         for route in order {
-            let RouteMatch { host, path, conditions } = &given[route].0;
-            let earlier = sites.paths_of(host).entry(path);
-            match earlier.iter().find(|&&place| given[place].0.conditions.include(conditions)) {
-                Some(&taken_by) => unreachable.push(Unreachable { route, taken_by }),
-                None => earlier.push(route),
+            let RouteMatch { path, conditions, .. } = &given[route].0;
+            // Each host has its own table of paths. So a list of hosts costs a request no time.
+            for host in given[route].0.hosts_or_any() {
+                let earlier = sites.paths_of(host).entry(path);
+                match earlier.iter().find(|&&place| given[place].0.conditions.include(conditions)) {
+                    // The list contains this host twice.
+                    Some(&same) if same == route => {}
+                    Some(&taken_by) => {
+                        unreachable.push(Unreachable { route, host: host.clone(), taken_by });
+                    }
+                    None => earlier.push(route),
+                }
             }
         }
         if !unreachable.is_empty() {
@@ -217,8 +228,11 @@ impl Routes {
         let mut candidates = Vec::new();
         let Ok(path) = path_of(head) else { return candidates };
         let _ = self.sites.try_each(head, path.bytes(), &mut |route| {
-            let unfulfilled = self.entries[route].conditions.unfulfilled(head);
-            candidates.push(Candidate { route, unfulfilled });
+            // Several hosts of a route may match the same request.
+            if candidates.iter().all(|other: &Candidate<'_>| other.route != route) {
+                let unfulfilled = self.entries[route].conditions.unfulfilled(head);
+                candidates.push(Candidate { route, unfulfilled });
+            }
             ControlFlow::<()>::Continue(())
         });
         candidates

@@ -10,8 +10,8 @@ mod reading;
 mod readings;
 mod spelling;
 
-/// Returns the match for `place`, which has the form `HOST/PATH`. The host and the path may be empty. A path
-/// with `$` at its end matches exactly. A path with braces is a pattern.
+/// Returns the match for `place`, which has the form `HOST,HOST/PATH`. The hosts and the path may be empty. A
+/// path with `$` at its end matches exactly. A path with braces is a pattern.
 fn at(place: &str) -> RouteMatch {
     let (host, path) = place.split_at(place.find('/').unwrap());
     let path = match path.strip_suffix('$') {
@@ -19,8 +19,8 @@ fn at(place: &str) -> RouteMatch {
         None if path.contains('{') => PathMatch::Pattern(PathPattern::parse(path).unwrap()),
         None => PathMatch::Prefix(path.to_owned()),
     };
-    let host = if host.is_empty() { HostMatch::Any } else { HostMatch::parse(host).unwrap() };
-    RouteMatch { host, ..RouteMatch::at(path) }
+    let hosts = host.split(',').filter(|host| !host.is_empty()).map(|host| HostMatch::parse(host).unwrap());
+    RouteMatch { hosts: hosts.collect(), ..RouteMatch::at(path) }
 }
 
 impl RouteMatch {
@@ -217,6 +217,43 @@ fn unreachable_route_is_an_error() {
     assert_eq!(unreachable(&[at("/").header("A", None), at("/").header("a", Some("1"))]), [(1, 0)]);
     assert_eq!(unreachable(&[at("/").header("A", Some("1")), at("/").header("a", None)]), []);
     assert_eq!(unreachable(&[at("/"), get, at("h/"), at("/$"), at("/{*a}"), at("*.h/")]), []);
+}
+
+#[test]
+fn list_of_hosts_matches_each_host_with_its_own_precedence() {
+    let routes = routes(&[at("*.h,h/"), at("a.h,b.h/"), at("/"), at("*.a.h/x"), at("[::1],c.h/x")]);
+    for (host, path, route) in [
+        ("h", "/", 0),
+        ("c.h", "/", 0),
+        ("c.h", "/x", 4),
+        ("a.h", "/", 1),
+        ("B.H.:80", "/", 1),
+        ("a.a.h", "/", 0),
+        ("a.a.h", "/x", 3),
+        ("[0::1]", "/x", 4),
+        ("[::1]", "/", 2),
+        ("x", "/", 2),
+    ] {
+        assert_eq!(find_at(&routes, host, path), Some(route), "{host}{path}");
+    }
+}
+
+#[test]
+fn conflict_of_a_list_of_hosts_names_the_host() {
+    let conflicts = |given: &[RouteMatch]| {
+        let found = try_routes(given).err().unwrap_or_default();
+        found.into_iter().map(|one| (one.route, one.host.to_string(), one.taken_by)).collect::<Vec<_>>()
+    };
+    let hosts = |given: &[(usize, &str, usize)]| {
+        given.iter().map(|(route, host, by)| (*route, (*host).to_owned(), *by)).collect::<Vec<_>>()
+    };
+    assert_eq!(conflicts(&[at("a,b/"), at("b,c/")]), hosts(&[(1, "b", 0)]));
+    assert_eq!(conflicts(&[at("a,*.b/"), at("*.b,a/")]), hosts(&[(1, "*.b", 0), (1, "a", 0)]));
+    assert_eq!(conflicts(&[at("a,b/"), at("*.b,c/"), at("/")]), []);
+    assert_eq!(conflicts(&[at("a,a/")]), []);
+    let candidates = routes(&[at("*.h,a.h/")]);
+    let count = with_head("GET /", "Host: a.h\r\n", |head| candidates.candidates(head).len());
+    assert_eq!(count, 1);
 }
 
 fn ask(scene: &TestServer, line: &str) -> String {

@@ -45,17 +45,26 @@ pub(in crate::config) fn add_metadata_routes(
             |route: &Route| route.policies.iter().filter_map(|name| policies.get(name)?.as_ref()).collect();
         let resources = served.iter().filter_map(|route| resource_of(mcp, route, configs(route)));
         let added: Vec<_> = resources
-            .zip(served.iter().map(|route| route.matching.host.clone()))
-            .map(|(resource, host)| metadata_route(resource, host, span))
+            .zip(served.iter().map(|route| route.matching.hosts_or_any().to_vec()))
+            .map(|(resource, hosts)| metadata_route(resource, hosts, span))
             .collect();
         // Another warning reports an endpoint without a route.
         if added.is_empty() && !served.is_empty() {
             let failure = resolver.source.failure(span.clone(), NO_ROUTE);
             resolver.failures.push(failure.with_hint(NO_ROUTE_HINT));
         }
-        for route in added {
+        for mut route in added {
             // A route of the config has priority.
-            if routes.iter().all(|other| other.matching != route.matching) {
+            let RouteMatch { hosts, path, conditions } = &mut route.matching;
+            hosts.retain(|host| {
+                let is_taken = |other: &Route| {
+                    other.matching.path == *path
+                        && other.matching.conditions == *conditions
+                        && other.matching.hosts_or_any().contains(host)
+                };
+                !routes.iter().any(is_taken)
+            });
+            if !hosts.is_empty() {
                 routes.push(route);
             }
         }
@@ -73,7 +82,8 @@ fn resource_of(mcp: &McpSettings, route: &Route, policies: Vec<&PolicyConfig>) -
         _ => None,
     });
     let resource = ProtectedResource::new(url, issuers).ok()?;
-    let is_host = have_common_host(&route.matching.host, &HostMatch::Exact(host_of(&resource)?));
+    let own = HostMatch::Exact(host_of(&resource)?);
+    let is_host = route.matching.hosts_or_any().iter().any(|host| have_common_host(host, &own));
     let path = if resource.path().is_empty() { "/" } else { resource.path() };
     (is_host && includes_path(&route.matching.path, path)).then_some(resource)
 }
@@ -108,10 +118,10 @@ fn includes_path(route: &PathMatch, path: &str) -> bool {
     }
 }
 
-fn metadata_route(resource: ProtectedResource, host: HostMatch, span: &Span) -> Route {
+fn metadata_route(resource: ProtectedResource, hosts: Vec<HostMatch>, span: &Span) -> Route {
     let path = PathMatch::Exact(resource.metadata_path());
     Route {
-        matching: RouteMatch { host, path, conditions: Conditions::default() },
+        matching: RouteMatch { hosts, path, conditions: Conditions::default() },
         policies: Vec::new(),
         compression: None,
         is_compression_own: false,

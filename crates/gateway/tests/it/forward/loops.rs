@@ -39,7 +39,9 @@ impl Looping {
     /// Sets a route with its own settings for each host.
     fn forward(&self, hosts: impl IntoIterator<Item = (HostMatch, Forward)>) {
         let root = || RouteMatch::at(PathMatch::Prefix("/".to_owned()));
-        let route = |(host, forward): (_, Forward)| (RouteMatch { host, ..root() }, forward.into_handler());
+        let route = |(host, forward): (_, Forward)| {
+            (RouteMatch { hosts: vec![host], ..root() }, forward.into_handler())
+        };
         let routes = Routes::new(hosts.into_iter().map(route).collect()).unwrap();
         self.server.as_ref().unwrap().live().replace_handler(routes);
     }
