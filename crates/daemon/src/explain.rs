@@ -124,7 +124,8 @@ fn push_candidate(
 ) {
     let route = &config.routes[candidate.route];
     let (place, rank) = (config.place(&route.span), rank(&route.matching, head));
-    let _ = write!(text, "  {place}: {}\n    {rank}: {fate}\n", route.matching);
+    let name = route.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    let _ = write!(text, "  {place}: {name}{}\n    {rank}: {fate}\n", route.matching);
 }
 
 /// Describes why a route comes before or after other routes: its host, its path and its number of conditions.

@@ -6,9 +6,9 @@ use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig, ForwardTimeouts,
-    ForwardedFields, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig, RefusalCount, ResponseRules,
-    RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute, Unreachable, Upstream,
-    UpstreamConfig,
+    ForwardedFields, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig, RecordedRoute, RefusalCount,
+    ResponseRules, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute,
+    Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -67,6 +67,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
                     None => handler,
                 };
                 let handler = with_response_rules(handler, config, route);
+                let handler = recorded(handler, config, route);
                 routes.push((route.matching.clone(), traced(handler, config, route)));
             }
             Err(message) => failures.push(config.failure_at(&route.span, message)),
@@ -227,7 +228,7 @@ impl Parts {
 
     /// Returns the request counters of `route`.
     pub(crate) fn meter_of(&self, route: &Route) -> Option<&Arc<RouteMeter>> {
-        self.meters.get(&route.matching.to_string())
+        self.meters.get(&route.label())
     }
 
     /// Returns the number of requests that matched no route.
@@ -237,13 +238,13 @@ impl Parts {
 
     /// Returns the mirror of `route`.
     pub(crate) fn mirror_of(&self, route: &Route) -> Option<&Arc<Mirror>> {
-        self.mirrors.get(&route.matching.to_string())
+        self.mirrors.get(&route.label())
     }
 
     /// Returns the policies of `route` in their order. The number next to a policy is the number of requests
     /// to this route that the policy refused.
     pub(crate) fn refusals_of(&self, route: &Route) -> Vec<(String, Arc<RefusalCount>)> {
-        let name = route.matching.to_string();
+        let name = route.label();
         let count = |policy: &String| {
             let count = self.refusals.get(&(name.clone(), policy.clone()))?;
             Some((policy.clone(), count.clone()))
@@ -255,7 +256,7 @@ impl Parts {
         let workers = config.workers.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
         let kept = before.meter_of(route).cloned();
         let meter = kept.unwrap_or_else(|| Arc::new(RouteMeter::new(workers)));
-        self.meters.insert(route.matching.to_string(), meter.clone());
+        self.meters.insert(route.label(), meter.clone());
         meter
     }
 
@@ -292,7 +293,7 @@ impl Parts {
         let is_logged = config.access_log.is_some();
         let resource = resource_of_route(&config.mcp, &config.policies, route);
         let metadata_url = resource.map(|resource| resource.metadata_url());
-        let name: Arc<str> = route.matching.to_string().into();
+        let name: Arc<str> = route.label().into();
         let counts_by_user = route.policies.iter().any(|policy| self.policies[policy].0.counts_by_user());
         route.policies.iter().rev().fold(handler, |handler, policy| {
             let place = (name.to_string(), policy.clone());
@@ -380,7 +381,7 @@ impl Parts {
             Some(before) => mirror.continuing_counts_of(before),
             None => mirror,
         });
-        self.mirrors.insert(route.matching.to_string(), mirror.clone());
+        self.mirrors.insert(route.label(), mirror.clone());
         mirror
     }
 
@@ -502,13 +503,19 @@ fn measured(handler: Arc<dyn Handler>, config: &Config, meter: Option<Arc<RouteM
     }
 }
 
+/// Wraps `handler` so that the access log contains the name of the route. Without such a log or without a
+/// name, returns `handler`.
+fn recorded(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    let is_logged = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
+    match &route.name {
+        Some(name) if is_logged => RecordedRoute::new(name, handler).into_handler(),
+        _ => handler,
+    }
+}
+
 /// Wraps `handler` so that traces contain the route. Without tracing, returns `handler`.
 fn traced(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
-    if config.is_traced() {
-        TracedRoute::new(&route.matching.to_string(), handler).into_handler()
-    } else {
-        handler
-    }
+    if config.is_traced() { TracedRoute::new(&route.label(), handler).into_handler() } else { handler }
 }
 
 /// Returns the hosts for which the MCP endpoint of a route accepts requests. The endpoint trusts a host if

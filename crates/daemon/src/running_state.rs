@@ -47,6 +47,10 @@ pub(crate) struct RunningConfig {
 }
 
 pub(crate) struct RunningRoute {
+    /// Name that the operator has given to the route.
+    pub(crate) name: Option<String>,
+    /// The label of the route in metrics: its name, or else `requests`.
+    pub(crate) label: String,
     /// Description of the requests that the route matches.
     pub(crate) requests: String,
     /// Description of the action.
@@ -86,6 +90,8 @@ impl RunningConfig {
     /// Returns the state of `config`. `access` contains the previous users of the admin listener.
     fn of(config: &Config, parts: &Parts, streams: &Streams, access: Option<Arc<AdminAccess>>) -> Arc<Self> {
         let route = |route: &Route| RunningRoute {
+            name: route.name.clone(),
+            label: route.label(),
             requests: route.matching.to_string(),
             action: route.action.to_string(),
             meter: parts.meter_of(route).cloned(),

@@ -78,8 +78,8 @@ pub use redirect::{InvalidRedirect, Redirect};
 pub use response_rules::{ResponseRule, ResponseRules};
 pub use routes::{
     AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch,
-    PathPattern, PathReadings, RouteMatch, Routes, TracedRoute, UnclearPath, Unfulfilled, Unreachable,
-    normalized_path,
+    PathPattern, PathReadings, RecordedRoute, RouteMatch, Routes, TracedRoute, UnclearPath, Unfulfilled,
+    Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

@@ -43,6 +43,8 @@ pub struct Record<'a> {
     pub refused: Option<&'a Refused>,
     /// Name of the authenticated user, if a handler or layer has set it.
     pub user: Option<&'a str>,
+    /// Name of the route, if a handler or layer has set it.
+    pub route: Option<&'a str>,
     /// The trace of the request and the id of its span. `None` if tracing is off.
     pub trace: Option<TraceParent>,
     /// `true` if the whole response was written. `false` if the client left, the body failed, or the timeout

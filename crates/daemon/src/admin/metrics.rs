@@ -145,7 +145,7 @@ fn write_active_requests(exposition: &mut Exposition, running: &RunningConfig) {
     for route in &running.routes {
         for count in route.meter.iter().flat_map(|meter| meter.active()) {
             let labels = [
-                ("http_route", route.requests.as_str()),
+                ("http_route", route.label.as_str()),
                 ("http_request_method", count.method),
                 ("url_scheme", if count.is_https { "https" } else { "http" }),
             ];
@@ -161,7 +161,7 @@ fn write_routes(exposition: &mut Exposition, running: &RunningConfig) {
     for route in &running.routes {
         for durations in route.meter.iter().flat_map(|meter| meter.durations()) {
             let status = durations.attributes.map(|attributes| StatusLabels::of(attributes.status));
-            let mut labels = vec![("http_route", route.requests.as_str())];
+            let mut labels = vec![("http_route", route.label.as_str())];
             match &durations.attributes {
                 Some(attributes) => labels.extend([
                     ("http_request_method", attributes.method),
@@ -222,7 +222,7 @@ fn write_policies(exposition: &mut Exposition, running: &RunningConfig) {
         exposition.family("thruway_policy_refusals_total", Kind::Counter, "Requests that a policy refused.");
     for route in &running.routes {
         for (policy, count) in &route.refusals {
-            refusals.sample(&[("route", &route.requests), ("policy", policy)], count.get());
+            refusals.sample(&[("route", &route.label), ("policy", policy)], count.get());
         }
     }
 }
@@ -238,7 +238,7 @@ fn write_mirrors(exposition: &mut Exposition, running: &RunningConfig) {
         let MirrorCounts { mirrored, busy, arriving, refused } = mirror.counts();
         let outcomes = [("mirrored", mirrored), ("busy", busy), ("arriving", arriving), ("refused", refused)];
         for (outcome, count) in outcomes {
-            requests.sample(&[("route", &route.requests), ("outcome", outcome)], count);
+            requests.sample(&[("route", &route.label), ("outcome", outcome)], count);
         }
     }
 }

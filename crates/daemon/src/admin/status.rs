@@ -60,6 +60,9 @@ struct Status<'a> {
 
 #[derive(Serialize)]
 struct RouteStatus<'a> {
+    /// Absent if the operator has given no name to the route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     requests: &'a str,
     action: &'a str,
     /// Absent if the route has no policies.
@@ -256,6 +259,7 @@ impl<'a> RouteStatus<'a> {
         let durations = route.meter.as_ref().map(|meter| meter.durations()).unwrap_or_default();
         let status = |of: &thruway_gateway::ServerAttributes| of.status.as_u16();
         Self {
+            name: route.name.as_deref(),
             requests: &route.requests,
             action: &route.action,
             policies: route.refusals.iter().map(|(policy, _)| policy.as_str()).collect(),

@@ -137,6 +137,13 @@ impl Route {
         Self::new(matching, Action::Handler(handler))
     }
 
+    /// Sets the name of the route in access logs, metrics, traces and `/status`: 1 to 64 letters, digits, `-`,
+    /// `_` and `.`. Each name may occur only once in a config. Default: a description of the requests.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Adds the policy with this name. Policies decide in the order in which they are added.
     pub fn policy(mut self, name: impl Into<String>) -> Self {
         self.policies.push(name.into());
@@ -145,6 +152,7 @@ impl Route {
 
     fn new(matching: RouteMatch, action: Action) -> Self {
         Self {
+            name: None,
             matching,
             policies: Vec::new(),
             compression: None,

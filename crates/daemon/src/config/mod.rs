@@ -12,6 +12,7 @@ mod failure;
 mod secrets;
 mod shown;
 mod arguments;
+mod names;
 
 // the sections of a file
 mod access_log;

@@ -51,7 +51,7 @@ fn mcp_loops(config: &Config) -> Vec<Failure> {
             |route: &&Route| matches!(&route.action, Action::Mcp(of) if config.mcp.has_member(of, name));
         let route = route_for_any_host(config, path).filter(is_member);
         if let (Some(listener), Some(route)) = (config.listeners.iter().find(is_own), route) {
-            let (address, route) = (&listener.address, &route.matching);
+            let (address, route) = (&listener.address, route.label());
             let message = format!(
                 "the MCP server `{name}` sends requests back to the route `{route}` of the listener `{address}`"
             );

@@ -6,14 +6,15 @@ use thruway_gateway::PolicyConfig;
 use thruway_server::ListenAddr;
 
 use super::forward::ForwardTo;
+use super::names::{NAME_HINT, is_name};
 use super::own_listeners::refuse_loops;
 use super::{Action, Config, Failure, ListenerConfig, is_listed};
 
 /// Checks a config that does not come from a file.
 ///
 /// # Errors
-/// Returns all errors of the config: no listener or no route, a repeated address, an unknown name, an
-/// upstream without servers, an admin address that other machines can reach, or an upstream that leads back
+/// Returns all errors of the config: no listener or no route, a repeated address, an unknown name, an invalid
+/// or repeated name of a route, an upstream without servers, an admin address that other machines can reach, or an upstream that leads back
 /// to a listener of the config.
 pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     let mut failures = Vec::new();
@@ -27,6 +28,7 @@ pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     failures.extend(remote_admin_address(config));
     failures.extend(unknown_upstreams(config));
     failures.extend(unknown_policies(config));
+    failures.extend(invalid_route_names(config));
     let empty = config.upstreams.iter().filter(|(_, upstream)| upstream.servers.is_empty());
     failures.extend(empty.map(|(name, _)| {
         Failure::new(format!("the upstream `{name}` has no server"))
@@ -72,7 +74,7 @@ fn unknown_upstreams(config: &Config) -> Vec<Failure> {
         };
         names.extend(forward.mirror.as_ref().map(|mirror| &mirror.upstream));
         for name in names.into_iter().filter(|name| !config.upstreams.contains_key(*name)) {
-            let message = format!("the route `{}` names the unknown upstream `{name}`", route.matching);
+            let message = format!("the route `{}` names the unknown upstream `{name}`", route.label());
             failures.push(Failure::new(message).with_hint("add the upstream with `Config::upstream`"));
         }
     }
@@ -87,12 +89,27 @@ fn unknown_upstreams(config: &Config) -> Vec<Failure> {
     failures
 }
 
+fn invalid_route_names(config: &Config) -> Vec<Failure> {
+    let mut known = BTreeSet::new();
+    let mut failures = Vec::new();
+    for name in config.routes.iter().filter_map(|route| route.name.as_ref()) {
+        if !is_name(name) {
+            let message = format!("`{}` is not a valid name of a route", name.escape_debug());
+            failures.push(Failure::new(message).with_hint(NAME_HINT));
+        } else if !known.insert(name) {
+            let failure = Failure::new(format!("two routes have the name `{name}`"));
+            failures.push(failure.with_hint("give each route its own name"));
+        }
+    }
+    failures
+}
+
 fn unknown_policies(config: &Config) -> Vec<Failure> {
     let mut failures = Vec::new();
     for route in &config.routes {
         let names: BTreeSet<_> = route.policies.iter().collect();
         for name in names.into_iter().filter(|name| !config.policies.contains_key(*name)) {
-            let message = format!("the route `{}` names the unknown policy `{name}`", route.matching);
+            let message = format!("the route `{}` names the unknown policy `{name}`", route.label());
             failures.push(Failure::new(message).with_hint("add the policy with `Config::policy`"));
         }
     }

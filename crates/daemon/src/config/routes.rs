@@ -18,6 +18,7 @@ use crate::config::files::{RawFiles, resolve_files};
 use crate::config::forward::{ForwardAction, ForwardTo};
 use crate::config::mcp::route_keys::{RawDemo, RawMcpAction, resolve_mcp_action};
 use crate::config::mcp::settings::McpSettings;
+use crate::config::names::UniqueNames;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, refuse_without_upstream, resolve_some_period};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
@@ -35,6 +36,11 @@ use crate::config::{Action, Failure, Route, Upstreams};
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
 pub(in crate::config) struct RawRoute {
+    /// Name of the route in access logs, metrics, traces, `/status` and `thruway check`: 1 to 64 letters,
+    /// digits, `-`, `_` and `.`. Each name may occur only once. After a reload, a route with the same name
+    /// keeps its counters, also with other conditions. Default: a description of the requests, such as
+    /// `example.com/api and below`.
+    pub(in crate::config) name: Option<Spanned<String>>,
     /// Host of the request: `example.com`, or `*.example.com` for all subdomains. An array lists several
     /// hosts: `["example.com", "*.example.com"]`. The port does not matter. Default: any host.
     pub(in crate::config) host: Option<Spanned<RawHosts>>,
@@ -152,13 +158,20 @@ pub(in crate::config) fn resolve_routes(
                 .with_hint("add one: `[[routes]]` and below it `path = \"/\"` and `demo = true`"),
         );
     }
-    raw.into_iter().filter_map(|route| resolve_route(resolver, route, known)).collect()
+    let mut names = UniqueNames::of("route");
+    raw.into_iter().filter_map(|route| resolve_route(resolver, route, known, &mut names)).collect()
 }
 
-fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Known<'_>) -> Option<Route> {
+fn resolve_route(
+    resolver: &mut Resolver<'_>,
+    raw: Spanned<RawRoute>,
+    known: Known<'_>,
+    names: &mut UniqueNames,
+) -> Option<Route> {
     let Known { policies, compression, .. } = known;
     let span = raw.span();
     let mut raw = raw.into_inner();
+    let name = names.resolve(resolver, raw.name.take());
     let hosts = resolve_hosts(resolver, raw.host.take());
     let path = resolve_path_match(resolver, &mut raw, &span);
     check_tunnel_route(resolver, &raw, path.as_ref());
@@ -181,6 +194,7 @@ fn resolve_route(resolver: &mut Resolver<'_>, raw: Spanned<RawRoute>, known: Kno
         check_caller_tokens(resolver, known, &policies, endpoint, &span);
     }
     Some(Route {
+        name,
         matching: RouteMatch { hosts, path: path?, conditions },
         policies,
         compression,

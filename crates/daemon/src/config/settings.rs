@@ -62,6 +62,8 @@ pub struct Config {
 
 /// A route: the requests that it matches, its policies, and its action.
 pub struct Route {
+    /// Name that the operator has given to the route.
+    pub(crate) name: Option<String>,
     pub(crate) matching: RouteMatch,
     /// Names of the policies, in the order in which the route evaluates the policies.
     pub(crate) policies: Vec<String>,
@@ -142,6 +144,7 @@ impl Config {
     pub(crate) fn demo() -> Self {
         let everything = RouteMatch::at(PathMatch::Prefix("/".to_owned()));
         let demo = Route {
+            name: None,
             matching: everything,
             policies: Vec::new(),
             compression: None,
@@ -346,6 +349,14 @@ impl Config {
             Some(source) => source.failure(span.clone(), message),
             None => Failure::new(message),
         }
+    }
+}
+
+impl Route {
+    /// Returns the name of the route in metrics, traces and messages. For a route without a name, this is a
+    /// description of the requests that the route matches. Each route of a config has a different label.
+    pub(crate) fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.matching.to_string())
     }
 }
 

@@ -135,6 +135,9 @@ impl fmt::Display for AdminConfig {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
+        }
         write!(f, "{}: {}", self.matching, self.action)?;
         match &self.policies[..] {
             [] => {}

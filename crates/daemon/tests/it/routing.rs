@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use thruway_daemon::{Daemon, explain};
-use thruway_server::ListenAddr;
+use thruway_daemon::{Config, Daemon, Route, check, explain};
+use thruway_server::{ListenAddr, Response};
 
-use crate::client::{address_of, connect, end};
+use crate::client::{address_of, connect, end, everything, get};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/gateway.md");
 
@@ -63,4 +63,67 @@ fn explain_shows_the_host_of_a_list_that_matches() {
     ] {
         assert!(text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn name_of_a_route_replaces_its_description() {
+    let (path, directory) = config_of_guide("name = \"site\"");
+    let daemon = Daemon::from_file(&path).unwrap();
+    assert_eq!(get(&address_of(&daemon), "/x"), ("200".to_owned(), "the site\n".to_owned()));
+    assert_eq!(get(&address_of(&daemon), "/old").0, "308");
+    let metrics = get(&daemon.admin_addresses()[0], "/metrics").1;
+    let status = get(&daemon.admin_addresses()[0], "/status").1;
+    end(daemon);
+    let count = |route: &str| {
+        let line = metrics.lines().find(|line| {
+            line.starts_with("http_server_request_duration_seconds_count")
+                && line.contains(&format!("http_route=\"{route}\""))
+        });
+        line.unwrap_or_else(|| panic!("no {route} in {metrics}")).ends_with(" 1")
+    };
+    assert!(count("site") && count("/old"), "{metrics}");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["routes"][0]["name"], "site");
+    assert_eq!(status["routes"][0]["requests"], "/ and below");
+    assert_eq!(status["routes"][1].get("name"), None);
+    let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["url.path"], &lines[0]["http.route"]), (&"/x".into(), &"site".into()));
+    assert_eq!((&lines[1]["url.path"], lines[1].get("http.route")), (&"/old".into(), None));
+    let checked = check(&path, true).unwrap().description;
+    assert!(checked.contains("\nsite: / and below: answers 200\n"), "{checked}");
+    let explained = explain(&path, "/x", &[]).unwrap();
+    assert!(explained.contains("site.toml:5: site: / and below\n"), "{explained}");
+}
+
+/// Returns the message and the hint about a config with routes of these names.
+fn failure_of_names(names: &[&str]) -> String {
+    let route = |name: &&str| Route::handler(everything(), || Response::text("")).named(*name);
+    let config = Config::default().listen("127.0.0.1:0").unwrap();
+    let config = names.iter().map(route).fold(config, Config::route);
+    Daemon::from_config(config).unwrap_err().to_string()
+}
+
+#[test]
+fn invalid_names_of_routes_in_code_are_errors() {
+    let failure = failure_of_names(&["a b"]);
+    assert!(failure.contains("`a b` is not a valid name of a route"), "{failure}");
+    assert!(failure.contains("hint: a name has 1 to 64 characters"), "{failure}");
+    let failure = failure_of_names(&["a", "a"]);
+    assert!(failure.contains("two routes have the name `a`"), "{failure}");
+}
+
+#[test]
+fn reload_keeps_the_counters_of_a_named_route() {
+    let (path, _directory) = config_of_guide("name = \"site\"");
+    let daemon = Daemon::from_file(&path).unwrap();
+    assert_eq!(get(&address_of(&daemon), "/a").0, "200");
+    let text = fs::read_to_string(&path).unwrap().replace("path = \"/\"", "path = \"/a\"");
+    fs::write(&path, text).unwrap();
+    daemon.reload().unwrap();
+    let status: serde_json::Value =
+        serde_json::from_str(&get(&daemon.admin_addresses()[0], "/status").1).unwrap();
+    assert_eq!(status["routes"][0]["requests"], "/a and below");
+    assert_eq!(status["routes"][0]["requests_total"], 1);
+    end(daemon);
 }

@@ -24,6 +24,7 @@ mod normal;
 mod readings;
 mod conditions;
 mod pattern;
+mod recorded;
 mod table;
 mod traced;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
+pub use recorded::RecordedRoute;
 pub use traced::TracedRoute;
 
 use crate::{RefusalCount, ResponseRules};

@@ -19,6 +19,7 @@ pub(super) const OTEL: StaticFormat = StaticFormat {
         (",\"user.name\":", Variable::User),
         (",\"http.request.method\":", Variable::KnownMethod),
         (",\"http.request.method_original\":", Variable::UnknownMethod),
+        (",\"http.route\":", Variable::Route),
         (",\"url.scheme\":", Variable::Scheme),
         (",\"url.path\":", Variable::Path),
         (",\"url.query\":", Variable::Query),
@@ -103,6 +104,7 @@ pub(super) const ECS: StaticFormat = StaticFormat {
         (",\"thruway.response_header_us\":", Variable::ResponseHeader),
         (",\"thruway.policy\":", Variable::Policy),
         (",\"thruway.reason\":", Variable::Reason),
+        (",\"thruway.route\":", Variable::Route),
     ],
     end: ",\"log.level\":\"info\",\"ecs.version\":\"8.11.0\",\"event.dataset\":\"thruway.access\",\
           \"event.kind\":\"event\",\"event.category\":[\"web\"],\"event.type\":[\"access\"]}\n",

@@ -186,6 +186,7 @@ mod tests {
             forwarded: None,
             refused: None,
             user: None,
+            route: Some("a"),
             trace: None,
             is_complete: true,
             is_cut_off: false,
@@ -235,6 +236,7 @@ mod tests {
             (&404.into(), &12.into())
         );
         assert_eq!((&json["duration_us"], &json["complete"]), (&345.into(), &true.into()));
+        assert_eq!(json["http.route"], "a");
         assert_eq!(json["user_agent.original"], "a\"b\\c\u{fffd}\u{fffd}d");
     }
 }

@@ -68,6 +68,7 @@ pub(super) fn write_request(
     if let Some(forwarded) = record.forwarded {
         write_forwarded(&mut object, forwarded);
     }
+    object.optional_text(member!("http.route"), record.route);
     if let Some(Refused { policy, reason }) = record.refused {
         object.text(member!("policy"), policy.as_bytes());
         object.text(member!("reason"), reason.as_bytes());

@@ -55,6 +55,7 @@ fn line(format: AccessLogFormat, method: Method<'_>) -> String {
         forwarded: None,
         refused: None,
         user: Some("ada"),
+        route: Some("files"),
         trace: None,
         is_complete: true,
         is_cut_off: false,
@@ -100,7 +101,8 @@ fn otel_format_has_the_names_and_units_of_the_semantic_conventions() {
     let expected = json!({
         "timestamp": "2000-02-29T01:01:01.000042Z", "client.address": "::1", "client.port": 5000,
         "network.peer.address": "192.0.2.1", "network.peer.port": 6000, "user.name": "ada",
-        "http.request.method": "_OTHER", "http.request.method_original": "PURGE", "url.scheme": "http",
+        "http.request.method": "_OTHER", "http.request.method_original": "PURGE", "http.route": "files",
+        "url.scheme": "http",
         "url.path": "/a\"b", "url.query": "k=***&c", "server.address": "a.example", "server.port": 81,
         "network.protocol.version": "1.1", "http.response.status_code": 503, "http.response.body.size": 12,
         "http.server.request.duration": 1.000_345, "error.type": "503",
@@ -130,7 +132,7 @@ fn ecs_format_has_the_names_and_units_of_the_elastic_common_schema() {
         "http.response.status_code": 503, "http.response.body.bytes": 12, "http.version": "1.1",
         "url.scheme": "http", "url.original": "/a\"b?k=***&c", "url.path": "/a\"b", "url.query": "k=***&c",
         "url.domain": "a.example", "url.port": 81, "user_agent.original": "a\"b\\c\u{fffd}\u{fffd}d",
-        "error.type": "503", "thruway.complete": true, "thruway.sent_bytes": 12,
+        "error.type": "503", "thruway.complete": true, "thruway.sent_bytes": 12, "thruway.route": "files",
     });
     assert_eq!(json_of(&line), expected);
     assert_eq!(json_of(&stream_line(AccessLogFormat::Ecs))["event.outcome"], "failure");
@@ -139,12 +141,12 @@ fn ecs_format_has_the_names_and_units_of_the_elastic_common_schema() {
 #[test]
 fn template_escapes_client_text_and_marks_missing_values() {
     let text = "{{{client.address}}} {user.name} \"{request_line}\" \"{http.request.header.user-agent}\" \
-                {http.response.status_code} {http.server.request.duration} {upstream} {timestamp_common}";
+                {http.response.status_code} {http.server.request.duration} {upstream} {http.route} {timestamp_common}";
     let format = AccessLogFormat::Template(AccessLogTemplate::parse(text).unwrap());
-    let expected = "{::1} ada \"PURGE /a\\\"b?k=***&c HTTP/1.1\" \"a\\\"b\\\\c\\xff\\x09d\" 503 1.000345 - \
+    let expected = "{::1} ada \"PURGE /a\\\"b?k=***&c HTTP/1.1\" \"a\\\"b\\\\c\\xff\\x09d\" 503 1.000345 - files \
                     29/Feb/2000:01:01:01 +0000";
     assert_eq!(line(format.clone(), Method::Other("PURGE")), expected);
-    let stream = "{::1} - \"-\" \"-\" - - db 01/Jan/1970:00:00:00 +0000";
+    let stream = "{::1} - \"-\" \"-\" - - db - 01/Jan/1970:00:00:00 +0000";
     assert_eq!(stream_line(format), stream);
 }
 
@@ -181,6 +183,7 @@ fn trace_of_the_client_is_logged_if_tracing_is_off() {
         forwarded: None,
         refused: None,
         user: None,
+        route: None,
         trace: None,
         is_complete: true,
         is_cut_off: false,

@@ -68,6 +68,8 @@ pub(super) enum Variable {
     RequestId,
     Policy,
     Reason,
+    /// The name of the route.
+    Route,
     End,
     TraceId,
     SpanId,
@@ -104,7 +106,7 @@ pub(super) enum Value<'a> {
 }
 
 /// Names of the variables in the config, in alphabetical order.
-const NAMES: [(&str, Variable); 44] = [
+const NAMES: [(&str, Variable); 45] = [
     ("client.address", Variable::ClientAddress),
     ("client.port", Variable::ClientPort),
     ("complete", Variable::IsComplete),
@@ -116,6 +118,7 @@ const NAMES: [(&str, Variable); 44] = [
     ("http.request.method", Variable::Method),
     ("http.response.body.size", Variable::BodyBytes),
     ("http.response.status_code", Variable::Status),
+    ("http.route", Variable::Route),
     ("http.server.request.duration", Variable::Seconds),
     ("network.peer.address", Variable::PeerAddress),
     ("network.peer.port", Variable::PeerPort),
@@ -191,6 +194,7 @@ impl Variable {
             Self::EndedBy => optional(record.is_cut_off.then_some("drain")),
             Self::Policy => optional(record.refused.map(|refused| &*refused.policy)),
             Self::Reason => optional(record.refused.map(|refused| refused.reason)),
+            Self::Route => optional(record.route),
             Self::TraceId => identifier(super::json::trace_id(record)),
             Self::SpanId => identifier(record.trace.map(|trace| trace.span_id.to_hex())),
             Self::Outcome => text(if is_failure(record) { "failure" } else { "success" }),

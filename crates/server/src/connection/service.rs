@@ -214,6 +214,7 @@ impl Service {
             forwarded: metadata.as_ref().and_then(ResponseMetadata::forwarded),
             refused: metadata.as_ref().and_then(ResponseMetadata::refused),
             user: metadata.as_ref().and_then(ResponseMetadata::user),
+            route: metadata.as_ref().and_then(ResponseMetadata::route),
             trace: start.trace.as_ref().map(|trace| trace.trace_parent()),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),

@@ -44,6 +44,8 @@ pub(crate) enum ResponseMetadata {
     Refused(Box<Refused>),
     /// Name of the user that a layer has authenticated, and the metadata from the inner handler.
     User(Box<(Box<str>, Option<ResponseMetadata>)>),
+    /// Name of the route, and the metadata from the handler of the route.
+    Route(Box<(Arc<str>, Option<ResponseMetadata>)>),
 }
 
 impl ResponseMetadata {
@@ -52,6 +54,7 @@ impl ResponseMetadata {
             Self::Forwarded(forwarded) => Some(forwarded),
             Self::Refused(_) => None,
             Self::User(both) => both.1.as_ref()?.forwarded(),
+            Self::Route(both) => both.1.as_ref()?.forwarded(),
         }
     }
 
@@ -60,11 +63,24 @@ impl ResponseMetadata {
             Self::Forwarded(_) => None,
             Self::Refused(refused) => Some(refused),
             Self::User(both) => both.1.as_ref()?.refused(),
+            Self::Route(both) => both.1.as_ref()?.refused(),
         }
     }
 
     pub(crate) fn user(&self) -> Option<&str> {
-        if let Self::User(both) = self { Some(&both.0) } else { None }
+        match self {
+            Self::Forwarded(_) | Self::Refused(_) => None,
+            Self::User(both) => Some(&both.0),
+            Self::Route(both) => both.1.as_ref()?.user(),
+        }
+    }
+
+    pub(crate) fn route(&self) -> Option<&str> {
+        match self {
+            Self::Forwarded(_) | Self::Refused(_) => None,
+            Self::User(both) => both.1.as_ref()?.route(),
+            Self::Route(both) => Some(&both.0),
+        }
     }
 }
 

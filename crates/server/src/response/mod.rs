@@ -10,6 +10,7 @@ mod metadata;
 mod tunnel;
 mod writer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -403,6 +404,17 @@ impl Response {
             other => other,
         };
         self.metadata = Some(ResponseMetadata::User(Box::new((user.into(), metadata))));
+    }
+
+    /// Sets the name of the route, for the access log. Call it in the outermost layer, on the response of the
+    /// inner handler. Later calls of [`set_forwarded`](Self::set_forwarded) and
+    /// [`set_refused`](Self::set_refused) remove the name.
+    pub fn set_route(&mut self, route: Arc<str>) {
+        let metadata = match self.metadata.take() {
+            Some(ResponseMetadata::Route(both)) => both.1,
+            other => other,
+        };
+        self.metadata = Some(ResponseMetadata::Route(Box::new((route, metadata))));
     }
 
     #[inline]

@@ -97,7 +97,7 @@ function showUpstreams(status) {
 }
 
 const routeTable = new Table("Routes in the order of the config", [
-  { label: "Requests for", isCode: true, text: (route) => route.requests },
+  { label: "Route", isCode: true, text: (route) => (route.name ? `${route.name}: ${route.requests}` : route.requests) },
   { label: "Action", text: (route) => route.action },
   { label: "Policies", text: (route) => (route.policies ?? []).join(", ") || "none" },
   { label: "Requests/s", isNumber: true, text: (route) => formatNumber(route.rates.requests) },

@@ -121,6 +121,7 @@ fn includes_path(route: &PathMatch, path: &str) -> bool {
 fn metadata_route(resource: ProtectedResource, hosts: Vec<HostMatch>, span: &Span) -> Route {
     let path = PathMatch::Exact(resource.metadata_path());
     Route {
+        name: None,
         matching: RouteMatch { hosts, path, conditions: Conditions::default() },
         policies: Vec::new(),
         compression: None,

@@ -45,6 +45,35 @@ fn invalid_lists_of_hosts_are_errors() {
 }
 
 #[test]
+fn check_shows_the_name_of_a_route() {
+    let config = resolved(&text_of(&["name = \"api.v1_a-B\"\npath = \"/x\"", "path = \"/\""])).unwrap();
+    assert_eq!(config.routes[0].to_string(), "api.v1_a-B: /x and below: the demo");
+    let labels: Vec<_> = config.routes.iter().map(Route::label).collect();
+    assert_eq!(labels, ["api.v1_a-B", "/ and below"]);
+}
+
+#[test]
+fn invalid_and_repeated_names_are_errors() {
+    let long = format!("\"{}\"", "a".repeat(65));
+    for (name, message) in [
+        ("5", "invalid type: integer `5`, expected a string"),
+        ("[\"a\"]", "invalid type: array, expected a string"),
+        ("\"\"", "`` is not a valid name"),
+        ("\"a b\"", "`a b` is not a valid name"),
+        ("\"a/b\"", "hint: a name has 1 to 64 characters"),
+        ("\"a\\nb\"", "`a\\nb` is not a valid name"),
+        (&long, "is not a valid name"),
+    ] {
+        let failure = failure_of(&[&format!("path = \"/\"\nname = {name}")]);
+        assert!(failure.contains(message) && failure.contains("serve.toml:5"), "{name}: {failure}");
+    }
+    let failure = failure_of(&["path = \"/\"\nname = \"a\"", "path = \"/b\"\nname = \"a\""]);
+    assert!(failure.contains("another route has the name `a`"), "{failure}");
+    assert!(failure.contains("serve.toml:9") && failure.contains("5 | name = \"a\""), "{failure}");
+    assert!(failure.contains("hint: give each route its own name"), "{failure}");
+}
+
+#[test]
 fn conflict_of_routes_is_an_error_for_each_host() {
     let (one, two) = ("path = \"/\"\nhost = [\"a\", \"*.b\"]", "path = \"/\"\nhost = [\"c\", \"*.b\"]");
     let failure = failure_of(&[one, two]);
