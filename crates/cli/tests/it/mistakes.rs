@@ -53,7 +53,7 @@ mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
 /reports and below: forwarded to backend; policies: keys, login
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
-www.example.com/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady
+users: (www.example.com, *.example.net)/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
 upstream shadow: 127.0.0.1:9004

@@ -67,6 +67,7 @@ fn nginx_site_has_all_of_its_directives() {
     let missing = get("/assets/none.css", "");
     assert_response(&missing, 404, &always, "page not found");
     assert!(!missing.head.contains("cache-control"), "{}", missing.head);
+    assert_response(&fetch(&address, "example.com", "GET /", ""), 200, &always, "<p>home</p>");
     assert!(fetch(&address, "other.example", "GET /", "").head.starts_with("http/1.1 404 "));
 
     assert_response(&get("/api/items", ""), 200, &always, "items");

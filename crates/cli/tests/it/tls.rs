@@ -516,7 +516,7 @@ fn internal(tls: &str) -> String {
     format!(
         "workers = 1\n[[listeners]]\naddress = \"127.0.0.2:0\"\n{tls}\n\
          [[routes]]\npath = \"/\"\nrespond.body = \"any\"\n\
-         [[routes]]\nhost = \"shop.localhost\"\npath = \"/\"\nrespond.body = \"shop\"\n\
+         [[routes]]\nhost = [\"shop.localhost\", \"c.example\"]\npath = \"/\"\nrespond.body = \"shop\"\n\
          [[routes]]\nhost = \"*.b.example\"\npath = \"/\"\nrespond.body = \"b\"\n"
     )
 }
@@ -536,7 +536,7 @@ fn local_ca_issues_certificates_for_localhost_hosts_of_routes_and_the_address() 
     let serve = || Thruway::start_with(directory.path(), &["serve", "thruway.toml"], &variables);
     let mut thruway = serve();
     let address = thruway.address();
-    for name in ["localhost", "127.0.0.1", "127.0.0.2", "::1", "shop.localhost", "a.b.example"] {
+    for name in ["localhost", "127.0.0.1", "127.0.0.2", "::1", "shop.localhost", "c.example", "a.b.example"] {
         let response = get_from(&root, &address, name);
         assert!(response.starts_with("HTTP/1.1 200 "), "{name}: {response}");
     }

@@ -29,6 +29,17 @@ pub(in crate::config) enum RawExpected {
     Value(String),
 }
 
+impl RawHosts {
+    /// Returns the hosts as written.
+    pub(in crate::config) fn iter(&self) -> impl Iterator<Item = &str> {
+        let (one, list) = match self {
+            Self::One(host) => (Some(host.as_str()), &[][..]),
+            Self::List(hosts) => (None, &hosts[..]),
+        };
+        one.into_iter().chain(list.iter().map(|host| host.get_ref().as_str()))
+    }
+}
+
 impl<'de> Deserialize<'de> for RawHosts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct HostsVisitor;

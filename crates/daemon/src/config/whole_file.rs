@@ -126,7 +126,7 @@ pub(in crate::config) enum RawAmbiguousPath {
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
     let hosts = raw.routes.iter().filter_map(|route| route.get_ref().host.as_ref());
-    let route_hosts = hosts.map(|host| host.get_ref().clone()).collect();
+    let route_hosts = hosts.flat_map(|hosts| hosts.get_ref().iter().map(str::to_owned)).collect();
     let mut resolver =
         Resolver { source: &source, failures: Vec::new(), acme: None, shares_secrets: false, route_hosts };
     let places = places_of(&raw);
