@@ -1,4 +1,4 @@
-//! Parses durations of the command line.
+//! Parses durations and other numbers of the command line.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -29,6 +29,24 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         Ok(time) if time.is_zero() => Err("the time must be more than 0".to_owned()),
         parsed => parsed,
     }
+}
+
+/// Parses a number of requests per second.
+///
+/// # Errors
+/// Returns a message if the text is not a number between 0.001 and 1,000,000,000.
+pub fn parse_rate(text: &str) -> Result<f64, &'static str> {
+    let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
+    rate.ok_or("expected requests per second, between 0.001 and 1000000000")
+}
+
+/// Parses a percentage below 100.
+///
+/// # Errors
+/// Returns a message if the text is not a number from 0 to 100.
+pub fn parse_percent(text: &str) -> Result<f64, &'static str> {
+    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or("expected a percentage between 0 and 100")
 }
 
 #[cfg(test)]

@@ -79,6 +79,10 @@ kinds! {
     WrongLength "wrong length"
     /// The response is complete, but its body has an unexpected digest.
     WrongDigest "wrong content"
+    /// The response is complete, but a step of a scenario found no value to extract.
+    NotExtracted "no value to extract"
+    /// The value of a variable makes the request of a step invalid, so the request was not sent.
+    InvalidValue "invalid value of a variable"
     /// The `id` of the MCP response belongs to another request.
     WrongId "wrong id"
     /// The response is complete, but does not contain the expected JSON-RPC response.
@@ -110,7 +114,11 @@ impl FailureKind {
         !self.counts_as_waited()
             && !matches!(
                 self,
-                Self::Abandoned | Self::ConnectTimedOut | Self::DescriptorsExhausted | Self::PortsExhausted
+                Self::Abandoned
+                    | Self::ConnectTimedOut
+                    | Self::DescriptorsExhausted
+                    | Self::PortsExhausted
+                    | Self::InvalidValue
             )
     }
 }

@@ -58,14 +58,14 @@ pub mod ramp;
 pub mod report;
 mod threshold;
 
-pub use duration::{parse_pause, parse_time};
+pub use duration::{parse_pause, parse_percent, parse_rate, parse_time};
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use listen_queue::ListenQueue;
 pub use over_time::OverTime;
 pub use plan::{
-    HttpOptions, InvalidOperations, LoadOptions, McpOperations, OperationKind, PlanError, TlsOptions,
-    describe_operations, parse_url, reachable_address, read_content, resolve_origin,
+    HttpOptions, InvalidOperations, LoadOptions, McpOperations, OperationKind, PlanError, ScenarioRequests,
+    TlsOptions, describe_operations, parse_url, reachable_address, read_content, resolve_origin,
     without_connection_option,
 };
 pub use probe::{FoundTool, McpServerFacts, ProbeError, probe_child, probe_http};
@@ -73,13 +73,13 @@ pub use process::{Usage, cpu_of_ended, usage};
 pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
-    ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Point, Report, RequestCounts,
-    ServerCost, Settings, StageReport, Status, TimesReport, bytes, rate, time,
+    ByteCounts, Connections, ErrorCount, Generator, Handshakes, IterationsReport, Part, Point, Report,
+    RequestCounts, ServerCost, Settings, StageReport, Status, StepReport, TimesReport, bytes, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,
-    InvalidRequest, InvalidRequestsFile, LoadUrl, McpOperation, McpRequests, Origin, RequestLine, Requests,
-    SessionUse, read_lines,
+    InvalidRequest, InvalidRequestsFile, InvalidScenario, LoadUrl, McpOperation, McpRequests, Origin,
+    PartRecord, RequestLine, Requests, Scenario, ScenarioRecord, SessionUse, read_lines,
 };
 pub use run::{Load, Outcome, RunError, ServerUse};
 pub use schedule::{Pace, Schedule};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::failure::{Detail, Failure, FailureKind};
 use crate::lateness::Lateness;
+use crate::requests::ScenarioRecord;
 use crate::stage_records::StageRecords;
 use crate::times::Times;
 
@@ -57,6 +58,8 @@ pub struct Record {
     pub(crate) lateness: Option<Lateness>,
     /// Results by stage, if the load has stages.
     pub stages: Option<StageRecords>,
+    /// Results by step, if the load has a scenario.
+    pub scenario: Option<ScenarioRecord>,
     statuses: Vec<(u16, u64)>,
     failures: Vec<u64>,
     /// Details of the first failure of each kind, as an example.
@@ -100,6 +103,7 @@ impl Record {
             ended_early_at: None,
             lateness: None,
             stages: None,
+            scenario: None,
             statuses: Vec::new(),
             failures: vec![0; FailureKind::ALL.len()],
             details: vec![None; FailureKind::ALL.len()],
@@ -174,6 +178,10 @@ impl Record {
         match (&mut self.stages, &other.stages) {
             (Some(stages), Some(more)) => stages.add(more),
             (stages, more) => *stages = stages.take().or_else(|| more.clone()),
+        }
+        match (&mut self.scenario, &other.scenario) {
+            (Some(scenario), Some(more)) => scenario.add(more),
+            (scenario, more) => *scenario = scenario.take().or_else(|| more.clone()),
         }
         for (status, count) in &other.statuses {
             self.count_status(*status, *count);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::report::{Report, TimesReport, rate, time};
+use crate::requests::Scenario;
 use crate::stages::Stages;
 
 /// A condition on a value of a report, such as `p99 > 20ms`. If the condition is true, the load has failed.
@@ -17,7 +18,8 @@ use crate::stages::Stages;
 /// - `failed`: number of the failed requests.
 /// - `rate`: requests with the expected response per second.
 ///
-/// A condition on a part of the load begins with the name of the part: `stage 2: p99 > 20ms`.
+/// A condition on a part of the load begins with the name of the part: `stage 2: p99 > 20ms` or
+/// `step login: p99 > 20ms`.
 ///
 /// ```
 /// use thruway_bench::Threshold;
@@ -44,6 +46,8 @@ enum Part {
     Load,
     /// The stage with this number, counted from 1.
     Stage(u64),
+    /// The step of a scenario with this name.
+    Step(String),
 }
 
 /// The measured values of a load, or of a part of a load.
@@ -104,56 +108,90 @@ impl Threshold {
 }
 
 impl Threshold {
-    /// Checks that the load will have the part to which this condition applies. `stages` are the stages of the
-    /// load.
+    /// Checks that the load will have the part to which this condition applies. `stages` and `scenario` are the
+    /// stages and the scenario of the load.
     ///
     /// # Errors
-    /// Returns an error if the load has no such stage, or if the stage has no duration and thus no requests.
-    pub fn check(&self, stages: Option<&Stages>) -> Result<(), PartMissing> {
-        let Part::Stage(number) = self.part else { return Ok(()) };
+    /// Returns an error if the load has no such stage or step, or if the stage has no duration and thus no
+    /// requests.
+    pub fn check(&self, stages: Option<&Stages>, scenario: Option<&Scenario>) -> Result<(), PartMissing> {
+        let number = match &self.part {
+            Part::Load => return Ok(()),
+            Part::Stage(number) => *number,
+            Part::Step(step) => return self.check_step(step, scenario),
+        };
         let ramps = stages.map_or(&[][..], Stages::ramps);
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let is_empty = match ramps.get(index) {
             Some(ramp) if !ramp.duration.is_zero() => return Ok(()),
             found => found.is_some(),
         };
-        Err(PartMissing { condition: self.to_string(), number, stages: ramps.len(), is_empty })
+        let reason = match ramps.len() {
+            0 => MissingBecause::NoStages,
+            _ if is_empty => MissingBecause::EmptyStage(number),
+            stages => MissingBecause::FewStages(stages),
+        };
+        Err(PartMissing { condition: self.to_string(), reason })
+    }
+
+    fn check_step(&self, step: &str, scenario: Option<&Scenario>) -> Result<(), PartMissing> {
+        let names: Vec<_> = scenario.iter().flat_map(|scenario| scenario.step_names()).collect();
+        if names.contains(&step) {
+            return Ok(());
+        }
+        let reason = match scenario {
+            None => MissingBecause::NoScenario,
+            Some(_) => MissingBecause::OtherSteps(format!("`{}`", names.join("`, `"))),
+        };
+        Err(PartMissing { condition: self.to_string(), reason })
     }
 }
 
-/// A condition applies to a stage that the load does not have.
+/// A condition applies to a stage or a step that the load does not have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartMissing {
     condition: String,
-    /// Number of the stage in the condition.
-    number: u64,
-    /// Number of stages of the load.
-    stages: usize,
-    /// `true` if the load has the stage, but the stage has no duration.
-    is_empty: bool,
+    reason: MissingBecause,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum MissingBecause {
+    NoStages,
+    /// The stage with this number has no duration.
+    EmptyStage(u64),
+    /// The load has only this number of stages.
+    FewStages(usize),
+    NoScenario,
+    /// The scenario has only the steps with these names.
+    OtherSteps(String),
 }
 
 impl PartMissing {
     /// Returns a hint for the user of `thruway bench`.
     pub fn hint(&self) -> String {
-        match self.stages {
-            0 => "add `--stages`, or remove the stage from the condition".to_owned(),
-            _ if self.is_empty => "use the next stage, which begins at the same time".to_owned(),
-            1 => "the only stage has the number 1".to_owned(),
-            stages => format!("use a stage from 1 to {stages}"),
+        match &self.reason {
+            MissingBecause::NoStages => "add `--stages`, or remove the stage from the condition".to_owned(),
+            MissingBecause::EmptyStage(_) => "use the next stage, which begins at the same time".to_owned(),
+            MissingBecause::FewStages(1) => "the only stage has the number 1".to_owned(),
+            MissingBecause::FewStages(stages) => format!("use a stage from 1 to {stages}"),
+            MissingBecause::NoScenario => "only loads of `thruway bench scenario` have steps".to_owned(),
+            MissingBecause::OtherSteps(names) => format!("the steps are {names}"),
         }
     }
 }
 
 impl Display for PartMissing {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { condition, number, stages, is_empty } = self;
-        write!(f, "the condition `{condition}` can never be checked: ")?;
-        match stages {
-            0 => f.write_str("the load has no stages"),
-            _ if *is_empty => write!(f, "stage {number} has no duration, so it has no requests"),
-            1 => f.write_str("the load has only one stage"),
-            stages => write!(f, "the load has only {stages} stages"),
+        write!(f, "the condition `{}` can never be checked: ", self.condition)?;
+        match &self.reason {
+            MissingBecause::NoStages => f.write_str("the load has no stages"),
+            MissingBecause::EmptyStage(number) => {
+                write!(f, "stage {number} has no duration, so it has no requests")
+            }
+            MissingBecause::FewStages(1) => f.write_str("the load has only one stage"),
+            MissingBecause::FewStages(stages) => write!(f, "the load has only {stages} stages"),
+            MissingBecause::NoScenario => f.write_str("the load has no scenario"),
+            MissingBecause::OtherSteps(_) => f.write_str("the scenario has no such step"),
         }
     }
 }
@@ -208,9 +246,12 @@ impl Part {
         let part = part.trim();
         let found = match part.split_once(' ') {
             Some(("stage", number)) => number.parse().ok().filter(|number| *number > 0).map(Self::Stage),
+            Some(("step", name)) => Some(Self::Step(name.trim().to_owned())),
             _ => None,
         };
-        let found = found.ok_or_else(|| format!("unknown part `{part}`: expected a part such as `stage 2`"));
+        let found = found.ok_or_else(|| {
+            format!("unknown part `{part}`: expected a part such as `stage 2` or `step login`")
+        });
         Ok((found?, condition))
     }
 
@@ -232,6 +273,15 @@ impl Part {
                     requests_per_second: stage.achieved_requests_per_second,
                 })
             }
+            Self::Step(name) => {
+                let step = report.steps.iter().find(|step| step.name == *name)?;
+                Some(Measured {
+                    times: &step.response_time,
+                    answered: step.answered,
+                    failed: step.failed,
+                    requests_per_second: step.achieved_requests_per_second,
+                })
+            }
         }
     }
 }
@@ -241,6 +291,7 @@ impl Display for Part {
         match self {
             Self::Load => f.write_str("load"),
             Self::Stage(number) => write!(f, "stage {number}"),
+            Self::Step(name) => write!(f, "step {name}"),
         }
     }
 }
@@ -361,6 +412,7 @@ mod tests {
             ("rate < 1000.5", "rate < 1000.5"),
             ("failed <= 3", "failed <= 3"),
             ("stage 2: p99>20ms", "stage 2: p99 > 20ms"),
+            ("step log in: errors>1%", "step log in: errors > 1%"),
         ] {
             assert_eq!(text.parse::<Threshold>().unwrap().to_string(), written);
         }
@@ -376,7 +428,10 @@ mod tests {
             ("errors > 1", "invalid value `1`: expected a percentage, such as `0.1%`"),
             ("failed > many", "invalid value `many`: expected a number of requests"),
             ("rate < NaN", "invalid value `NaN`: expected a number of requests per second"),
-            ("stage 0: p99 > 1s", "unknown part `stage 0`: expected a part such as `stage 2`"),
+            (
+                "stage 0: p99 > 1s",
+                "unknown part `stage 0`: expected a part such as `stage 2` or `step login`",
+            ),
             ("rate < -1", "invalid value `-1`: expected a number of requests per second"),
         ] {
             assert_eq!(text.parse::<Threshold>().unwrap_err().to_string(), error, "{text}");
@@ -389,7 +444,7 @@ mod tests {
     fn condition_on_a_missing_stage_is_an_error() {
         let check = |condition: &str, stages: Option<&str>| {
             let stages = stages.map(|stages| stages.parse::<Stages>().unwrap());
-            condition.parse::<Threshold>().unwrap().check(stages.as_ref())
+            condition.parse::<Threshold>().unwrap().check(stages.as_ref(), None)
         };
         let three = Some("1s:5,0s:10,1s:10");
         for condition in ["p99 > 1s", "stage 1: p99 > 1s", "stage 3: p99 > 1s"] {
@@ -411,6 +466,7 @@ mod tests {
                 "use the next stage",
             ),
             ("stage 1: p99 > 1s", None, "the load has no stages", "add `--stages`"),
+            ("step login: p99 > 1s", None, "the load has no scenario", "`thruway bench scenario`"),
             ("stage 18446744073709551615: p99 > 1s", three, "the load has only 3 stages", "from 1 to 3"),
         ] {
             let error = check(condition, stages).unwrap_err();

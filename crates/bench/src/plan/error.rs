@@ -54,6 +54,8 @@ pub enum PlanError {
     Stages(&'static str),
     /// TLS options are set, but no URL begins with `https`.
     TlsUnused,
+    /// A scenario cannot use a pipeline.
+    UserPipeline,
     /// A URL is invalid.
     Url(String, InvalidLoadUrl),
     /// No URL is given.
@@ -97,6 +99,7 @@ impl PlanError {
             | Self::Digest(_)
             | Self::Read(..)
             | Self::UrlMissing
+            | Self::UserPipeline
             | Self::Weight(_) => return None,
         };
         Some(hint.into())
@@ -127,6 +130,9 @@ impl fmt::Display for PlanError {
             Self::Stages(error) => f.write_str(error),
             Self::TlsUnused => f.write_str("no URL uses TLS"),
             Self::Url(text, error) => write!(f, "invalid URL `{}`: {error}", text.escape_debug()),
+            Self::UserPipeline => {
+                f.write_str("a virtual user sends one request at a time, so `--pipeline` has no use")
+            }
             Self::UrlMissing => f.write_str("there is no URL"),
             Self::Weight(url) => write!(f, "the weight of `{url}` must be from 1 to 1000"),
             Self::Workers { workers, connections } => {

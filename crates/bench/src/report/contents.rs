@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::rate;
 use super::stages::StageReport;
+use super::steps::{IterationsReport, StepReport};
 use super::times::TimesReport;
 use crate::failure::FailureKind;
 use crate::listen_queue::ListenQueue;
@@ -34,7 +35,7 @@ pub struct Report {
     /// Reasons to doubt the results, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// Scheduled number of requests per second. Absent in a closed loop.
+    /// Scheduled number of requests per second. Absent in a closed loop, and if the load has a scenario.
     pub offered_requests_per_second: Option<f64>,
     /// Number of requests per second in the actual schedule. In a Poisson process, this number is random.
     /// Absent in a closed loop.
@@ -73,6 +74,12 @@ pub struct Report {
     /// Results of each stage. Empty if the load has no stages.
     #[serde(default)]
     pub stages: Vec<StageReport>,
+    /// Iterations of a scenario. Absent if the load has no scenario.
+    #[serde(default)]
+    pub iterations: Option<IterationsReport>,
+    /// Results of each step of a scenario. Empty if the load has no scenario.
+    #[serde(default)]
+    pub steps: Vec<StepReport>,
     /// Progress over time, in parts of equal duration.
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.
@@ -93,7 +100,8 @@ pub struct Settings {
     /// The stages in the form of the option `--stages`. Present only if the pace is `stages`.
     #[serde(default)]
     pub stages: Option<String>,
-    /// Scheduled number of requests per second, or the average of all stages. Absent in a closed loop.
+    /// Scheduled number of requests per second, or the average of all stages. Absent in a closed loop. With a
+    /// scenario, this is the number of iterations.
     #[serde(default)]
     pub requests_per_second: Option<f64>,
     /// Seed of the random intervals between requests. Present only if requests start at random times.
@@ -115,7 +123,8 @@ pub struct Settings {
     /// Planned duration of the measurement, in seconds. Absent if the load was limited by a number of
     /// requests.
     pub duration_seconds: Option<f64>,
-    /// Planned number of measured requests. Absent if the load was limited by a duration.
+    /// Planned number of measured requests. Absent if the load was limited by a duration. With a scenario, this
+    /// is the number of iterations.
     pub requests: Option<u64>,
     /// Duration of the warm-up in seconds.
     pub warm_up_seconds: f64,
@@ -257,6 +266,13 @@ pub struct ServerCost {
 }
 
 impl Report {
+    /// Returns `true` if requests or iterations started on a schedule.
+    pub(super) fn is_open(&self) -> bool {
+        let iterations = self.iterations.as_ref();
+        let offered = iterations.and_then(|iterations| iterations.offered_iterations_per_second);
+        self.offered_requests_per_second.or(offered).is_some()
+    }
+
     /// Returns the achieved rate divided by the rate of due requests, or `None` in a closed loop.
     pub fn achieved_share(&self) -> Option<f64> {
         self.due_requests_per_second.map(|due| self.achieved_requests_per_second / due.max(f64::MIN_POSITIVE))

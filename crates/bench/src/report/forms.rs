@@ -4,6 +4,7 @@ use schemars::{Schema, schema_for};
 
 use super::contents::Report;
 use super::stages::StageReport;
+use super::steps::StepReport;
 use super::times::TimesReport;
 use super::{html, text};
 
@@ -50,8 +51,8 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         }
         let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
         line(&mut csv, columns.into_iter().map(|(_, value)| value));
-        for stage in &report.stages {
-            let values = columns_of_stage(report, stage);
+        let stages = report.stages.iter().map(|stage| columns_of_stage(report, stage));
+        for values in stages.chain(report.steps.iter().map(|step| columns_of_step(report, step))) {
             let value = |name: &&str| values.iter().find(|(known, _)| known == name);
             line(
                 &mut csv,
@@ -96,8 +97,8 @@ pub(super) const CSV_COLUMNS: [(&str, &str); 35] = [
     ("due_requests_per_second", "`due_requests_per_second`"),
     ("cut_off", "`requests.cut_off`"),
     ("response_at_least_from_us", "`response_time.at_least_from_us`"),
-    ("scope", "`load` for a whole load, `stage` for a stage"),
-    ("name", "number of the stage; empty for a whole load"),
+    ("scope", "`load` for a whole load, `stage` for a stage, `step` for a step of a scenario"),
+    ("name", "number of the stage, or name of the step; empty for a whole load"),
     ("warnings", "`warnings`, separated by semicolons"),
 ];
 
@@ -187,6 +188,13 @@ fn columns_of_stage(report: &Report, stage: &StageReport) -> Vec<(&'static str, 
         ("achieved_requests_per_second", stage.achieved_requests_per_second.to_string()),
         ("connections", stage.to_connections.map_or_else(String::new, |count| count.to_string())),
     ]);
+    columns
+}
+
+fn columns_of_step(report: &Report, step: &StepReport) -> Vec<(&'static str, String)> {
+    let part = ("step", step.name.clone());
+    let mut columns = columns_of_part(report, part, (step.answered, step.failed), &step.response_time);
+    columns.push(("achieved_requests_per_second", step.achieved_requests_per_second.to_string()));
     columns
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::contents::{Part, Report};
 use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
-use super::stages;
 use super::text;
+use super::{stages, steps};
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
 
@@ -22,6 +22,7 @@ struct LoadSummary {
     warnings: Vec<String>,
     times: Vec<TimesRow>,
     stages: Vec<Vec<String>>,
+    steps: Vec<Vec<String>>,
     rate_plot: String,
     times_plot: String,
 }
@@ -88,6 +89,7 @@ fn shown(report: &Report) -> LoadSummary {
         warnings: report.warnings.clone(),
         times: times.collect(),
         stages: stages::table(&report.stages),
+        steps: steps::table(&report.steps),
         rate_plot: over_time(
             report,
             "Requests per second over time",

@@ -8,6 +8,7 @@ use super::contents::{
 };
 use super::figures::{rounded, seconds_of};
 use super::stages::StageReport;
+use super::steps::{IterationsReport, StepReport};
 use super::text;
 use super::times::{TimesReport, microseconds};
 use crate::cut_off::CutOff;
@@ -40,7 +41,11 @@ impl Report {
             is_stalled: cut_off
                 .is_some_and(|cut_off| cut_off.is_stall(&record.service, outcome.elapsed, outcome.silence)),
             warnings: Vec::new(),
-            offered_requests_per_second: load.pace.rate().map(|rate| rounded(rate, 3)),
+            offered_requests_per_second: load
+                .pace
+                .rate()
+                .filter(|_| load.requests.scenario().is_none())
+                .map(|rate| rounded(rate, 3)),
             due_requests_per_second: load.pace.rate().map(|_| rounded(due / window, 3)),
             achieved_requests_per_second: rounded(record.achieved_requests_per_second(outcome.window), 3),
             requests: RequestCounts {
@@ -76,6 +81,8 @@ impl Report {
                 .stages()
                 .map(|stages| StageReport::all(stages, record, outcome.elapsed.as_secs_f64()))
                 .unwrap_or_default(),
+            iterations: IterationsReport::of(load, record.scenario.as_ref(), outcome.window),
+            steps: StepReport::all(load, record.scenario.as_ref(), outcome.window),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),

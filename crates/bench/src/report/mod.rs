@@ -4,6 +4,7 @@
 mod figures;
 mod times;
 mod stages;
+mod steps;
 mod contents;
 
 // creation of reports
@@ -38,4 +39,5 @@ pub use plot::{Bar, bars};
 #[doc(hidden)]
 pub use reference::reference;
 pub use stages::StageReport;
+pub use steps::{IterationsReport, StepReport};
 pub use times::{Point, TimesReport};

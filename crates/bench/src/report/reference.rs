@@ -114,14 +114,15 @@ reports > docs/guide/load-test-reports.md`.
 
 ";
 
-const LOAD: &str = "## `thruway-bench/3`\nThe output of `bench http` and `bench mcp`.\n\n";
+const LOAD: &str = "## `thruway-bench/3`\nThe output of `bench http`, `bench scenario` and `bench mcp`.\n\n";
 const COMPARISON: &str = "\n## `thruway-bench-compare/3`\nThe output of `bench compare`.\n\n";
 const RAMP: &str = "\n## `thruway-bench-ramp/3`\nThe output of `bench ramp`.\n\n";
 const TIMES: &str = "\n## Times\nThe members of each member with the type *times*.\n\n";
 const TABLE: &str = "| member | type | meaning |\n|---|---|---|\n";
 
 const CSV: &str = "\n## CSV
-`bench http`, `bench mcp` and `bench compare` write one line for each load, and one line for each stage of a load.
+`bench http`, `bench scenario`, `bench mcp` and `bench compare` write one line for each load, and one line for each
+stage and each step of a load.
 
 | column | meaning |
 |---|---|

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::contents::{Generator, Handshakes, Report};
 use super::figures::{NONE, bytes, count, rate, three_digits, time};
-use super::stages;
 use super::times::TimesReport;
+use super::{stages, steps};
 
 /// Formats the report as plain text.
 pub(super) fn report(report: &Report) -> String {
@@ -13,6 +13,12 @@ pub(super) fn report(report: &Report) -> String {
     rows(&mut text, &overview(report));
     times(&mut text, report);
     aligned(&mut text, &stages::table(&report.stages));
+    aligned(&mut text, &steps::table(&report.steps));
+    let failures = steps::failures(&report.steps);
+    if !failures.is_empty() {
+        text.push_str("\nfailed steps\n");
+        rows(&mut text, &failures);
+    }
     if !report.errors.is_empty() {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
@@ -29,7 +35,7 @@ pub(super) fn markdown(report: &Report) -> String {
     markdown_table(&mut markdown, ["", ""], &overview(report));
     markdown.push_str("\n| time | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|\n");
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
-    let shown = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
+    let shown = if report.is_open() { &rows[..] } else { &rows[1..] };
     for (name, times) in shown {
         let _ = write!(markdown, "| {name} |");
         for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
@@ -38,6 +44,12 @@ pub(super) fn markdown(report: &Report) -> String {
         markdown.push('\n');
     }
     wide_table(&mut markdown, &stages::table(&report.stages));
+    wide_table(&mut markdown, &steps::table(&report.steps));
+    let failures = steps::failures(&report.steps);
+    if !failures.is_empty() {
+        markdown.push('\n');
+        markdown_table(&mut markdown, ["step", "failed"], &failures);
+    }
     if !report.errors.is_empty() {
         markdown.push('\n');
         markdown_table(&mut markdown, ["failed", "how"], &errors(report));
@@ -107,7 +119,7 @@ pub(super) fn connection_options(report: &Report) -> String {
         ("poisson", None) => "open loop (Poisson)".to_owned(),
         ("constant", _) => "open loop".to_owned(),
         ("stages", seed) => {
-            let kind = if report.offered_requests_per_second.is_some() { "open" } else { "closed" };
+            let kind = if report.is_open() { "open" } else { "closed" };
             let seed = seed.map_or_else(String::new, |seed| format!(", Poisson, seed {seed}"));
             let stages = settings.stages.as_deref().unwrap_or_default();
             format!("{kind} loop with stages {stages}{seed}")
@@ -129,6 +141,11 @@ pub(super) fn overview(report: &Report) -> Vec<[String; 2]> {
         let due = report.due_requests_per_second.filter(|_| report.settings.seed.is_some());
         let due = due.map_or_else(String::new, |due| format!(", {} due by chance", rate(due)));
         row("offered rate", format!("{} requests/s{due}", rate(offered)));
+    }
+    if let Some(iterations) = &report.iterations {
+        for [name, value] in iterations.overview() {
+            row(&name, value);
+        }
     }
     row("achieved rate", format!("{} requests/s", rate(report.achieved_requests_per_second)));
     let requests = &report.requests;
@@ -209,7 +226,7 @@ fn time_or_none(microseconds: Option<f64>) -> String {
 }
 
 fn times(text: &mut String, report: &Report) {
-    let is_open = report.offered_requests_per_second.is_some();
+    let is_open = report.is_open();
     text.push_str("\n                  p50       p90       p99     p99.9       max\n");
     time_row(text, if is_open { "response" } else { "time" }, &report.response_time);
     if is_open {

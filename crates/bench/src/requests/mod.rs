@@ -15,6 +15,7 @@ mod expected;
 mod source;
 mod http;
 mod mcp;
+mod scenario;
 
 pub use error::{InvalidDigest, InvalidRequest};
 pub(crate) use expected::Answer;
@@ -23,5 +24,7 @@ pub use file::{InvalidRequestsFile, RequestLine, read_lines};
 pub use http::{HttpRequest, HttpRequests};
 pub use mcp::{Conversation, Endpoint, McpOperation, McpRequests, SessionUse};
 pub(crate) use mcp::{Done, MESSAGE_BYTES_MAX, Reading, SingleMessage, read};
+pub use scenario::{InvalidScenario, PartRecord, Scenario, ScenarioRecord};
+pub(crate) use scenario::{Received, UserState};
 pub use source::{Http2Request, Requests};
 pub use url::{InvalidLoadUrl, LoadUrl, Origin};

@@ -1,5 +1,7 @@
 //! The interface through which a worker gets the requests of a load.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::TE;
 use http::uri::Scheme;
@@ -8,6 +10,7 @@ use thruway_http1::ResponseTo;
 
 use super::expected::Expected;
 use super::mcp::Conversation;
+use super::scenario::Scenario;
 
 /// The requests of a load, each with a number. The same number always gives the same request, so that a
 /// worker can send a request again.
@@ -27,6 +30,12 @@ pub trait Requests: Send + Sync {
     /// The worker then uses it to encode requests and to check responses. Returns `None` if the requests are
     /// independent.
     fn conversation(&self) -> Option<Conversation> {
+        None
+    }
+
+    /// Returns the scenario, if virtual users run a scenario. The worker then uses it to encode requests and to
+    /// check responses, and never calls the other methods.
+    fn scenario(&self) -> Option<&Arc<Scenario>> {
         None
     }
 }

@@ -96,6 +96,73 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
+    /// Records the expected response to the request of the step with the index `step`.
+    pub(super) fn complete_step(
+        &self,
+        step: usize,
+        ticket: StartedRequest,
+        now: Duration,
+        answered: &Answered,
+    ) {
+        self.complete(ticket, now, answered);
+        self.note_step(step, ticket, now, true, self.has_time(ticket), None);
+    }
+
+    /// Records the failed request of the step with the index `step`. `status` is the status of the complete
+    /// response, if there is one. `example` describes the failure.
+    pub(super) fn fail_step(
+        &self,
+        step: usize,
+        ticket: StartedRequest,
+        now: Duration,
+        failure: &Failure,
+        status: Option<u16>,
+        example: String,
+    ) {
+        match status {
+            Some(status) => self.complete_unexpected(ticket, now, status, failure),
+            None => self.fail(ticket, now, failure),
+        }
+        let has_time = failure.kind.counts_as_waited() && self.has_time(ticket);
+        self.note_step(step, ticket, now, false, has_time, Some(example));
+    }
+
+    fn note_step(
+        &self,
+        step: usize,
+        ticket: StartedRequest,
+        now: Duration,
+        is_answered: bool,
+        has_time: bool,
+        example: Option<String>,
+    ) {
+        let record = &mut *self.record.borrow_mut();
+        let Some(scenario) = record.scenario.as_mut().filter(|_| self.is_measured(ticket, now)) else {
+            return;
+        };
+        let step = &mut scenario.steps[step];
+        step.record(is_answered, has_time.then(|| now.saturating_sub(ticket.intended)));
+        step.example = step.example.take().or(example);
+    }
+
+    /// Records an iteration of a scenario. `is_complete` is `true` if all its steps got the expected response.
+    pub(super) fn complete_iteration(&self, ticket: StartedRequest, now: Duration, is_complete: bool) {
+        let record = &mut *self.record.borrow_mut();
+        if let Some(scenario) = record.scenario.as_mut().filter(|_| self.is_measured(ticket, now)) {
+            let has_time = is_complete && self.has_time(ticket);
+            let time = has_time.then(|| now.saturating_sub(ticket.intended));
+            scenario.iterations.record(is_complete, time);
+        }
+    }
+
+    /// Records an iteration that is still in progress at the end of the load.
+    pub(super) fn cut_off_iteration(&self, ticket: StartedRequest) {
+        let record = &mut *self.record.borrow_mut();
+        if let Some(scenario) = record.scenario.as_mut().filter(|_| self.has_time(ticket)) {
+            scenario.iterations_cut_off += 1;
+        }
+    }
+
     #[inline]
     fn note_lateness(&self, record: &mut Record, ticket: StartedRequest, now: Duration) {
         if let Some(lateness) = &mut record.lateness {

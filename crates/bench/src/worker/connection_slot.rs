@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use thruway_net::Deadline;
 
-use super::connection::{Connect, Ended, Opened, WireProtocol};
+use super::connection::{Connect, Ended, Handshake, Opened, WireProtocol};
 use super::dispatch::Worker;
 use super::plan::{NextStep, Phase, StartedRequest};
 use super::streams::Streams;
 use super::wire::Wire;
 use crate::failure::{Failure, FailureKind};
 
-struct ConnectionSlot {
-    worker: Rc<Worker>,
+pub(super) struct ConnectionSlot {
+    pub(super) worker: Rc<Worker>,
     number: usize,
-    deadline: Deadline,
+    pub(super) deadline: Deadline,
     /// Requests that must be sent again, before all others.
     again: VecDeque<StartedRequest>,
     /// Number of consecutive failed attempts to connect.
@@ -49,9 +49,7 @@ impl Worker {
         connect: C,
         first: Option<C::Transport>,
     ) {
-        let deadline = self.deadlines.register();
-        let mut slot =
-            ConnectionSlot { worker: self, number, deadline, again: VecDeque::new(), failed_attempts: 0 };
+        let mut slot = ConnectionSlot::new(self, number);
         let mut open = first.map(|transport| {
             slot.worker.record.borrow_mut().connections_opened += 1;
             S::new(transport, &slot.worker)
@@ -82,8 +80,13 @@ impl Worker {
 }
 
 impl ConnectionSlot {
+    pub(super) fn new(worker: Rc<Worker>, number: usize) -> Self {
+        let deadline = worker.deadlines.register();
+        Self { worker, number, deadline, again: VecDeque::new(), failed_attempts: 0 }
+    }
+
     /// Returns the next request to send on a new connection, or `None` at the end of the load.
-    async fn next_ticket(&mut self) -> Option<StartedRequest> {
+    pub(super) async fn next_ticket(&mut self) -> Option<StartedRequest> {
         if let Some(ticket) = self.again.pop_front() {
             return Some(ticket);
         }
@@ -117,9 +120,7 @@ impl ConnectionSlot {
         };
         match outcome {
             Ok(Opened { transport, handshake }) => {
-                self.failed_attempts = 0;
-                self.worker.unconnected_since.set(None);
-                self.worker.note_opened(handshake);
+                self.note_connected(handshake);
                 let mut protocol = S::new(transport, &self.worker);
                 protocol.ask(&self.worker, ticket);
                 self.again.drain(..).for_each(|ticket| protocol.ask(&self.worker, ticket));
@@ -128,15 +129,21 @@ impl ConnectionSlot {
             Err(failure) => {
                 let now = self.worker.clock.now_exact();
                 self.worker.fail(ticket, now, &failure);
-                self.worker.unconnected_since.set(self.worker.unconnected_since.get().or(Some(now)));
-                self.back_off().await;
+                self.back_off_from(now).await;
                 None
             }
         }
     }
 
+    /// Records an open connection.
+    pub(super) fn note_connected(&mut self, handshake: Option<Handshake>) {
+        self.failed_attempts = 0;
+        self.worker.unconnected_since.set(None);
+        self.worker.note_opened(handshake);
+    }
+
     /// Opens a connection. Returns `None` if the load ended before the connection was open.
-    async fn connect<C: Connect>(
+    pub(super) async fn connect<C: Connect>(
         &self,
         connect: &C,
         ticket: StartedRequest,
@@ -160,9 +167,10 @@ impl ConnectionSlot {
         .await
     }
 
-    /// Pauses before the next attempt to connect. Attempts without a pause would only measure how fast the
-    /// server refuses.
-    async fn back_off(&mut self) {
+    /// Pauses after an attempt to connect that failed at `now`. Attempts without a pause would only measure how
+    /// fast the server refuses.
+    pub(super) async fn back_off_from(&mut self, now: Duration) {
+        self.worker.unconnected_since.set(self.worker.unconnected_since.get().or(Some(now)));
         self.failed_attempts += 1;
         let pause = (PAUSE_MIN * (1 << self.failed_attempts.min(6))).min(PAUSE_MAX);
         let until = self.worker.clock.now_exact() + pause;

@@ -18,6 +18,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::lateness::Lateness;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
+use crate::requests::ScenarioRecord;
 use crate::schedule::Schedule;
 use crate::stage_records::StageRecords;
 use crate::stages::StageUnit;
@@ -83,6 +84,8 @@ impl Worker {
         let lateness = share.pace.window(share.limit).map(Lateness::new);
         let mut record = Record::of_open_loop(lateness);
         record.stages = share.pace.stages().cloned().map(StageRecords::new);
+        record.scenario =
+            requests.scenario().map(|scenario| ScenarioRecord::new(scenario.step_names().len()));
         Rc::new(Self {
             clock,
             requests,
@@ -222,7 +225,7 @@ impl Worker {
         // A closed loop with a duration does not wait for responses at its end. A load with a fixed number
         // of requests waits for all responses.
         let drain_time = match (is_counted, self.is_open()) {
-            (true, _) => self.connection_options.timeout + TICK_MAX * 2,
+            (true, _) => self.completion_time_max() + TICK_MAX * 2,
             (false, true) if self.share.stop.is_set() => self.connection_options.drain.min(DRAIN_OF_STOPPED),
             (false, true) => self.connection_options.drain,
             (false, false) => Duration::ZERO,
@@ -236,6 +239,13 @@ impl Worker {
         self.plan.borrow_mut().waiting_connections.wake_all();
         self.deadlines.wake_all();
         self.wake_timer();
+    }
+
+    /// Returns the longest time until a request in progress is complete or has timed out. With a scenario, returns
+    /// the longest time of an iteration.
+    fn completion_time_max(&self) -> Duration {
+        let timeout = self.connection_options.timeout;
+        self.requests.scenario().map_or(timeout, |scenario| scenario.duration_max(timeout))
     }
 
     /// Counts the requests that were due before the end but were not sent, because all connections were

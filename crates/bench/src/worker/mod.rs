@@ -23,6 +23,10 @@ mod streams;
 mod lines;
 mod connection_slot;
 
+// a virtual user of a scenario
+mod user_connection;
+mod user;
+
 // a thread
 mod timer;
 mod thread;

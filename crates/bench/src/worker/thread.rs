@@ -24,6 +24,7 @@ use super::dispatch::Worker;
 use super::lines::drive_lines;
 use super::plan::{ConnectionOptions, Share};
 use super::timer::Timer;
+use super::user::run_user;
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::stdio::Pipes;
@@ -280,6 +281,13 @@ fn start_slots(
     if let (Some(pipes), Some(conversation)) = (&plan.pipes, plan.requests.conversation()) {
         let pipes = Pipes::watch(pipes.0.try_clone()?, pipes.1.try_clone()?)?;
         return Ok(vec![tokio::task::spawn_local(drive_lines(worker.clone(), pipes, conversation))]);
+    }
+    if let Some(scenario) = plan.requests.scenario() {
+        let users = first.into_iter().enumerate().map(|(slot, first)| {
+            let user = run_user(worker.clone(), slot, connector(plan, slot), first, scenario.clone());
+            tokio::task::spawn_local(user)
+        });
+        return Ok(users.collect());
     }
     let slots = first.into_iter().enumerate().map(|(slot, first)| {
         tokio::task::spawn_local(Rc::clone(worker).run_slot(slot, connector(plan, slot), first))

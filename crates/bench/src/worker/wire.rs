@@ -339,7 +339,7 @@ impl<T: Transport> Wire<T> {
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Limits of responses. Bodies are not stored, so they may have any size.
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     request_target_bytes: 8 << 10,
     header_section_bytes: 64 << 10,
     field_lines: 1024,

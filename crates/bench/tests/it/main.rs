@@ -16,6 +16,8 @@ mod streams;
 mod sockets;
 mod reports;
 mod report_reference;
+mod scenarios;
+mod scenario_files;
 
 // MCP messages
 mod mcp_http;

@@ -64,8 +64,34 @@ fn visit(value: &Value, path: &str, visit_value: &mut dyn FnMut(&str, &Value)) {
 
 /// Returns the path without the name of the parent if the parent has the type *times*.
 fn of_times(path: &str) -> Option<&str> {
-    let parents = ["service_time.", "response_time.", "deliveries.", "stages[].response_time."];
+    let parents = [
+        "service_time.",
+        "response_time.",
+        "deliveries.",
+        "stages[].response_time.",
+        "steps[].response_time.",
+        "iterations.iteration_time.",
+    ];
     parents.into_iter().find_map(|parent| path.strip_prefix(parent))
+}
+
+/// Asserts that the page documents all names in the report of a load.
+pub(crate) fn assert_report_documented(report: &Report) {
+    assert_documented(&report.to_json(), &documented("`thruway-bench/3`"));
+}
+
+fn assert_documented(json: &str, names: &BTreeSet<&str>) {
+    let times = documented("Times");
+    let value: Value = serde_json::from_str(json).unwrap();
+    let mut count = 0;
+    visit(&value, "", &mut |path, _| {
+        let is_known = of_times(path).map_or_else(|| names.contains(path), |path| times.contains(path));
+        // An empty or absent array or object has no members.
+        let is_array = names.contains(&*format!("{path}[]"));
+        assert!(is_known || is_array, "`{path}` is not in docs/guide/load-test-reports.md");
+        count += 1;
+    });
+    assert!(count > 10, "{json}");
 }
 
 #[test]
@@ -80,7 +106,6 @@ fn page_is_generated_from_the_code() {
 #[test]
 fn page_documents_each_name_in_the_output() {
     let reports = measured();
-    let times = documented("Times");
     let [of_load, of_comparison, of_ramp] =
         ["bench", "bench-compare", "bench-ramp"].map(|format| documented(&format!("`thruway-{format}/3`")));
     let outputs = [
@@ -90,16 +115,7 @@ fn page_documents_each_name_in_the_output() {
         (ramp(&reports[1]).to_json(), &of_ramp),
     ];
     for (json, names) in outputs {
-        let value: Value = serde_json::from_str(&json).unwrap();
-        let mut count = 0;
-        visit(&value, "", &mut |path, _| {
-            let is_known = of_times(path).map_or_else(|| names.contains(path), |path| times.contains(path));
-            // An empty or absent array or object has no members.
-            let is_array = names.contains(&*format!("{path}[]"));
-            assert!(is_known || is_array, "`{path}` is not in docs/guide/load-test-reports.md");
-            count += 1;
-        });
-        assert!(count > 10, "{json}");
+        assert_documented(&json, names);
     }
     let csv = reports[0].to_csv();
     let header: BTreeSet<&str> = csv.lines().next().unwrap().split(',').collect();

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use clap::builder::StyledStr;
-use thruway_bench::{Expected, Stages, Threshold, parse_pause, parse_time};
+use clap::{Parser as _, ValueEnum};
+use thruway_bench::{Expected, Stages, Threshold, parse_pause, parse_percent, parse_rate, parse_time};
 use thruway_net::tls::TlsVersion;
 
 /// Send HTTP requests as fast as possible or at a fixed rate, and measure the response times
@@ -48,9 +48,10 @@ pub(crate) struct ReportArgs {
 #[derive(Clone, Default, clap::Args)]
 pub(crate) struct ThresholdArgs {
     /// Fail with exit code 3 if this condition is true, such as `p99 > 20ms`, `errors > 0.1%` or `rate < 1000`;
-    /// may be repeated. A condition on one stage begins with its number: `stage 2: p99 > 20ms`. The metrics are
-    /// `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`, `p99.99` and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and `rate`
-    /// (expected responses per second)
+    /// may be repeated. A condition on one stage or step begins with its name: `stage 2: p99 > 20ms` or
+    /// `step login: p99 > 20ms`. The metrics are `min`, `mean`, `p50`, `p75`, `p90`, `p95`, `p98`, `p99`, `p99.9`,
+    /// `p99.99` and `max` (response times), `errors` (share of failed requests), `failed` (failed requests) and
+    /// `rate` (expected responses per second)
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
 }
@@ -336,37 +337,13 @@ pub(crate) struct HttpLoadArgs {
 /// Returns the default values of the command line options.
 impl Default for LoadArgs {
     fn default() -> Self {
-        Self {
-            connections: 16,
-            workers: 1,
-            duration: Duration::from_secs(10),
-            requests: None,
-            warm_up: Duration::ZERO,
-            rate: None,
-            stages: None,
-            poisson: false,
-            seed: None,
-            pipeline: 1,
-            is_not_persistent: false,
-            ca: None,
-            is_insecure: false,
-            tls_version: None,
-            is_classical: false,
-            is_without_resumption: false,
-            timeout: Duration::from_secs(10),
-            header: Vec::new(),
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            load: LoadArgs,
         }
+        Defaults::parse_from([""]).load
     }
-}
-
-fn parse_rate(text: &str) -> Result<f64, &'static str> {
-    let rate = text.parse().ok().filter(|rate| (1e-3..=1e9).contains(rate));
-    rate.ok_or("expected requests per second, between 0.001 and 1000000000")
-}
-
-fn parse_percent(text: &str) -> Result<f64, &'static str> {
-    let percent = text.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
-    percent.ok_or("expected a percentage between 0 and 100")
 }
 
 /// Prepares a help text that contains `{n}`. `clap` would replace `{n}` with a line end. To prevent this, the

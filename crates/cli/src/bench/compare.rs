@@ -45,7 +45,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("the standard input can be read only once, but each server needs the body")
             .with_hint("write the body to a file and pass `--content @FILE`"));
     }
-    output::check_thresholds(&args.thresholds.fail_if, args.load.load.stages.as_ref())?;
+    output::check_thresholds(&args.thresholds.fail_if, args.load.load.stages.as_ref(), None)?;
     output::check(args.html.as_deref())?;
     let groups = ProcessGroups::default();
     let stop = progress::stop_flag(&groups)?;

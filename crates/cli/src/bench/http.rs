@@ -18,7 +18,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::check_thresholds(&args.report.thresholds.fail_if, args.load.load.stages.as_ref())?;
+    output::check_thresholds(&args.report.thresholds.fail_if, args.load.load.stages.as_ref(), None)?;
     output::check(args.report.html.as_deref())?;
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };
@@ -81,13 +81,7 @@ pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
 }
 
 fn method(args: &AbArgs) -> Option<String> {
-    let implied = if args.is_head {
-        Some("HEAD")
-    } else if args.put.is_some() {
-        Some("PUT")
-    } else {
-        None
-    };
+    let implied = args.is_head.then_some("HEAD").or_else(|| args.put.is_some().then_some("PUT"));
     args.method.clone().or_else(|| implied.map(str::to_owned))
 }
 

@@ -10,6 +10,7 @@ mod progress;
 
 // commands
 mod http;
+mod scenario;
 mod compare;
 mod ramp;
 mod mcp;
@@ -21,11 +22,13 @@ use clap::Subcommand;
 use crate::config::Failure;
 use args::{AbArgs, CompareArgs, HttpArgs, RampArgs, WrkArgs};
 use mcp::McpArgs;
+use scenario::ScenarioArgs;
 
 /// Measure servers under load
 #[derive(Subcommand)]
 pub(crate) enum BenchCommand {
     Http(HttpArgs),
+    Scenario(ScenarioArgs),
     Compare(CompareArgs),
     Ramp(RampArgs),
     Mcp(Box<McpArgs>),
@@ -37,6 +40,7 @@ pub(crate) enum BenchCommand {
 pub(crate) fn run(command: &BenchCommand) -> Result<ExitCode, Failure> {
     match command {
         BenchCommand::Http(args) => http::run(args),
+        BenchCommand::Scenario(args) => scenario::run(args),
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Ramp(args) => ramp::run(args),
         BenchCommand::Mcp(args) => mcp::run(args),

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::{PlanError, Report, Stages, StartError, Threshold};
+use thruway_bench::{PlanError, Report, Scenario, Stages, StartError, Threshold};
 
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
@@ -29,10 +29,14 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
     })
 }
 
-/// Returns an error if a condition of `thresholds` applies to a stage that the load will not have. Callers use
-/// this check before they start a load.
-pub(super) fn check_thresholds(thresholds: &[Threshold], stages: Option<&Stages>) -> Result<(), Failure> {
-    let mut checked = thresholds.iter().map(|threshold| threshold.check(stages));
+/// Returns an error if a condition of `thresholds` applies to a stage or a step that the load will not have.
+/// Callers use this check before they start a load.
+pub(super) fn check_thresholds(
+    thresholds: &[Threshold],
+    stages: Option<&Stages>,
+    scenario: Option<&Scenario>,
+) -> Result<(), Failure> {
+    let mut checked = thresholds.iter().map(|threshold| threshold.check(stages, scenario));
     checked.find_map(Result::err).map_or(Ok(()), |error| Err(failure(&error, Some(error.hint()))))
 }
 

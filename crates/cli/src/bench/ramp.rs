@@ -22,7 +22,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("`ramp` chooses the rates, so it does not accept `--stages`")
             .with_hint("use `thruway bench http` for a load with stages"));
     }
-    output::check_thresholds(&args.thresholds.fail_if, None)?;
+    output::check_thresholds(&args.thresholds.fail_if, None, None)?;
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");

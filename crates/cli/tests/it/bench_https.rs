@@ -46,6 +46,18 @@ impl Site {
 }
 
 #[test]
+fn scenario_runs_over_tls() {
+    let site = Site::start("");
+    let file = format!("url = '{}'\n[[steps]]\nname = 'page'\nurl = '/ok'\n", site.origin);
+    fs::write(site.directory.path().join("a.toml"), file).unwrap();
+    let load = ["scenario", "a.toml", "-n", "20", "-c", "2", "--no-keep-alive", "--output", "json"];
+    let report = site.bench(&load).answered(20);
+    assert_eq!((&report["steps"][0]["answered"], &report["connections"]["opened"]), (&20.into(), &20.into()));
+    let handshakes = &report["handshakes"];
+    assert_eq!(handshakes["full"].as_u64().unwrap() + handshakes["resumed"].as_u64().unwrap(), 20);
+}
+
+#[test]
 fn http2_load_runs_over_tls_and_cleartext() {
     let site = Site::start("http2 = true");
     let load = ["-n", "500", "-c", "2", "--http2", "--streams", "16"];

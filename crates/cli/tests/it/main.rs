@@ -40,6 +40,7 @@ mod dashboard;
 // load generator
 mod bench;
 mod bench_mcp;
+mod bench_scenario;
 mod bench_https;
 
 // addresses, reload, shutdown

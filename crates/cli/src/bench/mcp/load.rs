@@ -25,7 +25,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
         output::print(&format!("{:#}", Report::schema().as_value()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::check_thresholds(&args.report.thresholds.fail_if, args.load.stages.as_ref())?;
+    output::check_thresholds(&args.report.thresholds.fail_if, args.load.stages.as_ref(), None)?;
     output::check(args.report.html.as_deref())?;
     let groups = ProcessGroups::default();
     let stop = progress::stop_flag(&groups)?;

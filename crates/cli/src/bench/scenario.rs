@@ -1,0 +1,48 @@
+//! `thruway bench scenario`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use thruway_bench::{Load, ProcessGroups, Report, Scenario};
+
+use super::args::{LoadArgs, ReportArgs};
+use super::output::{failure, not_planned};
+use super::progress::ProgressLine;
+use super::{http, output, progress};
+use crate::config::{Failure, parse_headers};
+
+/// Run virtual users, each of which sends a sequence of dependent requests
+///
+/// The scenario file describes the steps of a user in TOML. `docs/guide/load-testing.md` describes its keys. One
+/// run of all steps is an iteration. `--connections` is the number of virtual users. `--requests`, `--rate` and
+/// the rates of `--stages` are numbers of iterations. The exit codes are the same as of `thruway bench http`.
+#[derive(clap::Args)]
+pub(crate) struct ScenarioArgs {
+    /// Scenario file
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    /// URL of the server, which replaces the URL in the file: `http://HOST:PORT`
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Runs a scenario and prints a report.
+pub(super) fn run(args: &ScenarioArgs) -> Result<ExitCode, Failure> {
+    let ScenarioArgs { file: Some(file), url, load, report } = args else {
+        output::print(&format!("{:#}", Report::schema().as_value()))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let scenario = Scenario::read(file, url.as_deref(), &parse_headers(&load.header)?)
+        .map_err(|error| failure(error, None::<&str>))?;
+    output::check_thresholds(&report.thresholds.fail_if, load.stages.as_ref(), Some(&scenario))?;
+    output::check(report.html.as_deref())?;
+    let stop = progress::stop_flag(&ProcessGroups::default())?;
+    let planned = scenario.load(&load.options(), &stop).map_err(not_planned)?;
+    let planned = Load { server: report.pid, ..planned };
+    let measured = http::measure(&file.display().to_string(), &planned, &ProgressLine::new(""))?;
+    output::show_report(&measured, report)
+}
