@@ -7,6 +7,8 @@
 //! - Each operation ends within the timeout of the store. While the connection is lost, operations fail at
 //!   once with [`StoreError::Unavailable`]: the caller then applies its failure policy.
 //! - Each key expires. Callers renew the state that they still need.
+//! - A reply of the store has at most 8 MiB. The store closes a connection with a larger reply, so a hostile or damaged
+//!   server cannot fill the memory of the gateways.
 //! - The store is not trusted with secrets: callers encrypt them with a [`SharedKey`].
 //!
 //! | operation | bytes in Redis for each key, about |

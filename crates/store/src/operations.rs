@@ -92,3 +92,10 @@ pub struct LogPage {
     /// also if the log has expired.
     pub is_complete: bool,
 }
+
+/// Maximum number of bytes of a value.
+pub(crate) const VALUE_MAX: usize = 1 << 20;
+
+/// Maximum number of bytes of the entries or members that one operation returns. A larger reply could exceed the limit
+/// for the replies of Redis.
+pub(crate) const PAGE_BYTES_MAX: usize = 6 << 20;

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::health::StoreHealth;
 use crate::memory::MemoryStore;
 use crate::operations::{
-    AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, TokenGrant, TokenRequest,
+    AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, TokenGrant, TokenRequest, VALUE_MAX,
 };
 use crate::redis::{RedisStore, StoreConfig};
 use crate::store_key::StoreKey;
@@ -236,7 +236,7 @@ impl Store {
     /// Returns the members of a set and their values, in the order of their names.
     ///
     /// # Errors
-    /// See [`StoreError`].
+    /// See [`StoreError`]. The members have more than 6 MiB: [`StoreError::TooLarge`].
     pub async fn list(&self, collection: &StoreKey) -> Result<Vec<(String, Bytes)>, StoreError> {
         call!(self, list(collection))
     }
@@ -258,7 +258,7 @@ impl Store {
         call!(self, append(log, entry, entries_max.clamp(1, ENTRIES_MAX), limited(ttl)))
     }
 
-    /// Returns at most `max` entries after `position`. Zero reads from the first entry.
+    /// Returns at most `max` entries after `position`, and at most about 6 MiB of them. Zero reads from the first entry.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -301,9 +301,6 @@ fn check_value(value: &Bytes) -> Result<(), StoreError> {
 fn limited(ttl: Duration) -> Duration {
     ttl.clamp(TTL_MIN, TTL_MAX)
 }
-
-/// Maximum number of bytes of a value.
-const VALUE_MAX: usize = 1 << 20;
 
 /// Maximum number of entries of a log.
 const ENTRIES_MAX: usize = 10_000;

@@ -1,6 +1,9 @@
 //! Limits of three replicas with one store, in this process.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use thruway_daemon::{ConfigSource, Daemon};
@@ -76,4 +79,52 @@ fn one_replica_can_use_the_whole_limit() {
     let replicas = fleet("rate_limit = { requests = 60, per = \"24h\", by = \"all\", shared = true }");
     assert_eq!(exhaust(&addresses(&replicas)[..1]), 60);
     replicas.into_iter().for_each(end);
+}
+
+/// Starts a server that accepts `HELLO`, and answers each other request with a reply without an end. It runs until the
+/// end of the test process.
+fn endless_store() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || reply_without_end(stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// Ends when the client closes the connection.
+fn reply_without_end(mut stream: TcpStream) {
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        let is_hello = String::from_utf8_lossy(&buffer[..length]).contains("HELLO");
+        let start = if is_hello { "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n" } else { "*100000\r\n" };
+        if stream.write_all(start.as_bytes()).is_err() {
+            return;
+        }
+        while !is_hello && stream.write_all(&b"$2\r\nab\r\n".repeat(1000)).is_ok() {}
+    }
+}
+
+#[test]
+fn replies_without_an_end_cause_the_declared_policy() {
+    for (policy, expected) in [("deny", "503"), ("allow", "200"), ("local", "429")] {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("config.toml");
+        let limit = format!(
+            "rate_limit = {{ requests = 1, per = \"24h\", by = \"all\", shared = true, on_store_failure = \"{policy}\" }}"
+        );
+        let shared = format!("[shared]\nstore = \"redis://{}\"\nkey = \"{KEY}\"", endless_store());
+        let file = file_answering("a", &format!("policies = [\"p\"]\n{shared}\n[policies.p]\n{limit}"));
+        fs::write(&config, file).unwrap();
+        let replica = Daemon::from_file(&config).unwrap();
+        let (address, start) = (address_of(&replica), Clock::system().now_exact());
+        let mut in_a_row = 0;
+        while in_a_row < 5 {
+            in_a_row = if get(&address, "/").0 == expected { in_a_row + 1 } else { 0 };
+            assert!(Clock::system().now_exact().saturating_sub(start) < TIMEOUT, "{policy}");
+        }
+        end(replica);
+    }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::table::{Log, Value, value_of};
 use super::values::MemoryStore;
 use crate::error::StoreError;
-use crate::operations::{LeaseGrant, LeaseRequest, LogPage};
+use crate::operations::{LeaseGrant, LeaseRequest, LogPage, PAGE_BYTES_MAX};
 use crate::store_key::StoreKey;
 
 impl MemoryStore {
@@ -47,7 +47,7 @@ impl MemoryStore {
         ttl: Duration,
     ) -> Result<(), StoreError> {
         // A value of another kind is from another program.
-        if self.list(collection).is_err() {
+        if self.list(collection) == Err(StoreError::UnknownFormat) {
             self.remove(collection)?;
         }
         self.change_members(collection, |members, now| {
@@ -72,7 +72,10 @@ impl MemoryStore {
             None => Ok(Vec::new()),
             Some(Value::Members(members)) => {
                 let members = members.iter().filter(|(_, (_, expires))| *expires > now);
-                Ok(members.map(|(name, (value, _))| (name.clone(), value.clone())).collect())
+                let members: Vec<_> =
+                    members.map(|(name, (value, _))| (name.clone(), value.clone())).collect();
+                let bytes: usize = members.iter().map(|(name, value)| name.len() + value.len()).sum();
+                if bytes > PAGE_BYTES_MAX { Err(StoreError::TooLarge) } else { Ok(members) }
             }
             Some(_) => Err(StoreError::UnknownFormat),
         }
@@ -124,7 +127,12 @@ impl MemoryStore {
             (content.start.max(first.saturating_sub(1))..content.next).contains(&position)
         };
         let positioned = (first..).zip(&content.entries);
-        let wanted = positioned.filter(|(at, _)| *at > position).take(max);
+        let mut bytes = 0;
+        let fits = |(_, entry): &(u64, &Bytes)| {
+            bytes += entry.len();
+            bytes <= PAGE_BYTES_MAX
+        };
+        let wanted = positioned.filter(|(at, _)| *at > position).take(max).take_while(fits);
         Ok(LogPage { entries: wanted.map(|(at, entry)| (at, entry.clone())).collect(), is_complete })
     }
 

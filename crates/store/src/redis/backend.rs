@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::connector::{Connector, is_master};
 use super::failures::Failure;
-use super::link::{Backoff, Link};
+use super::link::{Backoff, Link, STABLE_TIME};
 use super::meter::Meter;
 use super::scripts::{Connection, Request};
 use super::settings::StoreConfig;
@@ -242,10 +242,6 @@ const WAITING_PER_CONNECTION: usize = 32;
 
 /// Time between two checks of the connection.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-
-/// Age from which a lost connection is replaced at once. A server that refuses each operation gets no more attempts
-/// than a server that refuses each connection.
-const STABLE_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two renewals of the identity.
 const CLAIM_EVERY: Duration = Duration::from_hours(1);

@@ -5,18 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
-use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, ErrorKind,
-    IntoConnectionInfo as _, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
-    TlsCertificates, Value,
+    AsyncConnectionConfig, ConnectionAddr, ErrorKind, IntoConnectionInfo as _, ProtocolVersion, PushInfo,
+    RedisError, RedisResult, Value,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::failures::describe;
+use super::node::{ClusterNodes, NodeConnection, NodeConnector};
 use super::scripts::{CLAIM, Connection, Request};
 use super::settings::{StoreConfig, StoreCredentials};
 use super::url::StoreLayout;
@@ -61,7 +58,7 @@ impl Connector {
     pub(super) async fn connect_to_node(
         &self,
         push: Option<PushSender>,
-    ) -> Result<MultiplexedConnection, StoreConnectError> {
+    ) -> Result<NodeConnection, StoreConnectError> {
         let open = async {
             match &self.config.url.layout {
                 StoreLayout::Sentinel(master) => self.open_master(master, push).await,
@@ -103,7 +100,7 @@ impl Connector {
                 self.open_node(host, &self.config.credentials, None).await.map(Connection::Node)
             }
             StoreLayout::Sentinel(master) => self.open_master(master, None).await.map(Connection::Node),
-            StoreLayout::Cluster => self.open_cluster().await.map(Connection::Cluster),
+            StoreLayout::Cluster => self.open_cluster().await,
         }
     }
 
@@ -112,55 +109,20 @@ impl Connector {
         host: &(String, u16),
         credentials: &StoreCredentials,
         push: Option<PushSender>,
-    ) -> Result<MultiplexedConnection, StoreConnectError> {
-        let at = |error: RedisError| explain(&error, &format!("{}:{}", host.0, host.1));
-        let mut settings = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(NODE_TIME))
-            // The caller limits the time of each operation.
-            .set_response_timeout(None);
+    ) -> Result<NodeConnection, StoreConnectError> {
+        // The caller limits the time of each operation.
+        let mut settings = AsyncConnectionConfig::new().set_response_timeout(None);
         if let Some(push) = push {
             settings = settings.set_push_sender(move |info| push(info));
         }
-        let client = self.client(host, credentials).map_err(at)?;
-        client.get_multiplexed_async_connection_with_config(&settings).await.map_err(at)
+        let opened = self.node(credentials).open((&host.0, host.1), settings).await;
+        opened.map_err(|error| explain(&error, &format!("{}:{}", host.0, host.1)))
     }
 
-    fn client(&self, host: &(String, u16), credentials: &StoreCredentials) -> RedisResult<Client> {
-        let info = self.node(host, credentials)?;
-        match self.certificates() {
-            Some(certificates) if self.config.url.is_tls => Client::build_with_tls(info, certificates),
-            _ => Client::open(info),
-        }
-    }
-
-    fn node(&self, host: &(String, u16), credentials: &StoreCredentials) -> RedisResult<ConnectionInfo> {
-        let (host, port) = host.clone();
-        let address = if self.config.url.is_tls {
-            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
-        } else {
-            ConnectionAddr::Tcp(host, port)
-        };
-        let mut settings = RedisConnectionInfo::default()
-            .set_protocol(ProtocolVersion::RESP3)
-            .set_db(self.config.url.database.into())
-            .set_skip_set_lib_name();
-        if let Some(user) = &credentials.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = &credentials.password {
-            settings = settings.set_password(password);
-        }
-        let info = address.into_connection_info()?;
-        Ok(info.set_redis_settings(settings).set_tcp_settings(tcp_settings()))
-    }
-
-    fn certificates(&self) -> Option<TlsCertificates> {
-        let tls = &self.config.tls;
-        let client_tls = tls.identity.clone();
-        let client_tls =
-            client_tls.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
-        let is_default = client_tls.is_none() && tls.roots.is_none();
-        (!is_default).then(|| TlsCertificates { client_tls, root_cert: tls.roots.clone() })
+    fn node(&self, credentials: &StoreCredentials) -> NodeConnector {
+        let StoreConfig { url, tls, .. } = &self.config;
+        let tls = url.is_tls.then(|| tls.clone());
+        NodeConnector { credentials: credentials.clone(), tls, database: url.database }
     }
 
     /// Connects to the server that Sentinel reports as the master.
@@ -168,7 +130,7 @@ impl Connector {
         &self,
         master: &str,
         push: Option<PushSender>,
-    ) -> Result<MultiplexedConnection, StoreConnectError> {
+    ) -> Result<NodeConnection, StoreConnectError> {
         let host = self.find_master(master).await?;
         let mut node = self.open_node(&host, &self.config.credentials, push).await?;
         let role: Value = role(&mut node).await.map_err(|error| explain(&error, &host.0))?;
@@ -200,9 +162,10 @@ impl Connector {
         master: &str,
     ) -> Result<(String, u16), StoreConnectError> {
         let name = format!("{}:{}", sentinel.0, sentinel.1);
-        let credentials = &self.config.sentinel_credentials;
-        let connection = self.sentinel(sentinel, credentials).await;
-        let mut connection = connection.map_err(|error| explain(&error, &name))?;
+        // Sentinel has no databases.
+        let connector = NodeConnector { database: 0, ..self.node(&self.config.sentinel_credentials) };
+        let opened = connector.open((&sentinel.0, sentinel.1), AsyncConnectionConfig::new()).await;
+        let mut connection = opened.map_err(|error| explain(&error, &name))?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("get-master-addr-by-name").arg(master);
         let address: Option<(String, u16)> =
@@ -212,40 +175,25 @@ impl Connector {
         })
     }
 
-    async fn sentinel(
-        &self,
-        sentinel: &(String, u16),
-        credentials: &StoreCredentials,
-    ) -> RedisResult<MultiplexedConnection> {
-        let mut info = self.node(sentinel, credentials)?;
-        // Sentinel has no databases.
-        info = info.clone().set_redis_settings(info.redis_settings().clone().set_db(0));
-        let client = match self.certificates() {
-            Some(certificates) if self.config.url.is_tls => Client::build_with_tls(info, certificates)?,
-            _ => Client::open(info)?,
-        };
-        client.get_multiplexed_async_connection().await
-    }
-
-    async fn open_cluster(&self) -> Result<ClusterConnection, StoreConnectError> {
+    async fn open_cluster(&self) -> Result<Connection, StoreConnectError> {
         let explain = |error: RedisError| explain(&error, &self.config.url.to_string());
-        let hosts = self.config.url.hosts.iter();
-        let nodes: Vec<_> = hosts
-            .map(|host| self.node(host, &self.config.credentials))
-            .collect::<RedisResult<_>>()
-            .map_err(explain)?;
-        let mut builder = ClusterClient::builder(nodes)
-            .connection_timeout(NODE_TIME)
+        let settings = ClusterNodes::new(self.node(&self.config.credentials));
+        let node = |(host, port): &(String, u16)| {
+            let info = ConnectionAddr::Tcp(host.clone(), *port).into_connection_info()?;
+            Ok(info.set_redis_settings(settings.settings()))
+        };
+        let nodes: Vec<_> =
+            self.config.url.hosts.iter().map(node).collect::<RedisResult<_>>().map_err(explain)?;
+        let client = ClusterClient::builder(nodes)
             .response_timeout(ATTEMPT_TIME)
             .retries(CLUSTER_RETRIES)
             .min_retry_wait(5)
             .max_retry_wait(50)
-            .tcp_settings(tcp_settings())
-            .use_protocol(ProtocolVersion::RESP3);
-        if let Some(certificates) = self.certificates().filter(|_| self.config.url.is_tls) {
-            builder = builder.certs(certificates);
-        }
-        builder.build().map_err(explain)?.get_async_connection().await.map_err(explain)
+            .use_protocol(ProtocolVersion::RESP3)
+            .build()
+            .map_err(explain)?;
+        let connection = client.get_async_generic_connection::<NodeConnection>().await.map_err(explain)?;
+        Ok(Connection::Cluster(connection, Arc::new(settings)))
     }
 
     /// Stores the identity of this fleet under the prefix.
@@ -274,16 +222,12 @@ pub(super) fn identity_key(prefix: &str) -> String {
     format!("{prefix}:v1:fleet:identity")
 }
 
-pub(super) async fn role(node: &mut MultiplexedConnection) -> RedisResult<Value> {
+pub(super) async fn role(node: &mut NodeConnection) -> RedisResult<Value> {
     redis::cmd("ROLE").query_async(node).await
 }
 
 pub(super) fn is_master(role: &Value) -> bool {
     matches!(role, Value::Array(values) if values.first() == Some(&Value::BulkString(b"master".to_vec())))
-}
-
-fn tcp_settings() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
 }
 
 /// Reason why a connection to the store failed, with the next step for the operator. It contains no secrets.
@@ -337,6 +281,8 @@ pub(super) fn explain(error: &RedisError, address: &str) -> StoreConnectError {
         ": the server is no Sentinel, so use `redis://`"
     } else if contains("unknown command") {
         ": the store must provide this command"
+    } else if contains("the server sent") {
+        ": check that the server is Redis or Valkey; if the port uses TLS, use `rediss://`"
     } else if contains("InvalidContentType") || contains("corrupt message") {
         ": the port does not use TLS, so use `redis://`, or set the port for TLS"
     } else if contains("certificate") {
@@ -360,9 +306,6 @@ const ATTEMPT_EVERY: Duration = Duration::from_millis(100);
 
 /// Maximum time of an attempt.
 const ATTEMPT_TIME: Duration = Duration::from_secs(2);
-
-/// Maximum time for a connection to one server.
-const NODE_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum time of a question to Sentinel.
 const SENTINEL_TIME: Duration = Duration::from_millis(500);

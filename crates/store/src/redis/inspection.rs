@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use tokio::time::Instant;
 
 use super::connector::{Connector, StoreConnectError, explain, identity_key};
+use super::node::NodeConnection;
 use super::scripts::{Connection, Request, TAKE_TOKENS};
 use super::settings::StoreConfig;
 use super::url::StoreLayout;
@@ -58,7 +58,7 @@ pub async fn inspect(config: StoreConfig) -> Result<StoreInspection, StoreConnec
 
 async fn check_server(
     connector: &Connector,
-    node: &mut MultiplexedConnection,
+    node: &mut NodeConnection,
     inspection: &mut StoreInspection,
 ) -> Result<(), StoreConnectError> {
     match redis::cmd("INFO").query_async::<String>(node).await {
@@ -127,7 +127,7 @@ fn is_new_enough(version: &str) -> bool {
 /// Checks that the cluster serves all keys.
 async fn check_slots(
     connector: &Connector,
-    node: &mut MultiplexedConnection,
+    node: &mut NodeConnection,
     inspection: &mut StoreInspection,
 ) -> Result<(), StoreConnectError> {
     let info = redis::cmd("CLUSTER").arg("INFO").query_async::<String>(node).await;
@@ -175,6 +175,7 @@ async fn check_commands(connector: &Connector, connection: &mut Connection) -> R
         ("INCRBY", command("INCRBY").number(1)),
         ("DECRBY", command("DECRBY").number(1)),
         ("PTTL", command("PTTL")),
+        ("STRLEN", command("STRLEN")),
         ("DEL", command("DEL")),
         ("HSET", command("HSET").arg("member").arg("1")),
         ("PEXPIRE", command("PEXPIRE").number(1000)),
@@ -182,6 +183,7 @@ async fn check_commands(connector: &Connector, connection: &mut Connection) -> R
         ("PEXPIRE", command("PEXPIRE").number(1000)),
         ("HGET", command("HGET").arg("fence")),
         ("HMGET", command("HMGET").arg("fence")),
+        ("HSTRLEN", command("HSTRLEN").arg("value")),
         ("HGETALL", command("HGETALL")),
         ("HLEN", command("HLEN")),
         ("HEXISTS", command("HEXISTS").arg("member")),
@@ -205,7 +207,7 @@ async fn check_commands(connector: &Connector, connection: &mut Connection) -> R
 
 async fn check_subscription(
     connector: &Connector,
-    node: &mut MultiplexedConnection,
+    node: &mut NodeConnection,
 ) -> Result<(), StoreConnectError> {
     let channel = format!("{}:v1:check:messages", connector.config().prefix);
     node.subscribe(&channel).await.map_err(|error| failed(connector, "SUBSCRIBE", &error))

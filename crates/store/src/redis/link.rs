@@ -136,6 +136,10 @@ impl Backoff {
 /// Number of timeouts in a row after which the store connects again.
 const TIMEOUTS_MAX: u32 = 2;
 
+/// Age from which a lost connection is replaced at once. A server that refuses each operation gets no more attempts
+/// than a server that refuses each connection.
+pub(super) const STABLE_TIME: Duration = Duration::from_secs(10);
+
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 

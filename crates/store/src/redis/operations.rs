@@ -9,13 +9,14 @@ use super::backend::RedisStore;
 use super::scripts::{self, Request, Script};
 use crate::error::StoreError;
 use crate::operations::{
-    AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, TokenGrant, TokenRequest,
+    AddRequest, Added, Fence, LeaseGrant, LeaseRequest, LogPage, PAGE_BYTES_MAX, TokenGrant, TokenRequest,
+    VALUE_MAX,
 };
 use crate::store_key::StoreKey;
 
 impl RedisStore {
     pub(crate) async fn get(&self, key: &StoreKey) -> Result<Option<Bytes>, StoreError> {
-        optional_bytes(self.send(self.command("GET", key)).await?)
+        optional_bytes(self.send(self.script(&scripts::GET, key).number(VALUE_MAX as u64)).await?)
     }
 
     pub(crate) async fn set(&self, key: &StoreKey, value: Bytes, ttl: Duration) -> Result<(), StoreError> {
@@ -115,7 +116,7 @@ impl RedisStore {
     }
 
     pub(crate) async fn fenced_value(&self, key: &StoreKey) -> Result<Option<(Fence, Bytes)>, StoreError> {
-        let request = self.command("HMGET", key).arg("fence").arg("value");
+        let request = self.script(&scripts::GET_FENCED, key).number(VALUE_MAX as u64);
         let [fence, value] = exactly(self.send(request).await?)?;
         match (optional_bytes(fence)?, optional_bytes(value)?) {
             (Some(fence), Some(value)) => Ok(Some((Fence(parse(&fence)?), value))),
@@ -139,7 +140,8 @@ impl RedisStore {
     }
 
     pub(crate) async fn list(&self, collection: &StoreKey) -> Result<Vec<(String, Bytes)>, StoreError> {
-        let values = array(self.send(self.script(&scripts::LIST, collection)).await?)?;
+        let request = self.script(&scripts::LIST, collection).number(PAGE_BYTES_MAX as u64);
+        let values = array(self.send(request.number((VALUE_MAX + EXPIRY_MAX) as u64)).await?)?;
         let mut members = Vec::with_capacity(values.len() / 2);
         let mut values = values.into_iter();
         while let (Some(name), Some(value)) = (values.next(), values.next()) {
@@ -170,6 +172,7 @@ impl RedisStore {
         max: usize,
     ) -> Result<LogPage, StoreError> {
         let request = self.script(&scripts::READ_AFTER, log).number(position).number(max as u64);
+        let request = request.number(PAGE_BYTES_MAX as u64);
         let mut elements = array(self.send(request).await?)?.into_iter();
         let is_complete = number(&elements.next().ok_or(StoreError::UnknownFormat)?)? == 1;
         let entries = elements.map(|element| log_entry(&bytes(element)?)).collect::<Result<_, _>>()?;
@@ -255,3 +258,6 @@ const FENCE_LIFETIME: u64 = 24 * 3_600_000;
 
 /// Maximum number of members of a set, and of owners of slots.
 const MEMBERS_MAX: u64 = 1024;
+
+/// Maximum length of the time of expiry in front of a value, with a space.
+const EXPIRY_MAX: usize = 20;

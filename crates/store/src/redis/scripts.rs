@@ -1,13 +1,14 @@
 //! Commands and scripts, and the connections that send them.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::{Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use sha1::{Digest as _, Sha1};
+
+use super::node::{ClusterNodes, NodeConnection};
 
 /// A script that the store runs as one atomic operation.
 pub(super) struct Script {
@@ -39,6 +40,8 @@ scripts! {
     ADD = "add.lua";
     APPEND = "append.lua";
     CLAIM = "claim.lua";
+    GET = "get.lua";
+    GET_FENCED = "get_fenced.lua";
     LEASE = "lease.lua";
     LIST = "list.lua";
     LOCK = "lock.lua";
@@ -53,15 +56,20 @@ scripts! {
 /// An open connection. Several operations use it at the same time.
 #[derive(Clone)]
 pub(super) enum Connection {
-    Node(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Node(NodeConnection),
+    /// The connections to a cluster, and the settings for new connections.
+    Cluster(
+        ClusterConnection<NodeConnection>,
+        #[expect(dead_code, reason = "new connections find the settings only as long as this value lives")]
+        Arc<ClusterNodes>,
+    ),
 }
 
 impl Connection {
     pub(super) async fn request(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {
             Self::Node(node) => command.query_async(node).await,
-            Self::Cluster(cluster) => command.query_async(cluster).await,
+            Self::Cluster(cluster, _) => command.query_async(cluster).await,
         }
     }
 }

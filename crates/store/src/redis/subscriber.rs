@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connector::{Connector, PushSender, is_master, role};
-use super::link::Backoff;
+use super::link::{Backoff, STABLE_TIME};
+use super::node::NodeConnection;
 use super::url::StoreLayout;
 use crate::channels::Channels;
 
@@ -36,15 +36,18 @@ impl Subscriber {
             }
             let lost = Arc::new(Notify::new());
             if let Ok(connection) = self.connector.connect_to_node(Some(self.push_sender(&lost))).await {
-                backoff = Backoff::default();
+                let connected = Instant::now();
                 self.serve(connection, &lost).await;
+                if connected.elapsed() >= STABLE_TIME {
+                    backoff = Backoff::default();
+                }
             }
             sleep(backoff.next()).await;
         }
     }
 
     /// Subscribes to all channels, and waits until the connection is lost.
-    async fn serve(&self, mut connection: MultiplexedConnection, lost: &Notify) {
+    async fn serve(&self, mut connection: NodeConnection, lost: &Notify) {
         let mut subscribed = HashSet::new();
         loop {
             let current: HashSet<_> = self.channels.names().into_iter().collect();
@@ -75,7 +78,7 @@ impl Subscriber {
     }
 
     /// Returns `false` if the server does not deliver messages any longer.
-    async fn check(&self, connection: &mut MultiplexedConnection) -> redis::RedisResult<bool> {
+    async fn check(&self, connection: &mut NodeConnection) -> redis::RedisResult<bool> {
         if matches!(self.connector.config().url.layout, StoreLayout::Sentinel(_)) {
             return role(connection).await.map(|role| is_master(&role));
         }

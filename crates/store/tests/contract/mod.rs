@@ -14,7 +14,8 @@ macro_rules! with_all {
     ($each:ident $arguments:tt) => {
         $each! { $arguments
             values: a_value_expires, a_value_is_set_once, removed_values_are_gone, members_expire_separately,
-                sets_have_a_maximum, large_values_are_refused, other_kinds_of_values_are_refused,
+                sets_have_a_maximum, large_values_are_refused,
+                large_logs_and_sets_are_not_returned_at_once, other_kinds_of_values_are_refused,
                 a_log_keeps_the_newest_entries, readers_of_a_log_notice_missing_entries,
                 subscribers_receive_messages_of_their_channel;
             limits: a_bucket_grants_its_burst_and_then_its_rate, returned_tokens_are_granted_again, spent_tokens_become_debt_of_the_bucket,

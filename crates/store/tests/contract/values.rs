@@ -78,6 +78,29 @@ pub(crate) async fn large_values_are_refused(store: Store) {
     store.remove(&key).await.unwrap();
 }
 
+pub(crate) async fn large_logs_and_sets_are_not_returned_at_once(store: Store) {
+    let (log, set, value) = (key("log"), key("set"), Bytes::from(vec![7; 1 << 20]));
+    let first = store.append(&log, value.clone(), 10, LONG).await.unwrap();
+    for _ in 0..8 {
+        store.append(&log, value.clone(), 10, LONG).await.unwrap();
+    }
+    let page = store.read_after(&log, first - 1, 10).await.unwrap();
+    let (last, count) = (page.entries.last().unwrap().0, page.entries.len());
+    assert!((5..=6).contains(&count) && last == first + count as u64 - 1, "{count} {last}");
+    let rest = store.read_after(&log, last, 10).await.unwrap();
+    assert_eq!((rest.entries.len(), rest.is_complete), (9 - count, true));
+    for member in 0..7 {
+        store.put_member(&set, &member.to_string(), value.clone(), LONG).await.unwrap();
+    }
+    let listed = store.list(&set).await.map(|members| members.len());
+    assert_eq!(listed, Err(StoreError::TooLarge));
+    store.remove_member(&set, "0").await.unwrap();
+    store.remove_member(&set, "1").await.unwrap();
+    assert_eq!(store.list(&set).await.unwrap().len(), 5);
+    store.remove(&log).await.unwrap();
+    store.remove(&set).await.unwrap();
+}
+
 pub(crate) async fn other_kinds_of_values_are_refused(store: Store) {
     let (value, set) = (key("value"), key("set"));
     store.set(&value, bytes("text"), LONG).await.unwrap();

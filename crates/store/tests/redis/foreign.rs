@@ -108,3 +108,30 @@ async fn locks_and_leases_end_in_time_after_the_clock_was_set_back() {
     assert!(store.lock(&lock, "own", ttl).await.unwrap().is_some());
     assert_eq!(store.lease(&leases, request("own")).await.unwrap().granted, 8);
 }
+
+#[tokio::test]
+#[ignore = "needs redis-server"]
+async fn large_values_of_another_program_are_refused_and_end_no_connection() {
+    let server = Server::start(&[]).await;
+    let store = connect(config(&server.url())).await;
+    let fill = |script: &str, name: &str| {
+        let script = format!("local large = string.rep('x', 20000000) {script}");
+        server.cli(&["EVAL", &script, "1", &format!("fleet:v1:{name}")]);
+    };
+    fill("redis.call('SET', KEYS[1], large)", "value:a");
+    fill("redis.call('HSET', KEYS[1], 'fence', 1, 'value', large)", "fenced:a");
+    fill("redis.call('HSET', KEYS[1], 'fence', large, 'value', 1)", "fenced:b");
+    fill("redis.call('HSET', KEYS[1], 'other', '9000000000000 ' .. large)", "set:a");
+    fill("redis.call('RPUSH', KEYS[1], '1 1 ' .. large)", "log:a");
+    let key = |kind| StoreKey::new(kind, "a");
+    assert_eq!(store.get(&key("value")).await, Err(StoreError::UnknownFormat));
+    for fenced in ["a", "b"] {
+        let value = store.fenced_value(&StoreKey::new("fenced", fenced)).await;
+        assert_eq!(value, Err(StoreError::UnknownFormat), "{fenced}");
+    }
+    // The list removes members that no gateway has written.
+    assert_eq!(store.list(&key("set")).await, Ok(Vec::new()));
+    assert_eq!(server.cli(&["EXISTS", "fleet:v1:set:a"]).trim(), "0");
+    assert_eq!(store.read_after(&key("log"), 0, 10).await, Err(StoreError::UnknownFormat));
+    assert_eq!(store.health().reconnects, 0, "{:?}", store.health());
+}
