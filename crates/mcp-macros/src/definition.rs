@@ -3,17 +3,18 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Expr, ExprLit, ItemFn, Lit, Meta};
+use syn::{Expr, ExprLit, Lit, Meta};
 
 use crate::attribute::Attribute;
+use crate::handler::Callee;
 
 /// Returns the expression that creates the definition of the tool.
-pub(crate) fn definition(library: Library, attribute: &Attribute, function: &ItemFn) -> TokenStream {
-    let own_name = function.sig.ident.unraw().to_string();
+pub(crate) fn definition(library: Library, attribute: &Attribute, callee: &Callee<'_>) -> TokenStream {
+    let own_name = callee.signature.ident.unraw().to_string();
     let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
     let title = attribute.title.iter();
     let description = attribute.description.as_ref().map(ToTokens::to_token_stream);
-    let description = description.or_else(|| documentation(&function.attrs)).into_iter();
+    let description = description.or_else(|| documentation(callee.attributes)).into_iter();
     let annotations = annotations(library, attribute).into_iter();
     quote! {
         #library::schema::Tool::new(#name)

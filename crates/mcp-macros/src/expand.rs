@@ -4,20 +4,26 @@
 //! The type is a struct with braces (`struct name {}`). Rust allows a function with the same name as such a
 //! struct. `name {}` is a value of the struct, and `name(…)` is a call of the function.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
-use syn::{Ident, ItemFn, ReturnType};
+use syn::{Ident, ItemFn};
 
 use crate::attribute::Attribute;
 use crate::definition::{Library, definition};
-use crate::function::{Function, Input};
-use crate::parameter::{ContextParameter, Kind, Member};
+use crate::function::{Function, Input, Place};
+use crate::handler::{Callee, handler};
+use crate::parameter::Member;
 use crate::rule::{Broken, Rule};
+
+/// The argument of `#[tool]` on a method that `#[offer]` has already read.
+pub(crate) const READ: &str = "__read";
 
 /// Expands the attribute. The compiler reports each error at the code that caused it.
 pub(crate) fn tool(library: Library, attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    if attribute.to_string() == READ {
+        return item.clone();
+    }
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let error = Rule::NoFunction.at(item).into_compile_error();
         return quote!(#error #item);
@@ -37,7 +43,7 @@ pub(crate) fn offered(
 ) -> syn::Result<TokenStream> {
     let mut broken = Broken::default();
     let attribute = broken.note(syn::parse2(attribute)).unwrap_or_default();
-    let taken = broken.note(Function::take(function)).unwrap_or_default();
+    let taken = broken.note(Function::take(&mut function.sig, Place::Module)).unwrap_or_default();
     broken.or_else(|| offer(library, &attribute, &taken, function))
 }
 
@@ -46,10 +52,8 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
     let (name, visibility) = (&function.sig.ident, &function.vis);
     let conditions: Vec<_> = function.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
     let documentation = format!("The tool for [`{0}`](fn@{0}).", name.unraw());
-    let arguments = arguments(library, &taken.input, name);
-    let definition = definition(library, attribute, function);
-    let scopes = scopes(library, attribute);
-    let added = added(library, attribute, taken, function);
+    let callee = Callee { attributes: &function.attrs, signature: &function.sig, place: Place::Module };
+    let added = added(library, attribute, taken, &callee);
     quote! {
         #(#conditions)*
         #[doc = #documentation]
@@ -59,19 +63,40 @@ fn offer(library: Library, attribute: &Attribute, taken: &Function, function: &I
 
         #(#conditions)*
         const _: () = {
-            #arguments
-
             impl #library::Offer for #name {
                 fn offer(
                     self,
                     __server: &#library::McpServer,
                 ) -> ::core::result::Result<(), #library::RegistrationError> {
-                    let __definition = #definition;
-                    #scopes
                     #added
                 }
             }
         };
+    }
+}
+
+/// Returns the statements that add the tool to the server. The last one is an expression of type `Result`.
+pub(crate) fn added(
+    library: Library,
+    attribute: &Attribute,
+    taken: &Function,
+    callee: &Callee<'_>,
+) -> TokenStream {
+    let arguments = arguments(library, &taken.input, &callee.signature.ident);
+    let definition = definition(library, attribute, callee);
+    let scopes = scopes(library, attribute);
+    let handler = handler(library, taken, callee);
+    let call = match &attribute.task_support {
+        None => quote!(#library::McpServer::add_tool(__server, __definition, #handler)),
+        Some(support) => {
+            quote!(#library::McpServer::add_task_tool(__server, __definition, #support, #handler))
+        }
+    };
+    quote! {
+        #arguments
+        let __definition = #definition;
+        #scopes
+        #call
     }
 }
 
@@ -107,64 +132,4 @@ fn scopes(library: Library, attribute: &Attribute) -> Option<TokenStream> {
             [#scopes],
         );
     })
-}
-
-/// Returns the code that adds the tool to the server.
-fn added(library: Library, attribute: &Attribute, taken: &Function, function: &ItemFn) -> TokenStream {
-    let handler = handler(library, taken, function);
-    match &attribute.task_support {
-        None => quote!(#library::McpServer::add_tool(__server, __definition, #handler)),
-        Some(support) => {
-            quote!(#library::McpServer::add_task_tool(__server, __definition, #support, #handler))
-        }
-    }
-}
-
-/// Returns the code of a closure that calls the function. If the function is `async`, the closure returns
-/// a future that owns the values behind reference parameters.
-fn handler(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
-    let input = match &taken.input {
-        Input::None => quote!(#library::NoInput),
-        Input::Members(_) => quote!(__Arguments),
-        Input::Whole(kind) => kind.owned.clone(),
-    };
-    let answer = answer(library, taken, function);
-    match (taken.context_parameter, function.sig.asyncness) {
-        (Some(ContextParameter::Call), _) => {
-            quote!(|__input: #input, __context: &#library::Call<'_>| #answer)
-        }
-        (None, None) => quote!(|__input: #input| #answer),
-        _ => quote!(|__input: #input, __context: #library::Context| async move { #answer }),
-    }
-}
-
-/// Returns the code that calls the function. The compiler reports errors about the answer type at the
-/// function's return type.
-fn answer(library: Library, taken: &Function, function: &ItemFn) -> TokenStream {
-    let mut values = match &taken.input {
-        Input::None => Vec::new(),
-        Input::Members(members) => members.iter().map(value_of_member).collect(),
-        Input::Whole(kind) => vec![value(kind, &quote!(__input))],
-    };
-    if taken.context_parameter.is_some() {
-        values.push(quote!(__context));
-    }
-    let mut name = function.sig.ident.clone();
-    let place = match &function.sig.output {
-        ReturnType::Default => name.span(),
-        ReturnType::Type(_, kind) => kind.span(),
-    };
-    name.set_span(place.resolved_at(name.span()));
-    let place = place.resolved_at(Span::call_site());
-    let awaited = function.sig.asyncness.map(|_| quote_spanned!(place=> .await));
-    let library = library.at(place);
-    quote_spanned!(place=> #library::expansion::answer(#name(#(#values),*) #awaited))
-}
-
-fn value_of_member(Member { name, kind, .. }: &Member) -> TokenStream {
-    value(kind, &quote!(__input.#name))
-}
-
-fn value(kind: &Kind, place: &TokenStream) -> TokenStream {
-    if kind.is_lent { quote!(&#place) } else { place.clone() }
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{ItemFn, Safety, Signature};
+use syn::{FnArg, Receiver, ReceiverKind, Safety, Signature};
 
 use crate::parameter::{ContextParameter, Kind, Member, Parameter};
 use crate::rule::{Broken, Rule};
@@ -12,6 +12,17 @@ use crate::rule::{Broken, Rule};
 pub(crate) struct Function {
     pub(crate) input: Input,
     pub(crate) context_parameter: Option<ContextParameter>,
+    /// `true` if the function is a method with `&self`.
+    pub(crate) has_self: bool,
+}
+
+/// The place of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In a module or in another function.
+    Module,
+    /// In an `impl` block with `#[offer]`.
+    Impl,
 }
 
 /// The input of a tool.
@@ -32,18 +43,33 @@ type LocatedParameter = (Parameter, TokenStream);
 impl Function {
     /// Reads the parameters of a function. Removes the attributes that the compiler does not accept on
     /// parameters.
-    pub(crate) fn take(item: &mut ItemFn) -> syn::Result<Self> {
+    pub(crate) fn take(signature: &mut Signature, place: Place) -> syn::Result<Self> {
         let mut broken = Broken::default();
-        broken.note(check_signature(&item.sig));
+        broken.note(check_signature(signature));
         let mut parameters: Vec<LocatedParameter> = Vec::new();
-        for parameter in &mut item.sig.inputs {
-            let taken = broken.note(Parameter::take(parameter));
-            parameters.extend(taken.map(|taken| (taken, parameter.to_token_stream())));
+        for parameter in &mut signature.inputs {
+            let location = parameter.to_token_stream();
+            let taken = match parameter {
+                FnArg::Receiver(receiver) => broken.note(check_receiver(receiver, place)).and(None),
+                FnArg::Typed(typed) => broken.note(Parameter::take(typed)),
+            };
+            parameters.extend(taken.map(|taken| (taken, location)));
         }
-        let is_async = item.sig.asyncness.is_some();
+        let has_self = signature.receiver().is_some();
+        let is_async = signature.asyncness.is_some();
         let context_parameter = broken.note(take_context_parameter(&mut parameters, is_async)).flatten();
         let input = broken.note(input(parameters)).unwrap_or_default();
-        broken.or_else(|| Self { input, context_parameter })
+        broken.or_else(|| Self { input, context_parameter, has_self })
+    }
+}
+
+/// Checks that a receiver is `&self`, because all calls of a tool share one value.
+fn check_receiver(receiver: &Receiver, place: Place) -> syn::Result<()> {
+    match (place, &receiver.kind) {
+        (Place::Module, _) => Err(Rule::SelfOutsideOfOffer.at(receiver)),
+        (Place::Impl, ReceiverKind::Reference(_, _, None)) => Ok(()),
+        (Place::Impl, ReceiverKind::Reference(..)) => Err(Rule::MutableSelf.at(receiver)),
+        (Place::Impl, _) => Err(Rule::OwnedSelf.at(receiver)),
     }
 }
 

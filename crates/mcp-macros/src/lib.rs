@@ -1,4 +1,5 @@
-//! The attribute `#[tool]`, which turns functions into tools.
+//! The attributes `#[tool]`, which turns functions and methods into tools, and `#[offer]`, which finds the
+//! tools in an `impl` block.
 //!
 //! The generated code calls the builder of `thruway-mcp-server`. The path of the builder starts with the
 //! crate that exports the attribute: `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not
@@ -15,7 +16,9 @@ mod rule;
 
 // output
 mod definition;
+mod handler;
 mod expand;
+mod methods;
 
 #[cfg(test)]
 mod tests;
@@ -31,8 +34,20 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(Library::Sdk, attribute.into(), &item.into()).into()
 }
 
+#[expect(missing_docs, reason = "`thruway_mcp_sdk::offer` has them")]
+#[proc_macro_attribute]
+pub fn offer(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    methods::offer(Library::Sdk, attribute.into(), &item.into()).into()
+}
+
 #[expect(missing_docs, reason = "`thruway_mcp_server::tool` has them")]
 #[proc_macro_attribute]
 pub fn server_tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(Library::Server, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_server::offer` has them")]
+#[proc_macro_attribute]
+pub fn server_offer(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    methods::offer(Library::Server, attribute.into(), &item.into()).into()
 }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
-use syn::{Attribute, FnArg, Ident, Pat, PatType, Type, TypeReference};
+use syn::{Attribute, Ident, Pat, PatType, Type, TypeReference};
 
 use crate::rule::Rule;
 
@@ -40,14 +40,7 @@ pub(crate) enum ContextParameter {
 
 impl Parameter {
     /// Reads a parameter. Removes the attributes that the compiler does not accept on parameters.
-    pub(crate) fn take(argument: &mut FnArg) -> syn::Result<Self> {
-        match argument {
-            FnArg::Receiver(receiver) => Err(Rule::SelfParameter.at(receiver)),
-            FnArg::Typed(typed) => Self::take_typed(typed),
-        }
-    }
-
-    fn take_typed(PatType { attrs, pat, ty, .. }: &mut PatType) -> syn::Result<Self> {
+    pub(crate) fn take(PatType { attrs, pat, ty, .. }: &mut PatType) -> syn::Result<Self> {
         let (lints, attributes) = std::mem::take(attrs).into_iter().partition(is_lint);
         *attrs = lints;
         let is_input = is_input(&attributes)?;

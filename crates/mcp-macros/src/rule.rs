@@ -1,4 +1,4 @@
-//! The rules for functions with `#[tool]`, and the error messages for violations.
+//! The rules for `#[tool]` and `#[offer]`, and the error messages for violations.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ use quote::ToTokens;
 pub(crate) enum Rule {
     AsyncWithCall,
     BorrowedParameter,
+    BorrowedState,
     CallByValue,
     ConditionalParameter,
     ContextByReference,
@@ -17,13 +18,19 @@ pub(crate) enum Rule {
     Generic,
     ImplParameter,
     InputWithOthers,
+    MutableSelf,
     NoArgument,
     NoFunction,
+    NoImpl,
     NoMember,
     NoPattern,
+    NoTool,
     NotLast,
+    OfferArgument,
+    OwnedSelf,
     ReadOnlyAndDestructive,
-    SelfParameter,
+    SelfOutsideOfOffer,
+    TraitImpl,
     UnknownArgument,
     UnknownMark,
     Unsafe,
@@ -36,6 +43,7 @@ impl Rule {
     }
 
     /// Returns the error message and a hint.
+    #[expect(clippy::too_many_lines, reason = "a table of messages")]
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::AsyncWithCall => (
@@ -47,6 +55,10 @@ impl Rule {
                 "only a whole parameter can be `&str`, `&[T]` or `&T`; inside of other \
                  types, write `String`, `Vec<T>` or `T`",
             ),
+            Self::BorrowedState => (
+                "a type with `#[offer]` cannot have lifetimes, because the server keeps the value",
+                "write a type that owns its values, such as `String` or `Arc<T>`",
+            ),
             Self::CallByValue => ("a tool takes `Call` by reference", "write `&Call<'_>`"),
             Self::ConditionalParameter => (
                 "a parameter of a tool cannot be conditional",
@@ -57,7 +69,7 @@ impl Rule {
                 "a tool that takes a `Context` must be `async`",
                 "write `async fn`, or take `&Call<'_>` for information about the request",
             ),
-            Self::Duplicate => ("this argument is repeated", "remove all but one"),
+            Self::Duplicate => ("this argument or attribute is repeated", "remove all but one"),
             Self::Generic => (
                 "a tool cannot be generic: clients call a tool by name, with arguments of one schema",
                 "write concrete types",
@@ -70,11 +82,19 @@ impl Rule {
                 "move the other parameters into the type of this parameter, or remove `#[tool(input)]` \
                  and take each argument as a parameter",
             ),
+            Self::MutableSelf => (
+                "a tool cannot take `&mut self`, because several calls can run at the same time",
+                "write `&self`, and keep values that change in a `Mutex` or an atomic",
+            ),
             Self::NoArgument => (
                 "each argument of `#[tool]` must begin with its name",
                 "write the description as the doc comment of the function, or as `description = \"…\"`",
             ),
-            Self::NoFunction => ("`#[tool]` is only for functions", "implement `Offer` for a type"),
+            Self::NoFunction => (
+                "`#[tool]` is only for functions and methods",
+                "for methods, write `#[offer]` above the `impl` block and `#[tool]` above each method",
+            ),
+            Self::NoImpl => ("`#[offer]` is only for `impl` blocks", "for a function, write `#[tool]`"),
             Self::NoMember => (
                 "this parameter is not a member of the arguments, so it cannot have \
                  attributes for serde or schemars",
@@ -84,13 +104,25 @@ impl Rule {
                 "a parameter of a tool must be an identifier, because the identifier names the argument",
                 "write `name: Type`, and destructure the value in the body",
             ),
+            Self::NoTool => ("this `impl` block has no tools", "write `#[tool]` above at least one method"),
             Self::NotLast => ("`Context` or `&Call<'_>` must be the last parameter", "move it to the end"),
+            Self::OfferArgument => {
+                ("`#[offer]` has no arguments", "write the arguments of each tool into its `#[tool(…)]`")
+            }
+            Self::OwnedSelf => {
+                ("a tool must take `self` as `&self`, because all calls share one value", "write `&self`")
+            }
             Self::ReadOnlyAndDestructive => {
                 ("a tool that is `read_only` cannot be `destructive`", "remove `read_only` or `destructive`")
             }
-            Self::SelfParameter => {
-                ("a tool cannot take `self`", "give `McpServer::tool` a closure that captures values")
-            }
+            Self::SelfOutsideOfOffer => (
+                "a tool can take `&self` only in an `impl` block with `#[offer]`",
+                "write `#[offer]` above the `impl` block",
+            ),
+            Self::TraitImpl => (
+                "`#[offer]` is not for implementations of traits",
+                "move the tools to an `impl` block of the type, which can call the methods of the trait",
+            ),
             Self::UnknownArgument => (
                 "unknown argument of `#[tool]`",
                 "the arguments are `name`, `title`, `description`, `read_only`, `destructive`, \
@@ -124,6 +156,11 @@ impl Broken {
     /// Returns the value of `outcome`. If `outcome` is an error, stores the error and returns `None`.
     pub(crate) fn note<T>(&mut self, outcome: syn::Result<T>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
+    }
+
+    /// Returns `true` if no error is stored.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 
     fn add(&mut self, error: syn::Error) {

@@ -50,8 +50,8 @@ fn unsupported_parameters_are_errors() {
         (Rule::NoPattern, "_: f64"),
         (Rule::NoPattern, "Add { a, b }: Add"),
         (Rule::NoPattern, "ref a: f64"),
-        (Rule::SelfParameter, "&self"),
-        (Rule::SelfParameter, "self: Arc<Self>, a: f64"),
+        (Rule::SelfOutsideOfOffer, "&self"),
+        (Rule::SelfOutsideOfOffer, "self: Arc<Self>, a: f64"),
         (Rule::UnknownMark, "#[tool(inputs)] a: A"),
         (Rule::UnknownMark, "#[tool] a: A"),
     ] {
@@ -126,7 +126,7 @@ fn all_errors_are_reported_together() {
     let rules = [
         Rule::UnknownArgument,
         Rule::Generic,
-        Rule::SelfParameter,
+        Rule::SelfOutsideOfOffer,
         Rule::NoPattern,
         Rule::ContextWithoutAsync,
     ];
@@ -142,7 +142,10 @@ fn error_message_contains_a_hint() {
 #[test]
 fn non_function_item_is_kept_and_gets_compile_error() {
     let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
-    assert!(written.contains("compile_error") && written.contains("is only for functions"), "{written}");
+    assert!(
+        written.contains("compile_error") && written.contains("is only for functions and methods"),
+        "{written}"
+    );
     assert!(written.ends_with(&tokens("struct Add { a: f64 }").to_string()), "{written}");
 }
 

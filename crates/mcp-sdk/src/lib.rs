@@ -14,6 +14,8 @@ pub use thruway_mcp_gateway::{
     Member, MemberCalls, MemberState, MemberStatus, NameStyle, RelayedCall, RelayedResponse, Rule,
     TaskArchive, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
+#[doc = include_str!("offer.md")]
+pub use thruway_mcp_macros::offer;
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
@@ -28,7 +30,12 @@ pub use thruway_mcp_server::{
 };
 pub use thruway_net::ClientAddr;
 
-/// Makes the doc tests compile the examples of the README.
+/// Makes the doc tests run the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Makes the doc tests run the examples of the user guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/mcp-server.md")]
+struct Guide;

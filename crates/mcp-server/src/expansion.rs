@@ -1,10 +1,14 @@
-//! Functions, types and crates for the code that `#[tool]` generates. The crates `schemars` and `serde` are
+//! Functions, traits and crates for the code that `#[tool]` and `#[offer]` generate. The crates `schemars` and `serde` are
 //! included, so that applications need no further dependencies. Applications must not use this module
 //! directly, because it may change in any version.
+
+use std::sync::Arc;
 
 use thruway_mcp::schema::CallToolResult;
 
 use crate::handlers::IntoAnswer;
+use crate::registry::RegistrationError;
+use crate::server::{McpServer, Offer};
 
 pub use {schemars, serde};
 
@@ -12,6 +16,26 @@ pub use {schemars, serde};
 /// `answer`.
 pub fn answer<T: IntoAnswer<CallToolResult>>(answer: T) -> T {
     answer
+}
+
+/// A type with `#[offer]` on its `impl` block. All handlers share one value of the type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be offered",
+    label = "not a type with tools",
+    note = "write `#[offer]` above the `impl` block of the type, and `#[tool]` above its methods"
+)]
+pub trait SharedOffer: Send + Sync + Sized + 'static {
+    /// Adds the methods to `server`.
+    ///
+    /// # Errors
+    /// Returns an error if an item is invalid.
+    fn offer_shared(self: Arc<Self>, server: &McpServer) -> Result<(), RegistrationError>;
+}
+
+impl<T: SharedOffer> Offer for Arc<T> {
+    fn offer(self, server: &McpServer) -> Result<(), RegistrationError> {
+        self.offer_shared(server)
+    }
 }
 
 /// Programs that the compiler must reject. Each program differs in one place from this program, which
@@ -45,6 +69,49 @@ pub fn answer<T: IntoAnswer<CallToolResult>>(answer: T) -> T {
 /// #[thruway_mcp_server::tool(read_only)]
 /// fn add(a: f64, b: f64) -> String { (a + b).to_string() }
 /// thruway_mcp_server::McpServer::new("calculator", "1.0.0").add(add).unwrap();
+/// ```
+/// The next programs differ in one place from this program, which compiles:
+/// ```
+/// use thruway_mcp_server::{McpServer, offer, tool};
+/// struct Counter(std::sync::Mutex<u64>);
+/// #[offer]
+/// impl Counter {
+///     #[tool(read_only)]
+///     fn value(&self) -> String { self.0.lock().unwrap().to_string() }
+/// }
+/// McpServer::new("counter", "1.0.0").add(Counter(Default::default())).unwrap();
+/// ```
+/// Threads cannot share a `RefCell`:
+/// ```compile_fail,E0277
+/// use thruway_mcp_server::{McpServer, offer, tool};
+/// struct Counter(std::cell::RefCell<u64>);
+/// #[offer]
+/// impl Counter {
+///     #[tool(read_only)]
+///     fn value(&self) -> String { self.0.borrow().to_string() }
+/// }
+/// McpServer::new("counter", "1.0.0").add(Counter(Default::default())).unwrap();
+/// ```
+/// The `impl` block has no `#[offer]`:
+/// ```compile_fail
+/// use thruway_mcp_server::{McpServer, offer, tool};
+/// struct Counter(std::sync::Mutex<u64>);
+/// impl Counter {
+///     #[tool(read_only)]
+///     fn value(&self) -> String { self.0.lock().unwrap().to_string() }
+/// }
+/// McpServer::new("counter", "1.0.0").add(Counter(Default::default())).unwrap();
+/// ```
+/// The method takes `&mut self`:
+/// ```compile_fail
+/// use thruway_mcp_server::{McpServer, offer, tool};
+/// struct Counter(std::sync::Mutex<u64>);
+/// #[offer]
+/// impl Counter {
+///     #[tool(read_only)]
+///     fn value(&mut self) -> String { self.0.lock().unwrap().to_string() }
+/// }
+/// McpServer::new("counter", "1.0.0").add(Counter(Default::default())).unwrap();
 /// ```
 #[cfg(doctest)]
 struct Refused;

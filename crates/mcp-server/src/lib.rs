@@ -59,6 +59,29 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
+/// Implements [`Offer`] for a type whose methods are tools. [`McpServer::with`] adds all methods with
+/// [`#[tool]`](tool) in the `impl` block to a server. The methods share one value of the type.
+/// `thruway_mcp_sdk::offer` is the same attribute; its documentation describes all options.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use thruway_mcp_server::{McpServer, offer, tool};
+///
+/// #[derive(Default)]
+/// struct Counter(AtomicU64);
+///
+/// #[offer]
+/// impl Counter {
+///     /// Adds to the counter.
+///     #[tool]
+///     fn add(&self, amount: u64) -> String {
+///         format!("the counter was {}", self.0.fetch_add(amount, Ordering::Relaxed))
+///     }
+/// }
+///
+/// let server = McpServer::new("counter", "1.0.0").with(Counter::default());
+/// ```
+pub use thruway_mcp_macros::server_offer as offer;
 /// Turns a function into a tool. The doc comment of the function becomes the description of the tool, and the
 /// function's parameters become the tool's arguments. `thruway_mcp_sdk::tool` is the same attribute; its
 /// documentation describes all options.

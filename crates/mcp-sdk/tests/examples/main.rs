@@ -15,8 +15,8 @@ use thruway_testkit::test_server::TestServer;
 use tower_service::Service;
 
 use programs::{
-    asking_a_server, booking, bridge, calculator, guarded, layers, library, mcp_in_axum, notes, report,
-    signed_in, words,
+    asking_a_server, booking, bridge, calculator, counter, guarded, layers, library, mcp_in_axum, notes,
+    report, signed_in, words,
 };
 
 /// Returns a client of each era. Their user accepts every question.
@@ -195,6 +195,19 @@ async fn words_example_counts_words_and_finds_longest_word() {
         assert_eq!(refused["isError"], true);
     }
     assert_eq!(words::count_words("without a server", 0).0.words, 3);
+}
+
+#[tokio::test]
+async fn counter_example_shares_one_counter_between_clients() {
+    let shared = std::sync::Arc::<counter::Counter>::default();
+    let server = counter::server(shared.clone());
+    for (mut client, expected) in clients(&server).await.into_iter().zip(["3", "6"]) {
+        let result = call(&mut client, "add", json!({"amount": 3})).await;
+        assert_eq!(result["content"][0]["text"], expected);
+        let result = call(&mut client, "value", json!({})).await;
+        assert_eq!(result["content"][0]["text"], expected);
+    }
+    assert_eq!(shared.value(), "6");
 }
 
 #[tokio::test]

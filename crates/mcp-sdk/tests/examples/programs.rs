@@ -8,6 +8,8 @@ pub(crate) mod booking;
 pub(crate) mod bridge;
 #[path = "../../examples/calculator.rs"]
 pub(crate) mod calculator;
+#[path = "../../examples/counter.rs"]
+pub(crate) mod counter;
 #[path = "../../examples/library.rs"]
 pub(crate) mod library;
 #[path = "../../examples/mcp_in_axum.rs"]

@@ -22,6 +22,7 @@ mod tasks;
 mod lists;
 mod tools;
 mod tool_attribute;
+mod offer_attribute;
 
 // the legacy era over HTTP
 mod layers;

@@ -90,7 +90,8 @@ impl McpServer {
         Self { core: Arc::new(ServerCore::new(info, options)), backend, local }
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`].
+    /// Adds [a function with `#[tool]`](crate::tool), [a value with methods as tools](crate::offer), or another
+    /// [`Offer`].
     ///
     /// # Panics
     /// Panics if the offer is invalid, for example because of an invalid schema.
@@ -245,8 +246,8 @@ impl McpServer {
         self
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool) or another [`Offer`]. Replaces existing items that
-    /// have the same names as the new items.
+    /// Adds [a function with `#[tool]`](crate::tool), [a value with methods as tools](crate::offer), or another
+    /// [`Offer`]. Replaces existing items that have the same names as the new items.
     ///
     /// # Errors
     /// Returns an error if the offer is invalid, for example because of an invalid schema.
@@ -377,7 +378,8 @@ impl McpServer {
 }
 
 /// One or several items that [`McpServer::with`] adds to a server. [A function with `#[tool]`](crate::tool)
-/// is an offer. Other types can offer several related items.
+/// is an offer. [`#[offer]`](crate::offer) on an `impl` block implements the trait for a type with methods that
+/// share state. The trait can also be implemented by hand, for example to choose the items at run time:
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -403,7 +405,8 @@ impl McpServer {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be offered",
     label = "not a tool",
-    note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`"
+    note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`",
+    note = "for a type with methods, write `#[offer]` above its `impl` block and `#[tool]` above its methods"
 )]
 pub trait Offer {
     /// Adds the items to `server`. An implementation calls methods such as [`McpServer::add_tool`].

@@ -1,0 +1,81 @@
+//! Generates the handler of a tool: a closure that calls the function.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, ReturnType, Signature};
+
+use crate::definition::Library;
+use crate::function::{Function, Input, Place};
+use crate::parameter::{ContextParameter, Kind, Member};
+
+/// The function that a handler calls.
+pub(crate) struct Callee<'f> {
+    pub(crate) attributes: &'f [Attribute],
+    pub(crate) signature: &'f Signature,
+    pub(crate) place: Place,
+}
+
+/// Returns the code of a closure that calls the function. If the function is `async`, the closure returns
+/// a future that owns the values behind reference parameters, and shares the value behind `&self`.
+pub(crate) fn handler(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStream {
+    let input = match &taken.input {
+        Input::None => quote!(#library::NoInput),
+        Input::Members(_) => quote!(__Arguments),
+        Input::Whole(kind) => kind.owned.clone(),
+    };
+    let answer = answer(library, taken, callee);
+    let shared = taken.has_self.then(|| quote!(let __self = ::std::sync::Arc::clone(&__self);));
+    let closure = match (taken.context_parameter, callee.signature.asyncness) {
+        (Some(ContextParameter::Call), _) => {
+            quote!(move |__input: #input, __context: &#library::Call<'_>| #answer)
+        }
+        (None, None) => quote!(move |__input: #input| #answer),
+        _ => quote! {
+            move |__input: #input, __context: #library::Context| {
+                #shared
+                async move { #answer }
+            }
+        },
+    };
+    quote!({ #shared #closure })
+}
+
+/// Returns the code that calls the function. The compiler reports errors about the answer type at the
+/// function's return type.
+fn answer(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStream {
+    let mut values = Vec::new();
+    if taken.has_self {
+        values.push(quote!(&__self));
+    }
+    match &taken.input {
+        Input::None => {}
+        Input::Members(members) => values.extend(members.iter().map(value_of_member)),
+        Input::Whole(kind) => values.push(value(kind, &quote!(__input))),
+    }
+    if taken.context_parameter.is_some() {
+        values.push(quote!(__context));
+    }
+    let mut name = callee.signature.ident.clone();
+    let place = match &callee.signature.output {
+        ReturnType::Default => name.span(),
+        ReturnType::Type(_, kind) => kind.span(),
+    };
+    name.set_span(place.resolved_at(name.span()));
+    let place = place.resolved_at(Span::call_site());
+    let path = match callee.place {
+        Place::Module => quote!(#name),
+        Place::Impl => quote_spanned!(place=> Self::#name),
+    };
+    let awaited = callee.signature.asyncness.map(|_| quote_spanned!(place=> .await));
+    let library = library.at(place);
+    quote_spanned!(place=> #library::expansion::answer(#path(#(#values),*) #awaited))
+}
+
+fn value_of_member(Member { name, kind, .. }: &Member) -> TokenStream {
+    value(kind, &quote!(__input.#name))
+}
+
+fn value(kind: &Kind, place: &TokenStream) -> TokenStream {
+    if kind.is_lent { quote!(&#place) } else { place.clone() }
+}
