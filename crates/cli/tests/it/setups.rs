@@ -1,4 +1,4 @@
-//! Tests of the setups in `examples/`, which replace configs of nginx, HAProxy and Caddy.
+//! Tests of the setups in `examples/`, which replace setups of nginx, HAProxy, Caddy and k6.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +45,9 @@ fn assert_response(response: &Response, status: u16, fields: &[&str], text: &str
 #[test]
 fn nginx_site_has_all_of_its_directives() {
     let directory = tempfile::tempdir().unwrap();
-    let routes = "[[routes]]\npath_exact = \"/items\"\nheaders = { X-Client = \"127.0.0.1\", X-Forwarded-Host = \"www.example.com\" }\n\
-                  respond.body = \"items\"\n[[routes]]\npath_exact = \"/upload\"\nmethods = [\"POST\"]\nrespond.body = \"stored\"\n";
+    let routes = "[[routes]]\npath_exact = \"/items\"\n\
+                  headers = { X-Client = \"127.0.0.1\", X-Forwarded-Host = \"www.example.com\" }\nrespond.body = \"items\"\n\
+                  [[routes]]\npath_exact = \"/upload\"\nmethods = [\"POST\"]\nrespond.body = \"stored\"\n";
     let (server, main) = backend(directory.path(), routes);
     let (backup_server, backup) = backend(directory.path(), routes);
     let variables = [("SITE_ADDRESS", "127.0.0.1:0"), ("BACKEND", &*main), ("BACKUP", &*backup)];
@@ -146,7 +147,8 @@ fn haproxy_setup_has_all_of_its_directives() {
 fn caddy_site_has_all_of_its_directives() {
     let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let routes = "[[routes]]\npath_exact = \"/items\"\nheaders = { X-User = \"ada\", X-Client = \"127.0.0.1\" }\n\
-                  respond = { status = 200, body = \"items of ada\", headers = [{ name = \"X-Powered-By\", value = \"b\" }] }\n\
+                  respond = { status = 200, body = \"items of ada\", \
+                  headers = [{ name = \"X-Powered-By\", value = \"b\" }] }\n\
                   [[routes]]\npath_exact = \"/healthz\"\nrespond.status = 200\n";
     let (one_server, one) = backend(directories[0].path(), routes);
     let (two_server, two) = backend(directories[1].path(), routes);
@@ -173,4 +175,20 @@ fn caddy_site_has_all_of_its_directives() {
     assert_response(&get("/api/items", "Cookie: session=1\r\n"), 502, &always, "try again later");
     let log = site.terminate().stdout;
     assert!(log.contains("\"/api/items\""), "{log}");
+}
+
+#[test]
+fn k6_load_has_its_steps_and_thresholds() {
+    let mut server = Thruway::demo(&[]);
+    let url = server.address();
+    let load = ["bench", "scenario", "shop.toml", "--url", &url, "-c", "4", "-n", "20"];
+    let run = |thresholds: &[&str]| {
+        let thresholds = thresholds.iter().flat_map(|threshold| ["--fail-if", threshold]);
+        Thruway::start_in(&setup("k6"), &load.into_iter().chain(thresholds).collect::<Vec<_>>()).end()
+    };
+    let ended = run(&["step login: p99 > 1h", "errors > 1%"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("20 completed, 0 failed"), "{}", ended.stdout);
+    let violated = run(&["step login: p99 > 1us"]);
+    assert_eq!(violated.code, Some(3), "{}", violated.stderr);
 }

@@ -15,8 +15,8 @@ use thruway_testkit::test_server::TestServer;
 use tower_service::Service;
 
 use programs::{
-    asking_a_server, booking, bridge, calculator, counter, guarded, layers, library, mcp_in_axum, notes,
-    report, signed_in, words,
+    asking_a_server, booking, bridge, calculator, counter, fastmcp_server, guarded, layers, library,
+    mcp_in_axum, notes, report, signed_in, words,
 };
 
 /// Returns a client of each era. Their user accepts every question.
@@ -316,5 +316,26 @@ async fn library_example_serves_resources_prompts_and_completions() {
                 .unwrap();
             assert_eq!(completed["completion"]["values"], json!(["moby-dick"]));
         }
+    }
+}
+
+#[tokio::test]
+async fn fastmcp_server_has_the_tools_of_its_original() {
+    for era in 0..2 {
+        let mut client = clients(&fastmcp_server::server()).await.into_iter().nth(era).unwrap();
+        let listed = client.request("tools/list", json!({})).await.unwrap();
+        let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names, ["add_task", "count_tasks", "finish_task"]);
+        let text = async |client: &mut LocalClient, tool: &str, arguments: Value| {
+            let result = call(client, tool, arguments).await;
+            (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] == true)
+        };
+        let done = |text: &str| (text.to_owned(), false);
+        assert_eq!(text(&mut client, "add_task", json!({"title": "milk"})).await, done("0"));
+        assert_eq!(text(&mut client, "add_task", json!({"title": "bread"})).await, done("1"));
+        assert_eq!(text(&mut client, "finish_task", json!({"number": 1})).await, done("done"));
+        assert_eq!(text(&mut client, "count_tasks", json!({})).await, done("1"));
+        let failed = ("there is no task 2".to_owned(), true);
+        assert_eq!(text(&mut client, "finish_task", json!({"number": 2})).await, failed);
     }
 }

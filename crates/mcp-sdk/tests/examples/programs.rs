@@ -14,6 +14,8 @@ pub(crate) mod counter;
 pub(crate) mod library;
 #[path = "../../examples/mcp_in_axum.rs"]
 pub(crate) mod mcp_in_axum;
+#[path = "../../../../examples/fastmcp-server/main.rs"]
+pub(crate) mod fastmcp_server;
 #[path = "../../examples/guarded.rs"]
 pub(crate) mod guarded;
 #[path = "../../examples/layers.rs"]

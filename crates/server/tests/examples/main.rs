@@ -7,6 +7,7 @@ mod programs;
 mod site;
 
 mod axum_mounted;
+mod axum_service;
 mod hello;
 mod html_templates;
 mod jwt_route;

@@ -2,6 +2,10 @@
 
 #[path = "../../examples/axum_mounted.rs"]
 pub(crate) mod axum_mounted;
+#[path = "../../../../examples/axum-service/thruway.rs"]
+pub(crate) mod axum_service;
+#[path = "../../../../examples/axum-service/axum.rs"]
+pub(crate) mod axum_service_original;
 #[path = "../../examples/hello.rs"]
 pub(crate) mod hello;
 #[path = "../../examples/html_templates/main.rs"]
