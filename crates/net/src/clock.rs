@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use tokio::time::Instant;
 
 /// Clock that returns the time as a duration since an arbitrary, fixed moment. Each worker has its own
 /// clock.
@@ -15,6 +16,15 @@ pub struct Clock(Source);
 enum Source {
     System,
     Manual(ManualTime),
+    Tokio(Rc<TokioTime>),
+}
+
+/// The moment at which a clock with the time of tokio was created.
+#[derive(Debug)]
+struct TokioTime {
+    start: Instant,
+    /// Time of day at `start`, since the Unix epoch.
+    time_of_day: Duration,
 }
 
 /// Time for tests. The time advances only when the test calls [`advance`](Self::advance).
@@ -43,6 +53,13 @@ impl Clock {
         Self(Source::Manual(time))
     }
 
+    /// Returns a clock that follows the time of tokio, which a test can pause and advance
+    /// (`tokio::time::pause`). The time of day starts with the real time of day.
+    pub fn tokio() -> Self {
+        let time_of_day = since_zero(clock_gettime(ClockId::Realtime));
+        Self(Source::Tokio(Rc::new(TokioTime { start: Instant::now(), time_of_day })))
+    }
+
     /// Returns the time, with a precision of a few milliseconds. This precision is enough for deadlines,
     /// and the call is cheap enough for every batch of input.
     #[inline]
@@ -50,6 +67,7 @@ impl Clock {
         match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::MonotonicCoarse)),
             Source::Manual(time) => time.0.get(),
+            Source::Tokio(time) => time.start.elapsed(),
         }
     }
 
@@ -58,6 +76,7 @@ impl Clock {
         match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::Monotonic)),
             Source::Manual(time) => time.0.get(),
+            Source::Tokio(time) => time.start.elapsed(),
         }
     }
 
@@ -65,7 +84,7 @@ impl Clock {
     pub fn time_of_day_exact(&self) -> SystemTime {
         match &self.0 {
             Source::System => SystemTime::UNIX_EPOCH + since_zero(clock_gettime(ClockId::Realtime)),
-            Source::Manual(_) => self.time_of_day(),
+            Source::Manual(_) | Source::Tokio(_) => self.time_of_day(),
         }
     }
 
@@ -75,6 +94,7 @@ impl Clock {
         let since_epoch = match &self.0 {
             Source::System => since_zero(clock_gettime(ClockId::RealtimeCoarse)),
             Source::Manual(time) => time.0.get(),
+            Source::Tokio(time) => time.time_of_day + time.start.elapsed(),
         };
         SystemTime::UNIX_EPOCH + since_epoch
     }
@@ -112,6 +132,16 @@ mod tests {
             (Duration::from_millis(1500), Duration::from_millis(1500))
         );
         assert_eq!(clock.time_of_day(), SystemTime::UNIX_EPOCH + Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn clock_of_tokio_starts_at_zero_with_real_time_of_day() {
+        let before = Clock::system().time_of_day_exact();
+        let clock = Clock::tokio();
+        assert!(clock.now() < Duration::from_hours(1));
+        assert!(
+            clock.time_of_day() >= before && clock.time_of_day_exact() < before + Duration::from_hours(1)
+        );
     }
 
     #[test]

@@ -44,6 +44,9 @@ mod live;
 mod drivers;
 mod server;
 
+// tests of services
+pub mod testing;
+
 pub use access_log::{
     AccessLog, AccessLogFormat, AccessLogLines, AccessLogMembers, AccessLogSample, AccessLogTarget,
     AccessLogTemplate, InvalidTemplate, OpenTarget, Syslog, SyslogAddress, SyslogFacility,
@@ -91,3 +94,8 @@ pub use thruway_net::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/coming-from-axum.md")]
 struct ComingFromAxum;
+
+/// The programs in the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/serve.md")]
+struct Serve;

@@ -11,6 +11,7 @@ mod files;
 mod interim;
 mod pipelining;
 mod records;
+mod testing;
 mod trusted;
 mod refusals;
 mod removal;
