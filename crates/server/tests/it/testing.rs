@@ -380,7 +380,14 @@ async fn requests_run_at_the_same_time() {
 async fn tasks_that_share_a_client_wake_each_other() {
     let notify = std::sync::Arc::new(Notify::new());
     let waiting = notify.clone();
-    let router = Router::new().get("/fast", || "fast").get("/slow", move || {
+    let fast = async || {
+        // The task of this request runs the server last, after the other task has started to wait.
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        "fast"
+    };
+    let router = Router::new().get("/fast", fast).get("/slow", move || {
         let waiting = waiting.clone();
         async move {
             waiting.notified().await;
