@@ -31,12 +31,17 @@ pub(crate) fn handler(library: Library, taken: &Function, callee: &Callee<'_>) -
             quote!(move |__input: #input, __context: &#library::Call<'_>| #answer)
         }
         (None, None) => quote!(move |__input: #input| #answer),
-        _ => quote! {
-            move |__input: #input, __context: #library::Context| {
-                #shared
-                async move { #answer }
+        (context_parameter, Some(_)) => {
+            let context = context_parameter.map(|_| quote!(__context: #library::Context));
+            quote! {
+                move |__input: #input, #context| {
+                    #shared
+                    async move { #answer }
+                }
             }
-        },
+        }
+        // A function that takes a `Context` is `async`.
+        (Some(ContextParameter::Context), None) => TokenStream::new(),
     };
     quote!({ #shared #closure })
 }
@@ -69,7 +74,18 @@ fn answer(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStrea
     };
     let awaited = callee.signature.asyncness.map(|_| quote_spanned!(place=> .await));
     let library = library.at(place);
-    quote_spanned!(place=> #library::expansion::answer(#path(#(#values),*) #awaited))
+    // The methods select the conversion of the value by its type.
+    quote_spanned! {place=> {
+        use #library::expansion::{
+            AnswerOfAny as _, AnswerOfText as _, AnswerOfTyped as _, AnswerReady as _, ErrorOfAny as _,
+            ErrorOfDisplay as _, ErrorOfInto as _, NoError as _, Returned,
+        };
+        let __returned = #path(#(#values),*) #awaited;
+        let __outcome = (&&&&Returned(&__returned)).error_kind().split(__returned);
+        __outcome.map(|__value| {
+            #library::expansion::answer((&&&&Returned(&__value)).answer_kind().convert(__value))
+        })
+    }}
 }
 
 fn value_of_member(Member { name, kind, .. }: &Member) -> TokenStream {

@@ -1,7 +1,7 @@
 //! JSON Schemas of Rust types.
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 use thruway_mcp::param_headers;
 use thruway_mcp::schema::JsonObject;
@@ -9,6 +9,38 @@ use thruway_mcp::schema::JsonObject;
 /// Returns the schema of `T` in dialect 2020-12, which MCP uses.
 pub(crate) fn of<T: JsonSchema + ?Sized>() -> JsonObject {
     let mut schema = generated::<T>();
+    forget_formats_of_numbers(&mut schema);
+    schema
+}
+
+/// Returns `true` if all values of `T` are objects, according to the schema of `T`.
+pub(crate) fn is_object<T: JsonSchema + ?Sized>() -> bool {
+    let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    schema.get("type").is_some_and(|kind| kind == "object")
+}
+
+/// Returns the schema of a tool result: the schema of `T` if it is of type `object`, otherwise the schema of
+/// an object with the member `result` of type `T`.
+pub(crate) fn of_result<T: JsonSchema + ?Sized>() -> JsonObject {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = if is_object::<T>() {
+        object_of(settings.into_generator().into_root_schema_for::<T>())
+    } else {
+        let dialect = settings.meta_schema.clone();
+        let mut generator = settings.into_generator();
+        let result = generator.subschema_for::<T>();
+        let definitions = generator.take_definitions(true);
+        let mut wrapped = JsonObject::new();
+        wrapped.extend(dialect.map(|dialect| ("$schema".to_owned(), dialect.into_owned().into())));
+        wrapped.insert("type".to_owned(), "object".into());
+        let properties = JsonObject::from_iter([("result".to_owned(), result.into())]);
+        wrapped.insert("properties".to_owned(), Value::Object(properties));
+        wrapped.insert("required".to_owned(), Value::Array(vec!["result".into()]));
+        if !definitions.is_empty() {
+            wrapped.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+        wrapped
+    };
     forget_formats_of_numbers(&mut schema);
     schema
 }
@@ -35,7 +67,10 @@ fn forget_formats_below(value: &mut Value) {
 }
 
 fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
-    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    object_of(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>())
+}
+
+fn object_of(schema: Schema) -> JsonObject {
     match Value::from(schema) {
         Value::Object(object) => object,
         // The schema `true` accepts all values, and the schema `false` rejects all values.
@@ -171,6 +206,46 @@ mod tests {
         let (schema, needs_validation) = of_arguments::<Bounded>();
         assert!(needs_validation);
         assert_eq!(schema["properties"]["signed"], serde_json::json!({"type": "integer", "minimum": 0}));
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "the test uses only the schema")]
+    struct Tree {
+        value: u8,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        children: Vec<Tree>,
+    }
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "the test uses only the schema")]
+    #[serde(tag = "kind")]
+    enum Tagged {
+        Empty,
+        Text { text: String },
+    }
+
+    #[test]
+    fn result_schemas_are_objects() {
+        for schema in [of_result::<i32>(), of_result::<Vec<String>>(), of_result::<Option<Tree>>()] {
+            assert_eq!(
+                (&schema["type"], &schema["required"]),
+                (&"object".into(), &serde_json::json!(["result"]))
+            );
+        }
+        assert_eq!(of_result::<i32>()["properties"], serde_json::json!({"result": {"type": "integer"}}));
+        assert!(!is_object::<Option<Tree>>() && !is_object::<Tagged>() && !is_object::<Value>());
+        assert!(is_object::<Tree>() && is_object::<std::collections::BTreeMap<String, u8>>());
+        assert_eq!(of_result::<Tree>()["required"], serde_json::json!(["value"]), "`children` can be absent");
+    }
+
+    /// The root of a recursive schema is `#`. In the schema of a wrapped result, this would be the wrapper.
+    #[test]
+    fn wrapped_recursive_type_refers_to_its_definition() {
+        let schema = of_result::<Vec<Tree>>();
+        assert_eq!(schema["properties"]["result"]["items"], serde_json::json!({"$ref": "#/$defs/Tree"}));
+        let children = &schema["$defs"]["Tree"]["properties"]["children"];
+        assert_eq!(children["items"], serde_json::json!({"$ref": "#/$defs/Tree"}));
+        assert_eq!(schema["$defs"]["Tree"]["properties"]["value"].get("format"), None);
     }
 
     /// schemars writes the type of an optional argument as `["string", "null"]`, which the annotation does

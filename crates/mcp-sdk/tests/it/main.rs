@@ -23,6 +23,7 @@ mod lists;
 mod tools;
 mod tool_attribute;
 mod offer_attribute;
+mod plain_results;
 
 // the legacy era over HTTP
 mod layers;

@@ -13,13 +13,21 @@ use crate::json_schema;
 /// A return type of handlers that can be converted to an answer of type `O`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an answer: it does not convert to `{O}`",
-    note = "return a value with a schema as `Structured<T>` and any other value as a \
-            `String`; both can be in a `Result`"
+    note = "a tool with `#[tool]` can return any type that implements `serde::Serialize` and \
+            `schemars::JsonSchema`",
+    note = "other handlers can return `Structured<T>` for such a type, or a `String`; both can be in a `Result`"
 )]
 pub trait IntoAnswer<O> {
     /// Returns the JSON Schema of the answer, if the return type has a schema.
     fn output_schema() -> Option<JsonObject> {
         None
+    }
+
+    /// Returns `true` if the server puts the structured content of the answer into an object, as
+    /// `{"result": …}`.
+    #[doc(hidden)]
+    fn is_wrapped() -> bool {
+        false
     }
 
     /// Converts the value to the answer.
@@ -57,6 +65,10 @@ pub struct Structured<T>(pub T);
 impl<O, T: IntoAnswer<O>, E: Into<HandlerError>> IntoAnswer<O> for Result<T, E> {
     fn output_schema() -> Option<JsonObject> {
         T::output_schema()
+    }
+
+    fn is_wrapped() -> bool {
+        T::is_wrapped()
     }
 
     fn into_answer(self) -> Result<O, HandlerError> {

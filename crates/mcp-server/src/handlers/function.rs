@@ -6,6 +6,7 @@ use std::pin::Pin;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use thruway_mcp::schema::JsonObject;
 
 use super::{Call, Context, HandlerError, IntoAnswer};
@@ -17,22 +18,30 @@ use super::{Call, Context, HandlerError, IntoAnswer};
 /// | `Fn() -> impl IntoAnswer<O>` | ignores the input and answers at once |
 /// | `Fn(I) -> impl IntoAnswer<O>` | answers at once |
 /// | `Fn(I, &Call) -> impl IntoAnswer<O>` | answers at once, with access to the request |
-/// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready; may report progress, log, and ask the client |
+/// | `Fn() -> impl Future<Output: IntoAnswer<O>>` | ignores the input, and answers when the future is ready |
+/// | `Fn(I) -> impl Future<Output: IntoAnswer<O>>` | answers when the future is ready |
+/// | `Fn(Context) -> impl Future<Output: IntoAnswer<O>>` | like `Fn()`; may report progress, log, and ask the client |
 /// | `Fn(I, Context) -> impl Future<Output: IntoAnswer<O>>` | like `Fn(Context)`, with the input |
 ///
 /// A closure must name the types of its arguments. A function that answers at once has the least overhead. A
 /// function that waits must be `async`. Otherwise, it blocks all other requests on the same worker thread.
-/// The type parameter `Marker` only distinguishes the five kinds of functions.
+/// The type parameter `Marker` only distinguishes the seven kinds of functions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler with input `{I}` and answer `{O}`",
     note = "a handler takes no parameters, its input, or its input and `&Call`; an \
-            `async` handler takes `Context`, or its input and `Context`",
+            `async` handler can take its input and `Context`",
     note = "a closure must name the types of its parameters, and its return type must \
             implement `IntoAnswer<{O}>`"
 )]
 pub trait Handler<I, O, Marker>: Send + Sync + 'static {
     /// Returns the JSON Schema of the answer, if the answer type has a schema.
     fn output_schema() -> Option<JsonObject>;
+
+    /// Returns `true` if the server puts the structured content of the answer into an object.
+    #[doc(hidden)]
+    fn is_wrapped() -> bool {
+        false
+    }
 
     /// Returns the answer to a call, or a future that produces the answer.
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O>;
@@ -78,6 +87,10 @@ where
         R::output_schema()
     }
 
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
+    }
+
     fn call(&self, _: NoInput, _: &Call<'_>) -> Outcome<O> {
         Outcome::Now(self().into_answer())
     }
@@ -90,6 +103,10 @@ where
 {
     fn output_schema() -> Option<JsonObject> {
         R::output_schema()
+    }
+
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
     }
 
     fn call(&self, input: I, _: &Call<'_>) -> Outcome<O> {
@@ -106,8 +123,53 @@ where
         R::output_schema()
     }
 
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
+    }
+
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
         Outcome::Now(self(input, call).into_answer())
+    }
+}
+
+impl<F, O, T, R> Handler<NoInput, O, (fn() -> T, R)> for F
+where
+    F: Fn() -> T + Send + Sync + 'static,
+    T: Future<Output = R> + Send + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
+    }
+
+    fn call(&self, _: NoInput, _: &Call<'_>) -> Outcome<O> {
+        let answer = self();
+        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
+    }
+}
+
+impl<F, I, O, T, R> Handler<I, O, (fn(I) -> T, R)> for F
+where
+    F: Fn(I) -> T + Send + Sync + 'static,
+    I: AsyncInput,
+    T: Future<Output = R> + Send + 'static,
+    R: IntoAnswer<O>,
+{
+    fn output_schema() -> Option<JsonObject> {
+        R::output_schema()
+    }
+
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
+    }
+
+    fn call(&self, input: I, _: &Call<'_>) -> Outcome<O> {
+        let answer = self(input);
+        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
     }
 }
 
@@ -119,6 +181,10 @@ where
 {
     fn output_schema() -> Option<JsonObject> {
         R::output_schema()
+    }
+
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
     }
 
     fn call(&self, _: NoInput, call: &Call<'_>) -> Outcome<O> {
@@ -137,11 +203,21 @@ where
         R::output_schema()
     }
 
+    fn is_wrapped() -> bool {
+        R::is_wrapped()
+    }
+
     fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
         let answer = self(input, call.context());
         Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
     }
 }
+
+/// A type that can be the only parameter of an `async` handler. `Context` is no such type, so the compiler can
+/// distinguish an input from a `Context`.
+pub trait AsyncInput {}
+
+impl<T: DeserializeOwned> AsyncInput for T {}
 
 impl<O: 'static> Outcome<O> {
     /// Applies `change` to the answer when the answer is ready.

@@ -10,7 +10,7 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::schema::{GetPromptResult, JsonObject, Prompt, PromptArgument};
 
 use super::list::{Named, start_of};
-use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, Outcome};
+use crate::handlers::{AsyncInput, Call, Handler, HandlerError, IntoAnswer, Outcome};
 use crate::json_schema;
 
 type PromptHandler = Box<dyn Fn(&str, &Call<'_>) -> Outcome<GetPromptResult> + Send + Sync>;
@@ -98,6 +98,8 @@ pub(crate) struct CompletionHandler {
     pub(crate) argument: String,
     pub(crate) handler: CompleteArgument,
 }
+
+impl AsyncInput for CompletionInput {}
 
 impl<T: Into<String>> IntoAnswer<Vec<String>> for Vec<T> {
     fn into_answer(self) -> Result<Vec<String>, HandlerError> {

@@ -4,7 +4,7 @@ use thruway_mcp::schema::{Base64Data, ReadResourceResult, Resource, ResourceCont
 
 use super::list::{Named, RegistrationError};
 use super::uri_template::{UriParameters, UriTemplate};
-use crate::handlers::{Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome};
+use crate::handlers::{AsyncInput, Call, Handler, HandlerError, IntoAnswer, NoInput, Outcome};
 
 type ResourceHandler = Box<dyn Fn(UriParameters, &Call<'_>) -> Outcome<ResourceAnswer> + Send + Sync>;
 
@@ -120,6 +120,8 @@ impl From<UriParameters> for NoInput {
         Self {}
     }
 }
+
+impl AsyncInput for UriParameters {}
 
 impl IntoAnswer<ResourceAnswer> for &'static str {
     fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use thruway_mcp::json_rpc::Error;
 use thruway_mcp::json_schema::CompiledSchema;
 use thruway_mcp::legacy;
 use thruway_mcp::param_headers::{self, ParamHeader};
-use thruway_mcp::schema::{CallToolResult, Tool};
+use thruway_mcp::schema::{CallToolResult, StructuredContent, Tool};
 use thruway_net::{Admitted, LogLimit};
 
 use super::list::{Named, RegistrationError, start_of};
@@ -33,6 +34,8 @@ pub(crate) struct ToolEntry {
     /// The schema against which the server checks structured content. `None` if the schema was generated from
     /// the type of the content.
     output: Option<Arc<CompiledSchema>>,
+    /// `true` if the structured content of results must be put into an object.
+    is_wrapped: bool,
     param_headers: Vec<ParamHeader>,
     task_support: Option<TaskSupport>,
 }
@@ -69,7 +72,8 @@ impl ToolEntry {
             Ok(input) => handler.call(input, call),
             Err(error) => Outcome::Now(Err(invalid_arguments(&error.to_string()))),
         });
-        Ok(Self { definition, handler, input, output, param_headers, task_support: None })
+        let is_wrapped = H::is_wrapped();
+        Ok(Self { definition, handler, input, output, is_wrapped, param_headers, task_support: None })
     }
 
     /// Lets calls of the tool become tasks.
@@ -108,30 +112,43 @@ impl ToolEntry {
             Some(violations) => Outcome::Now(Err(invalid_arguments(&violations))),
             None => (self.handler)(arguments, call),
         };
+        let is_wrapped = self.is_wrapped;
         match (outcome, &self.output) {
-            (Outcome::Now(outcome), None) => Outcome::Now(settle(outcome, None)),
+            (Outcome::Now(outcome), None) => Outcome::Now(settle(outcome, is_wrapped, None)),
             (outcome, output) => {
                 let output = output.clone();
-                outcome.map(move |outcome| settle(outcome, output.as_deref()))
+                outcome.map(move |outcome| settle(outcome, is_wrapped, output.as_deref()))
             }
         }
     }
+}
+
+/// Structured content of a result that is not an object.
+#[derive(Serialize)]
+struct Wrapped {
+    result: StructuredContent,
 }
 
 fn invalid_arguments(reason: &str) -> HandlerError {
     HandlerError::Failed(format!("invalid arguments: {}", start_of(reason)))
 }
 
-/// Converts [`HandlerError::Failed`] to a tool result. If structured content violates the output schema,
+/// Converts [`HandlerError::Failed`] to a tool result. If `is_wrapped` is `true`, puts structured content into
+/// an object. If structured content violates the output schema,
 /// returns an internal error, because the tool has a bug.
 fn settle(
     outcome: Result<CallToolResult, HandlerError>,
+    is_wrapped: bool,
     output: Option<&CompiledSchema>,
 ) -> Result<CallToolResult, HandlerError> {
-    let result = match outcome {
+    let mut result = match outcome {
         Ok(result) => result,
         Err(error) => return error.into_tool_result(),
     };
+    if is_wrapped && let Some(result_content) = result.structured_content.take() {
+        // Writing JSON that has been written before cannot fail.
+        result.structured_content = StructuredContent::from_value(&Wrapped { result: result_content }).ok();
+    }
     if let Some(checked) = output
         && result.is_error != Some(true)
     {

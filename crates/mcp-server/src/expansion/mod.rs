@@ -2,6 +2,8 @@
 //! included, so that applications need no further dependencies. Applications must not use this module
 //! directly, because it may change in any version.
 
+mod returned;
+
 use std::sync::Arc;
 
 use thruway_mcp::schema::CallToolResult;
@@ -10,6 +12,10 @@ use crate::handlers::IntoAnswer;
 use crate::registry::RegistrationError;
 use crate::server::{McpServer, Offer};
 
+pub use returned::{
+    AnswerOfAny, AnswerOfText, AnswerOfTyped, AnswerReady, ErrorOfAny, ErrorOfDisplay, ErrorOfInto, NoError,
+    Returned,
+};
 pub use {schemars, serde};
 
 /// Returns `answer` unchanged. Code that calls this function compiles only if a tool can return the type of
@@ -46,10 +52,16 @@ impl<T: SharedOffer> Offer for Arc<T> {
 /// fn add(a: f64, b: f64) -> String { (a + b).to_string() }
 /// thruway_mcp_server::McpServer::new("calculator", "1.0.0").add(add {}).unwrap();
 /// ```
-/// A tool cannot return the type `f64`:
-/// ```compile_fail
+/// A tool cannot return the type `Instant`:
+/// ```compile_fail,E0277
 /// #[thruway_mcp_server::tool(read_only)]
-/// fn add(a: f64, b: f64) -> f64 { a + b }
+/// fn add(a: f64, b: f64) -> std::time::Instant { std::time::Instant::now() }
+/// thruway_mcp_server::McpServer::new("calculator", "1.0.0").add(add {}).unwrap();
+/// ```
+/// The type `Instant` cannot be an error of a tool, because it has no text:
+/// ```compile_fail,E0277
+/// #[thruway_mcp_server::tool(read_only)]
+/// fn add(a: f64, b: f64) -> Result<f64, std::time::Instant> { Ok(a + b) }
 /// thruway_mcp_server::McpServer::new("calculator", "1.0.0").add(add {}).unwrap();
 /// ```
 /// serde cannot read a parameter of the type `Instant`:
