@@ -308,7 +308,7 @@ fn invalid_arguments_are_rejected() {
         ("all --build", "--peers-from"),
         ("all --program file", "`file` is not a program"),
         ("all --report file", "cannot write to `file`"),
-        ("all --limit 0s", "the duration must be greater than 0"),
+        ("all --limit 0s", "the time must be more than 0"),
         ("all --rounds 1", "1 is not in 2..=100"),
     ] {
         let ended = suite(directory.path(), args);
