@@ -4,7 +4,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::attempt::{AttemptDetail, AttemptTarget};
+use crate::attempt::AttemptDetail;
 use crate::exemplar::Exemplar;
 use crate::mcp_step::McpDetail;
 use crate::trace_parent::{SpanId, TraceParent};
@@ -26,13 +26,7 @@ pub struct RequestTrace {
     fast_until: u64,
     /// The span that contains the further steps. `None` if the span of the request contains them.
     current: Cell<Option<SpanId>>,
-    /// The route of this request, or of an earlier request. The routes of successive requests are often equal, and
-    /// a comparison costs less than a new reference.
     route: RefCell<Option<Arc<str>>>,
-    /// `true` if `route` is the route of this request.
-    has_route: Cell<bool>,
-    /// The server of an attempt of an earlier request, for the same reason.
-    earlier_target: RefCell<Option<Arc<AttemptTarget>>>,
     /// Time at which the route was known and the policies were checked.
     routed_at: Cell<Option<Duration>>,
     /// The name of the upstream. `None` if a server was selected at once, because its attempt has the name too.
@@ -111,8 +105,6 @@ impl RequestTrace {
             slow,
             current: Cell::new(None),
             route: RefCell::default(),
-            has_route: Cell::new(false),
-            earlier_target: RefCell::default(),
             routed_at: Cell::new(None),
             upstream: RefCell::default(),
             has_upstream_path: Cell::new(false),
@@ -151,18 +143,14 @@ impl RequestTrace {
         self.routed_at.set(None);
         self.failure.set(None);
         self.is_broken_off.set(false);
-        self.has_route.set(false);
+        *self.route.get_mut() = None;
         *self.upstream.get_mut() = None;
         self.has_upstream_path.set(false);
         if self.upstream_path.get_mut().capacity() > KEPT_PATH_BYTES_MAX {
             *self.upstream_path.get_mut() = String::new();
         }
         self.upstream_path.get_mut().clear();
-        for step in self.steps.get_mut().drain(..) {
-            if let StepDetail::Attempt(attempt) = step.detail {
-                *self.earlier_target.get_mut() = Some(attempt.target);
-            }
-        }
+        self.steps.get_mut().clear();
         if !self.state.get_mut().is_empty() {
             *self.state.get_mut() = Box::default();
         }
@@ -257,17 +245,13 @@ impl RequestTrace {
     /// Sets the route of the request.
     #[inline]
     pub fn set_route(&self, route: &Arc<str>) {
-        let mut kept = self.route.borrow_mut();
-        if !kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, route)) {
-            *kept = Some(route.clone());
-        }
-        self.has_route.set(true);
+        *self.route.borrow_mut() = Some(route.clone());
     }
 
     /// Returns the route of the request.
     #[inline]
-    pub fn route(&self) -> Option<Ref<'_, Arc<str>>> {
-        self.has_route.get().then(|| Ref::filter_map(self.route.borrow(), Option::as_ref).ok()).flatten()
+    pub fn route(&self) -> Ref<'_, Option<Arc<str>>> {
+        self.route.borrow()
     }
 
     /// Records that routing and the checks of the policies ended at the time `end`. Ignores later
@@ -340,14 +324,6 @@ impl RequestTrace {
     #[inline]
     pub const fn next_step(&self) -> SpanId {
         self.last.get().next()
-    }
-
-    /// Returns the attributes of a new attempt at `target`, after `retries` earlier attempts.
-    #[inline]
-    pub fn attempt_at(&self, target: &Arc<AttemptTarget>, retries: u32) -> AttemptDetail {
-        let earlier = self.earlier_target.borrow_mut().take();
-        let target = earlier.filter(|earlier| Arc::ptr_eq(earlier, target)).unwrap_or_else(|| target.clone());
-        AttemptDetail { target, retries, status: None, first_byte: None, error: None }
     }
 
     /// Begins a step at the time `start`. Returns the id of its span.
@@ -489,30 +465,7 @@ mod tests {
         used.break_off("timeout");
         used.clear();
         used.restart(new.trace_parent(), None, "", Duration::ZERO, 1_000_000_000);
-        assert!(used.route().is_none());
-        used.route = RefCell::default();
         assert_eq!(format!("{used:?}"), format!("{new:?}"));
-    }
-
-    #[test]
-    fn cleared_trace_uses_the_references_of_the_earlier_request_again() {
-        let (route, target) = (Arc::from("/a"), Arc::new(AttemptTarget::new("a", "a:80", "http")));
-        let mut trace = trace();
-        let begin = |trace: &RequestTrace| {
-            trace.set_route(&route);
-            trace.begin(StepDetail::Attempt(trace.attempt_at(&target, 0)), None, Duration::ZERO);
-        };
-        begin(&trace);
-        let counts = (Arc::strong_count(&route), Arc::strong_count(&target));
-        trace.clear();
-        begin(&trace);
-        assert_eq!((Arc::strong_count(&route), Arc::strong_count(&target)), counts);
-        trace.clear();
-        let other = Arc::new(AttemptTarget::new("b", "b:80", "http"));
-        assert!(Arc::ptr_eq(&trace.attempt_at(&other, 0).target, &other));
-        let other = Arc::from("/b");
-        trace.set_route(&other);
-        assert_eq!(trace.route().as_deref(), Some(&other));
     }
 
     #[test]

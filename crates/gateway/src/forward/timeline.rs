@@ -255,12 +255,18 @@ impl TracedRequest {
     /// Begins an attempt at the server of `slot`. If the current attempt has no connection yet, it moves to
     /// this server.
     fn begin_attempt(&mut self, slot: &ServerSlot, now: Duration) {
-        let detail = StepDetail::Attempt(self.trace.attempt_at(&slot.server.target, self.retries));
+        let detail = AttemptDetail {
+            target: slot.server.target.clone(),
+            retries: self.retries,
+            status: None,
+            first_byte: None,
+            error: None,
+        };
         match self.attempt {
             Some(attempt) if !self.is_connected => self.trace.change(attempt, |step| {
-                (step.start, step.detail) = (now, detail);
+                (step.start, step.detail) = (now, StepDetail::Attempt(detail));
             }),
-            _ => self.attempt = Some(self.trace.begin(detail, None, now)),
+            _ => self.attempt = Some(self.trace.begin(StepDetail::Attempt(detail), None, now)),
         }
         self.is_connected = false;
     }

@@ -72,7 +72,7 @@ fn write_server_span(
     let version = record.head.as_ref().map(|head| protocol_version(head.version));
     let key = RequestKey { route: None, method, scheme: record.scheme, version };
     writer.write(&span, |attributes| {
-        attributes.add_encoded(known.of_request(trace.route().as_deref(), &key));
+        attributes.add_encoded(known.of_request(trace.route().as_ref(), &key));
         if let Some(head) = &record.head {
             add_head(attributes, head, known);
         }
