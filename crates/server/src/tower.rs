@@ -31,8 +31,8 @@ use crate::response::{BoxError, Content, ContentStream, Piece, Response};
 ///
 /// If the route of the service has a mount prefix, the service sees the path without this prefix. The futures
 /// of the service run on the thread of the connection. The `OnUpgrade` extension of hyper is not supported,
-/// and therefore neither is axum's `WebSocketUpgrade`. For web sockets, add a route with
-/// [`Response::upgrade`] next to the application.
+/// and therefore neither is axum's `WebSocketUpgrade`. For web sockets, add a route with `WebSocketUpgrade` of
+/// this crate (feature `websocket`) or with [`Response::upgrade`] next to the application.
 #[derive(Clone)]
 pub struct Tower<S> {
     service: S,

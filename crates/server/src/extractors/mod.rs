@@ -6,6 +6,8 @@ mod head;
 mod path;
 #[cfg(feature = "axum-extractors")]
 mod axum;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::convert::Infallible;
 use std::future::Future;

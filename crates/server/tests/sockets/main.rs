@@ -15,3 +15,5 @@ mod tls;
 mod tunnels;
 mod vanished;
 mod versions;
+#[cfg(feature = "websocket")]
+mod websockets;
