@@ -1,15 +1,20 @@
-//! The arguments of `#[tool(…)]`.
+//! The arguments of `#[tool(…)]`, `#[prompt(…)]` and `#[resource(…)]`.
 
+use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, LitBool, Token, parenthesized};
+use syn::{Expr, Ident, LitBool, LitStr, Token, parenthesized};
 
+use crate::item::Item;
 use crate::rule::Rule;
 
-/// The parsed arguments of `#[tool(…)]`.
+/// The parsed arguments of an attribute.
 #[derive(Default)]
 pub(crate) struct Attribute {
+    /// The URI or the URI template of a resource.
+    pub(crate) uri: Option<LitStr>,
+    pub(crate) mime_type: Option<Expr>,
     pub(crate) name: Option<Expr>,
     pub(crate) title: Option<Expr>,
     pub(crate) description: Option<Expr>,
@@ -23,37 +28,54 @@ pub(crate) struct Attribute {
 
 pub(crate) type Scopes = Punctuated<Expr, Token![,]>;
 
-impl Parse for Attribute {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+impl Attribute {
+    /// Parses the arguments of the attribute for `item`.
+    pub(crate) fn read(item: Item, arguments: TokenStream) -> syn::Result<Self> {
+        (|input: ParseStream<'_>| Self::parse(item, input)).parse2(arguments)
+    }
+
+    fn parse(item: Item, input: ParseStream<'_>) -> syn::Result<Self> {
         let mut attribute = Self::default();
+        if item == Item::Resource {
+            attribute.uri = Some(input.parse().map_err(|error| Rule::NoUri.within(error.span()))?);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
         while !input.is_empty() {
-            attribute.parse_argument(input)?;
+            attribute.parse_argument(item, input)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
         }
         attribute.check()
     }
-}
 
-impl Attribute {
-    fn parse_argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+    fn parse_argument(&mut self, item: Item, input: ParseStream<'_>) -> syn::Result<()> {
         if !input.peek(Ident::peek_any) {
             return Err(Rule::NoArgument.at(input.parse::<proc_macro2::TokenTree>()?));
         }
         let name = input.call(Ident::parse_any)?;
-        match name.to_string().as_str() {
-            "name" => set(&mut self.name, &name, value(input)?),
-            "title" => set(&mut self.title, &name, value(input)?),
-            "description" => set(&mut self.description, &name, value(input)?),
-            "read_only" => set(&mut self.read_only, &name, flag(&name, input)?),
-            "destructive" => set(&mut self.destructive, &name, flag(&name, input)?),
-            "idempotent" => set(&mut self.idempotent, &name, flag(&name, input)?),
-            "open_world" => set(&mut self.open_world, &name, flag(&name, input)?),
-            "scopes" => set(&mut self.scopes, &name, scopes(input)?),
-            "task_support" => set(&mut self.task_support, &name, value(input)?),
-            _ => Err(Rule::UnknownArgument.at(name)),
+        match (item, name.to_string().as_str()) {
+            (_, "name") => set(&mut self.name, &name, value(input)?),
+            (_, "title") => set(&mut self.title, &name, value(input)?),
+            (_, "description") => set(&mut self.description, &name, value(input)?),
+            (Item::Tool, "read_only") => set(&mut self.read_only, &name, flag(&name, input)?),
+            (Item::Tool, "destructive") => set(&mut self.destructive, &name, flag(&name, input)?),
+            (Item::Tool, "idempotent") => set(&mut self.idempotent, &name, flag(&name, input)?),
+            (Item::Tool, "open_world") => set(&mut self.open_world, &name, flag(&name, input)?),
+            (Item::Tool, "scopes") => set(&mut self.scopes, &name, scopes(input)?),
+            (Item::Tool, "task_support") => set(&mut self.task_support, &name, value(input)?),
+            (Item::Resource, "mime_type") => set(&mut self.mime_type, &name, value(input)?),
+            (Item::Tool, _) => Err(Rule::UnknownArgument.at(name)),
+            (Item::Prompt, _) => Err(Rule::UnknownPromptArgument.at(name)),
+            (Item::Resource, _) => Err(Rule::UnknownResourceArgument.at(name)),
         }
+    }
+
+    /// Returns `true` if the URI of a resource is a template.
+    pub(crate) fn is_template(&self) -> bool {
+        self.uri.as_ref().is_some_and(|uri| uri.value().contains('{'))
     }
 
     fn check(self) -> syn::Result<Self> {

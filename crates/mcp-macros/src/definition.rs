@@ -1,4 +1,4 @@
-//! Generates the definition of a tool.
+//! Generates the definition of an item.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -7,21 +7,39 @@ use syn::{Expr, ExprLit, Lit, Meta};
 
 use crate::attribute::Attribute;
 use crate::handler::Callee;
+use crate::item::Item;
 
-/// Returns the expression that creates the definition of the tool.
-pub(crate) fn definition(library: Library, attribute: &Attribute, callee: &Callee<'_>) -> TokenStream {
+/// Returns the expression that creates the definition of the item.
+pub(crate) fn definition(
+    library: Library,
+    item: Item,
+    attribute: &Attribute,
+    callee: &Callee<'_>,
+) -> TokenStream {
     let own_name = callee.signature.ident.unraw().to_string();
     let name = attribute.name.as_ref().map_or_else(|| own_name.to_token_stream(), ToTokens::to_token_stream);
     let title = attribute.title.iter();
     let description = attribute.description.as_ref().map(ToTokens::to_token_stream);
     let description = description.or_else(|| documentation(callee.attributes)).into_iter();
-    let annotations = annotations(library, attribute).into_iter();
-    quote! {
-        #library::schema::Tool::new(#name)
-            #(.with_title(#title))*
-            #(.with_description(#description))*
-            #(.with_annotations(#annotations))*
-    }
+    let new = match item {
+        Item::Tool => {
+            let annotations = annotations(library, attribute).into_iter();
+            quote!(#library::schema::Tool::new(#name) #(.with_annotations(#annotations))*)
+        }
+        Item::Prompt => quote!(#library::schema::Prompt::new(#name)),
+        Item::Resource => {
+            let (uri, mime_type) = (&attribute.uri, attribute.mime_type.iter());
+            let definition =
+                if attribute.is_template() { quote!(ResourceTemplate) } else { quote!(Resource) };
+            quote!(#library::schema::#definition::new(#uri, #name) #(.with_mime_type(#mime_type))*)
+        }
+    };
+    quote! {{
+        #[allow(unused_mut, reason = "only a title changes the definition")]
+        let mut __definition = #new #(.with_description(#description))*;
+        #(__definition.title = ::core::option::Option::Some(::core::convert::Into::into(#title));)*
+        __definition
+    }}
 }
 
 /// Returns the hints about the tool's behavior, or `None` if the attribute has no hints.

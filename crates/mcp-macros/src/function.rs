@@ -1,9 +1,10 @@
-//! Reads the parameters of a function that becomes a tool.
+//! Reads the parameters of a function that becomes an item of a server.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{FnArg, Receiver, ReceiverKind, Safety, Signature};
 
+use crate::item::Item;
 use crate::parameter::{ContextParameter, Kind, Member, Parameter};
 use crate::rule::{Broken, Rule};
 
@@ -25,10 +26,10 @@ pub(crate) enum Place {
     Impl,
 }
 
-/// The input of a tool.
+/// The input of an item.
 #[derive(Default)]
 pub(crate) enum Input {
-    /// The tool has no input and ignores all arguments.
+    /// The item has no input and ignores all arguments.
     #[default]
     None,
     /// The input is a JSON object with these members.
@@ -43,7 +44,7 @@ type LocatedParameter = (Parameter, TokenStream);
 impl Function {
     /// Reads the parameters of a function. Removes the attributes that the compiler does not accept on
     /// parameters.
-    pub(crate) fn take(signature: &mut Signature, place: Place) -> syn::Result<Self> {
+    pub(crate) fn take(signature: &mut Signature, place: Place, item: Item) -> syn::Result<Self> {
         let mut broken = Broken::default();
         broken.note(check_signature(signature));
         let mut parameters: Vec<LocatedParameter> = Vec::new();
@@ -51,7 +52,7 @@ impl Function {
             let location = parameter.to_token_stream();
             let taken = match parameter {
                 FnArg::Receiver(receiver) => broken.note(check_receiver(receiver, place)).and(None),
-                FnArg::Typed(typed) => broken.note(Parameter::take(typed)),
+                FnArg::Typed(typed) => broken.note(Parameter::take(item, typed)),
             };
             parameters.extend(taken.map(|taken| (taken, location)));
         }
@@ -63,7 +64,7 @@ impl Function {
     }
 }
 
-/// Checks that a receiver is `&self`, because all calls of a tool share one value.
+/// Checks that a receiver is `&self`, because all calls share one value.
 fn check_receiver(receiver: &Receiver, place: Place) -> syn::Result<()> {
     match (place, &receiver.kind) {
         (Place::Module, _) => Err(Rule::SelfOutsideOfOffer.at(receiver)),

@@ -1,4 +1,4 @@
-//! Generates the handler of a tool: a closure that calls the function.
+//! Generates the handler of an item: a closure that calls the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -7,6 +7,7 @@ use syn::{Attribute, ReturnType, Signature};
 
 use crate::definition::Library;
 use crate::function::{Function, Input, Place};
+use crate::item::Item;
 use crate::parameter::{ContextParameter, Kind, Member};
 
 /// The function that a handler calls.
@@ -18,23 +19,33 @@ pub(crate) struct Callee<'f> {
 
 /// Returns the code of a closure that calls the function. If the function is `async`, the closure returns
 /// a future that owns the values behind reference parameters, and shares the value behind `&self`.
-pub(crate) fn handler(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStream {
-    let input = match &taken.input {
+pub(crate) fn handler(library: Library, item: Item, taken: &Function, callee: &Callee<'_>) -> TokenStream {
+    let kind = match &taken.input {
         Input::None => quote!(#library::NoInput),
         Input::Members(_) => quote!(__Arguments),
         Input::Whole(kind) => kind.owned.clone(),
     };
-    let answer = answer(library, taken, callee);
+    // Clients send arguments of prompts and variables of URIs as texts.
+    let input = match (item, &taken.input) {
+        (Item::Tool, _) | (_, Input::None) => quote!(__input: #kind),
+        (Item::Prompt, _) => {
+            quote!(#library::expansion::TextArguments(__input): #library::expansion::TextArguments<#kind>)
+        }
+        (Item::Resource, _) => {
+            quote!(#library::expansion::UriVariables(__input): #library::expansion::UriVariables<#kind>)
+        }
+    };
+    let answer = answer(library, item, taken, callee);
     let shared = taken.has_self.then(|| quote!(let __self = ::std::sync::Arc::clone(&__self);));
     let closure = match (taken.context_parameter, callee.signature.asyncness) {
         (Some(ContextParameter::Call), _) => {
-            quote!(move |__input: #input, __context: &#library::Call<'_>| #answer)
+            quote!(move |#input, __context: &#library::Call<'_>| #answer)
         }
-        (None, None) => quote!(move |__input: #input| #answer),
+        (None, None) => quote!(move |#input| #answer),
         (context_parameter, Some(_)) => {
             let context = context_parameter.map(|_| quote!(__context: #library::Context));
             quote! {
-                move |__input: #input, #context| {
+                move |#input, #context| {
                     #shared
                     async move { #answer }
                 }
@@ -48,7 +59,7 @@ pub(crate) fn handler(library: Library, taken: &Function, callee: &Callee<'_>) -
 
 /// Returns the code that calls the function. The compiler reports errors about the answer type at the
 /// function's return type.
-fn answer(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStream {
+fn answer(library: Library, item: Item, taken: &Function, callee: &Callee<'_>) -> TokenStream {
     let mut values = Vec::new();
     if taken.has_self {
         values.push(quote!(&__self));
@@ -74,16 +85,26 @@ fn answer(library: Library, taken: &Function, callee: &Callee<'_>) -> TokenStrea
     };
     let awaited = callee.signature.asyncness.map(|_| quote_spanned!(place=> .await));
     let library = library.at(place);
+    let parsed = match (item, &taken.input) {
+        (Item::Tool | Item::Prompt, _) | (_, Input::None) => None,
+        (Item::Resource, _) => Some(quote_spanned!(place=> let __input = __input?;)),
+    };
+    let (kinds, answer) = match item {
+        Item::Tool => (quote!(AnswerOfTyped as _, AnswerReady as _), quote!(answer)),
+        Item::Prompt => (TokenStream::new(), quote!(prompt)),
+        Item::Resource => (quote!(ResourceOfJson as _, ResourceReady as _), quote!(resource)),
+    };
     // The methods select the conversion of the value by its type.
     quote_spanned! {place=> {
         use #library::expansion::{
-            AnswerOfAny as _, AnswerOfText as _, AnswerOfTyped as _, AnswerReady as _, ErrorOfAny as _,
-            ErrorOfDisplay as _, ErrorOfInto as _, NoError as _, Returned,
+            AnswerOfAny as _, AnswerOfText as _, ErrorOfAny as _, ErrorOfDisplay as _, ErrorOfInto as _,
+            NoError as _, Returned, #kinds
         };
+        #parsed
         let __returned = #path(#(#values),*) #awaited;
         let __outcome = (&&&&Returned(&__returned)).error_kind().split(__returned);
         __outcome.map(|__value| {
-            #library::expansion::answer((&&&&Returned(&__value)).answer_kind().convert(__value))
+            #library::expansion::#answer((&&&&Returned(&__value)).answer_kind().convert(__value))
         })
     }}
 }

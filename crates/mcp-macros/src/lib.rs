@@ -1,5 +1,5 @@
-//! The attributes `#[tool]`, which turns functions and methods into tools, and `#[offer]`, which finds the
-//! tools in an `impl` block.
+//! The attributes `#[tool]`, `#[prompt]` and `#[resource]`, which turn functions and methods into items of a
+//! server, and `#[offer]`, which finds the items in an `impl` block.
 //!
 //! The generated code calls the builder of `thruway-mcp-server`. The path of the builder starts with the
 //! crate that exports the attribute: `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not
@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 // input
+mod item;
 mod attribute;
-mod function;
 mod parameter;
+mod function;
+mod uri_template;
 
 // errors
 mod rule;
@@ -24,6 +26,7 @@ mod methods;
 mod tests;
 
 use definition::Library;
+use item::Item;
 use proc_macro::TokenStream;
 
 // The crates that export these macros also document them, because the examples in the documentation need
@@ -31,7 +34,19 @@ use proc_macro::TokenStream;
 #[expect(missing_docs, reason = "`thruway_mcp_sdk::tool` has them")]
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::tool(Library::Sdk, attribute.into(), &item.into()).into()
+    expand::expand(Library::Sdk, Item::Tool, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_sdk::prompt` has them")]
+#[proc_macro_attribute]
+pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(Library::Sdk, Item::Prompt, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_sdk::resource` has them")]
+#[proc_macro_attribute]
+pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(Library::Sdk, Item::Resource, attribute.into(), &item.into()).into()
 }
 
 #[expect(missing_docs, reason = "`thruway_mcp_sdk::offer` has them")]
@@ -43,7 +58,19 @@ pub fn offer(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[expect(missing_docs, reason = "`thruway_mcp_server::tool` has them")]
 #[proc_macro_attribute]
 pub fn server_tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::tool(Library::Server, attribute.into(), &item.into()).into()
+    expand::expand(Library::Server, Item::Tool, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_server::prompt` has them")]
+#[proc_macro_attribute]
+pub fn server_prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(Library::Server, Item::Prompt, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_server::resource` has them")]
+#[proc_macro_attribute]
+pub fn server_resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::expand(Library::Server, Item::Resource, attribute.into(), &item.into()).into()
 }
 
 #[expect(missing_docs, reason = "`thruway_mcp_server::offer` has them")]

@@ -1,15 +1,16 @@
 //! Expands `#[offer]` on an `impl` block: adds `Offer` implementations to the unchanged block. They add each
-//! method with `#[tool]` to a server.
+//! method with `#[tool]`, `#[prompt]` or `#[resource]` to a server.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, ImplItem, ImplItemFn, ItemImpl, Meta};
+use syn::{ImplItem, ImplItemFn, ItemImpl, Meta};
 
 use crate::definition::Library;
-use crate::expand::{READ, added};
-use crate::function::{Function, Input, Place};
+use crate::expand::{READ, added, read};
+use crate::function::{Input, Place};
 use crate::handler::Callee;
+use crate::item::Item;
 use crate::rule::{Broken, Rule};
 
 #[cfg(test)]
@@ -25,8 +26,8 @@ pub(crate) fn offer(library: Library, attribute: TokenStream, item: &TokenStream
     quote!(#block #offered)
 }
 
-/// Returns the items that the attribute adds next to the block. Replaces the arguments of each `#[tool]`, and
-/// removes the attributes that the compiler does not accept on parameters.
+/// Returns the items that the attribute adds next to the block. Replaces the arguments of the methods'
+/// attributes, and removes the attributes that the compiler does not accept on parameters.
 pub(crate) fn offered(
     library: Library,
     attribute: TokenStream,
@@ -38,19 +39,19 @@ pub(crate) fn offered(
     }
     broken.note(check_block(block));
     let owner = block.self_ty.to_token_stream();
-    let mut tools = Vec::new();
+    let mut items = Vec::new();
     for item in &mut block.items {
         let ImplItem::Fn(method) = item else { continue };
-        if let Some(attribute) = take_attribute(method) {
-            tools.extend(
-                broken.note(attribute.and_then(|attribute| tool(library, attribute, method, &owner))),
-            );
+        if let Some((item, attribute)) = take_attribute(method) {
+            let added =
+                attribute.and_then(|attribute| added_method(library, item, attribute, method, &owner));
+            items.extend(broken.note(added));
         }
     }
-    if tools.is_empty() && broken.is_empty() {
-        broken.note::<()>(Err(Rule::NoTool.at(&block.self_ty)));
+    if items.is_empty() && broken.is_empty() {
+        broken.note::<()>(Err(Rule::NoItem.at(&block.self_ty)));
     }
-    broken.or_else(|| implementations(library, block, &tools))
+    broken.or_else(|| implementations(library, block, &items))
 }
 
 fn check_block(block: &ItemImpl) -> syn::Result<()> {
@@ -77,44 +78,40 @@ fn has_elided_lifetime(kind: TokenStream) -> bool {
     })
 }
 
-/// Returns the arguments of `#[tool]` on a method, or `None` if the method is not a tool. The attribute stays
-/// on the method, so that the compiler and editors resolve its name. Its new argument makes it do nothing.
-fn take_attribute(method: &mut ImplItemFn) -> Option<syn::Result<TokenStream>> {
-    let mut marks = method.attrs.iter_mut().filter(|attribute| is_tool(attribute));
+/// Returns the item that a method becomes and the arguments of its attribute, or `None` if the method becomes
+/// no item. The attribute stays on the method, so that the compiler and editors resolve its name. Its new
+/// argument makes it do nothing.
+fn take_attribute(method: &mut ImplItemFn) -> Option<(Item, syn::Result<TokenStream>)> {
+    let mut marks = method.attrs.iter_mut().filter(|attribute| Item::of(attribute.path()).is_some());
     let first = marks.next()?;
+    let item = Item::of(first.path())?;
     let arguments = match &first.meta {
         Meta::Path(_) => Ok(TokenStream::new()),
         other => other.require_list().map(|list| list.tokens.clone()),
     };
     let (path, read) = (first.path().clone(), Ident::new(READ, Span::call_site()));
     first.meta = syn::parse_quote!(#path(#read));
-    Some(match marks.next() {
+    let arguments = match marks.next() {
         Some(second) => Err(Rule::Duplicate.at(second)),
         None => arguments,
-    })
+    };
+    Some((item, arguments))
 }
 
-fn is_tool(attribute: &Attribute) -> bool {
-    attribute.path().segments.last().is_some_and(|name| name.ident == "tool")
-}
-
-/// Returns the statement that adds a method to the server as a tool.
-fn tool(
+/// Returns the statement that adds a method to the server.
+fn added_method(
     library: Library,
+    item: Item,
     attribute: TokenStream,
     method: &mut ImplItemFn,
     owner: &TokenStream,
 ) -> syn::Result<TokenStream> {
-    let mut broken = Broken::default();
-    let attribute = broken.note(syn::parse2(attribute)).unwrap_or_default();
-    let mut taken = broken.note(Function::take(&mut method.sig, Place::Impl)).unwrap_or_default();
+    let (attribute, mut taken) = read(item, attribute, &mut method.sig, Place::Impl)?;
     name_owner(&mut taken.input, owner);
-    broken.or_else(|| {
-        let conditions = method.attrs.iter().filter(|other| other.path().is_ident("cfg"));
-        let callee = Callee { attributes: &method.attrs, signature: &method.sig, place: Place::Impl };
-        let added = added(library, &attribute, &taken, &callee);
-        quote!(#(#conditions)* let () = { #added }?;)
-    })
+    let conditions = method.attrs.iter().filter(|other| other.path().is_ident("cfg"));
+    let callee = Callee { attributes: &method.attrs, signature: &method.sig, place: Place::Impl };
+    let added = added(library, item, &attribute, &taken, &callee);
+    Ok(quote!(#(#conditions)* let () = { #added }?;))
 }
 
 /// Replaces `Self` by the type of the `impl` block, because the generated type for the arguments cannot
@@ -142,7 +139,7 @@ fn without_self(kind: TokenStream, owner: &TokenStream) -> TokenStream {
 
 /// Returns the `Offer` implementations. The compiler reports a state that threads cannot share at the type
 /// of the block.
-fn implementations(library: Library, block: &ItemImpl, tools: &[TokenStream]) -> TokenStream {
+fn implementations(library: Library, block: &ItemImpl, items: &[TokenStream]) -> TokenStream {
     let owner = &block.self_ty;
     let (generics, _, conditions) = block.generics.split_for_impl();
     let attributes: Vec<_> = block.attrs.iter().filter(|other| other.path().is_ident("cfg")).collect();
@@ -169,7 +166,7 @@ fn implementations(library: Library, block: &ItemImpl, tools: &[TokenStream]) ->
                     __server: &#library::McpServer,
                 ) -> ::core::result::Result<(), #library::RegistrationError> {
                     let __self = self;
-                    #(#tools)*
+                    #(#items)*
                     ::core::result::Result::Ok(())
                 }
             }

@@ -1,16 +1,18 @@
-//! A parameter of a function that becomes a tool.
+//! A parameter of a function that becomes an item of a server.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Attribute, Ident, Pat, PatType, Type, TypeReference};
 
+use crate::item::Item;
 use crate::rule::Rule;
 
 /// A parameter of the function and its purpose.
 pub(crate) enum Parameter {
     /// A parameter for one member of the arguments object.
     Member(Member),
-    /// A parameter for all arguments as one value: `#[tool(input)]`.
+    /// A parameter for all arguments as one value: `#[tool(input)]` or `#[prompt(input)]`.
     Input(Kind),
     /// A parameter for the request context.
     ContextParameter(ContextParameter),
@@ -38,14 +40,22 @@ pub(crate) enum ContextParameter {
     Context,
 }
 
+impl Member {
+    /// Returns the name of the member in JSON, if no attribute changes it.
+    pub(crate) fn json_name(&self) -> String {
+        self.name.unraw().to_string()
+    }
+}
+
 impl Parameter {
     /// Reads a parameter. Removes the attributes that the compiler does not accept on parameters.
-    pub(crate) fn take(PatType { attrs, pat, ty, .. }: &mut PatType) -> syn::Result<Self> {
+    pub(crate) fn take(item: Item, PatType { attrs, pat, ty, .. }: &mut PatType) -> syn::Result<Self> {
         let (lints, attributes) = std::mem::take(attrs).into_iter().partition(is_lint);
         *attrs = lints;
-        let is_input = is_input(&attributes)?;
+        let is_input = is_input(item, &attributes)?;
         let context_parameter = if is_input { None } else { context_parameter_of(ty)? };
-        if is_input || context_parameter.is_some() {
+        // Variables of a URI have no schema and no default.
+        if is_input || context_parameter.is_some() || item == Item::Resource {
             check_is_no_member(&attributes)?;
         }
         if let Some(context_parameter) = context_parameter {
@@ -62,15 +72,16 @@ fn is_lint(attribute: &Attribute) -> bool {
     ["allow", "deny", "expect", "forbid", "warn"].iter().any(|lint| attribute.path().is_ident(lint))
 }
 
-/// Returns `true` if a parameter is marked with `#[tool(input)]`.
-fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
+/// Returns `true` if a parameter is marked with `#[tool(input)]` or `#[prompt(input)]`.
+fn is_input(item: Item, attributes: &[Attribute]) -> syn::Result<bool> {
     let mut is_input = false;
     for attribute in attributes {
         if attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr") {
             return Err(Rule::ConditionalParameter.at(attribute));
         }
-        if attribute.path().is_ident("tool") {
-            is_input = attribute.parse_args::<Ident>().is_ok_and(|mark| mark == "input");
+        if let Some(marked) = Item::of(attribute.path()) {
+            let is_known = marked == item && item != Item::Resource;
+            is_input = is_known && attribute.parse_args::<Ident>().is_ok_and(|mark| mark == "input");
             if !is_input {
                 return Err(Rule::UnknownMark.at(attribute));
             }
@@ -83,7 +94,7 @@ fn is_input(attributes: &[Attribute]) -> syn::Result<bool> {
 /// request context, or on a parameter that takes all arguments.
 fn check_is_no_member(attributes: &[Attribute]) -> syn::Result<()> {
     let is_known =
-        |attribute: &Attribute| attribute.path().is_ident("doc") || attribute.path().is_ident("tool");
+        |attribute: &Attribute| attribute.path().is_ident("doc") || Item::of(attribute.path()).is_some();
     match attributes.iter().find(|attribute| !is_known(attribute)) {
         Some(unknown) => Err(Rule::NoMember.at(unknown)),
         None => Ok(()),

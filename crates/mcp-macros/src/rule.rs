@@ -1,4 +1,4 @@
-//! The rules for `#[tool]` and `#[offer]`, and the error messages for violations.
+//! The rules for attributes, and the error messages for violations.
 
 use std::fmt;
 
@@ -18,13 +18,16 @@ pub(crate) enum Rule {
     Generic,
     ImplParameter,
     InputWithOthers,
+    InvalidTemplate,
     MutableSelf,
     NoArgument,
     NoFunction,
     NoImpl,
+    NoItem,
     NoMember,
     NoPattern,
-    NoTool,
+    NoUri,
+    NoVariable,
     NotLast,
     OfferArgument,
     OwnedSelf,
@@ -33,13 +36,21 @@ pub(crate) enum Rule {
     TraitImpl,
     UnknownArgument,
     UnknownMark,
+    UnknownPromptArgument,
+    UnknownResourceArgument,
     Unsafe,
+    UnusedVariable,
 }
 
 impl Rule {
     /// Returns the error for a violation of the rule at `place`.
     pub(crate) fn at(self, place: impl ToTokens) -> syn::Error {
         syn::Error::new_spanned(place, self)
+    }
+
+    /// Returns the error for a violation of the rule at `span`.
+    pub(crate) fn within(self, span: proc_macro2::Span) -> syn::Error {
+        syn::Error::new(span, self)
     }
 
     /// Returns the error message and a hint.
@@ -59,69 +70,87 @@ impl Rule {
                 "a type with `#[offer]` cannot have lifetimes, because the server keeps the value",
                 "write a type that owns its values, such as `String` or `Arc<T>`",
             ),
-            Self::CallByValue => ("a tool takes `Call` by reference", "write `&Call<'_>`"),
+            Self::CallByValue => ("a handler takes `Call` by reference", "write `&Call<'_>`"),
             Self::ConditionalParameter => (
-                "a parameter of a tool cannot be conditional",
+                "a parameter of a handler cannot be conditional",
                 "write two functions, each with its own `#[cfg]`",
             ),
-            Self::ContextByReference => ("a tool takes `Context` by value", "write `Context`"),
+            Self::ContextByReference => ("a handler takes `Context` by value", "write `Context`"),
             Self::ContextWithoutAsync => (
-                "a tool that takes a `Context` must be `async`",
+                "a handler that takes a `Context` must be `async`",
                 "write `async fn`, or take `&Call<'_>` for information about the request",
             ),
             Self::Duplicate => ("this argument or attribute is repeated", "remove all but one"),
             Self::Generic => (
-                "a tool cannot be generic: clients call a tool by name, with arguments of one schema",
+                "a handler cannot be generic: clients call it by name, with arguments of one schema",
                 "write concrete types",
             ),
             Self::ImplParameter => {
-                ("a parameter of a tool cannot have an `impl` type", "write a concrete type")
+                ("a parameter of a handler cannot have an `impl` type", "write a concrete type")
             }
             Self::InputWithOthers => (
-                "a parameter with `#[tool(input)]` must be the only parameter besides `Context` or `&Call<'_>`",
-                "move the other parameters into the type of this parameter, or remove `#[tool(input)]` \
+                "a parameter for all arguments must be the only parameter besides `Context` or `&Call<'_>`",
+                "move the other parameters into the type of this parameter, or remove its mark `input` \
                  and take each argument as a parameter",
             ),
+            Self::InvalidTemplate => (
+                "this URI template is invalid",
+                "write variables as `{name}`, or `{+name}` for a value with slashes; \
+                 use each name once, with other characters between two variables",
+            ),
             Self::MutableSelf => (
-                "a tool cannot take `&mut self`, because several calls can run at the same time",
+                "a handler cannot take `&mut self`, because several calls can run at the same time",
                 "write `&self`, and keep values that change in a `Mutex` or an atomic",
             ),
             Self::NoArgument => (
-                "each argument of `#[tool]` must begin with its name",
+                "each argument of this attribute must begin with its name",
                 "write the description as the doc comment of the function, or as `description = \"…\"`",
             ),
             Self::NoFunction => (
-                "`#[tool]` is only for functions and methods",
-                "for methods, write `#[offer]` above the `impl` block and `#[tool]` above each method",
+                "this attribute is only for functions and methods",
+                "for methods, write `#[offer]` above the `impl` block and this attribute above each method",
             ),
-            Self::NoImpl => ("`#[offer]` is only for `impl` blocks", "for a function, write `#[tool]`"),
+            Self::NoImpl => {
+                ("`#[offer]` is only for `impl` blocks", "for a function, write `#[tool]` without `#[offer]`")
+            }
+            Self::NoItem => (
+                "this `impl` block has no tools, prompts or resources",
+                "write `#[tool]`, `#[prompt]` or `#[resource]` above at least one method",
+            ),
             Self::NoMember => (
                 "this parameter is not a member of the arguments, so it cannot have \
                  attributes for serde or schemars",
-                "remove the attribute, or move it to the type of the `#[tool(input)]` parameter",
+                "remove the attribute, or move it to a type of your own",
             ),
             Self::NoPattern => (
-                "a parameter of a tool must be an identifier, because the identifier names the argument",
+                "a parameter of a handler must be an identifier, because the identifier names the argument",
                 "write `name: Type`, and destructure the value in the body",
             ),
-            Self::NoTool => ("this `impl` block has no tools", "write `#[tool]` above at least one method"),
+            Self::NoUri => (
+                "`#[resource]` must begin with a URI or a URI template",
+                "write `#[resource(\"config://app\")]` or `#[resource(\"users://{id}\")]`",
+            ),
+            Self::NoVariable => (
+                "the URI has no variable with the name of this parameter",
+                "add the variable to the URI, as in `users://{id}`, or remove the parameter",
+            ),
             Self::NotLast => ("`Context` or `&Call<'_>` must be the last parameter", "move it to the end"),
             Self::OfferArgument => {
                 ("`#[offer]` has no arguments", "write the arguments of each tool into its `#[tool(…)]`")
             }
             Self::OwnedSelf => {
-                ("a tool must take `self` as `&self`, because all calls share one value", "write `&self`")
+                ("a handler must take `self` as `&self`, because all calls share one value", "write `&self`")
             }
             Self::ReadOnlyAndDestructive => {
                 ("a tool that is `read_only` cannot be `destructive`", "remove `read_only` or `destructive`")
             }
             Self::SelfOutsideOfOffer => (
-                "a tool can take `&self` only in an `impl` block with `#[offer]`",
+                "a handler can take `&self` only in an `impl` block with `#[offer]`",
                 "write `#[offer]` above the `impl` block",
             ),
             Self::TraitImpl => (
                 "`#[offer]` is not for implementations of traits",
-                "move the tools to an `impl` block of the type, which can call the methods of the trait",
+                "move the methods to an `impl` block of the type, which can call the methods of the trait",
             ),
             Self::UnknownArgument => (
                 "unknown argument of `#[tool]`",
@@ -129,14 +158,24 @@ impl Rule {
                  `idempotent`, `open_world`, `scopes` and `task_support`",
             ),
             Self::UnknownMark => (
-                "unknown argument of `#[tool]` on a parameter",
-                "`#[tool(input)]` marks a parameter that receives all arguments; other \
-                 parameters can have attributes for serde and schemars",
+                "unknown mark of a parameter",
+                "in tools, `#[tool(input)]` marks a parameter that receives all arguments, and in prompts \
+                 `#[prompt(input)]`; other parameters can have attributes for serde and schemars",
+            ),
+            Self::UnknownPromptArgument => {
+                ("unknown argument of `#[prompt]`", "the arguments are `name`, `title` and `description`")
+            }
+            Self::UnknownResourceArgument => (
+                "unknown argument of `#[resource]`",
+                "the arguments are the URI, and then `name`, `title`, `description` and `mime_type`",
             ),
             Self::Unsafe => (
-                "a tool cannot be `unsafe`: clients can call it with any arguments",
+                "a handler cannot be `unsafe`: clients can call it with any arguments",
                 "check the arguments in a safe function",
             ),
+            Self::UnusedVariable => {
+                ("a variable of this URI has no parameter", "add a parameter with the name of the variable")
+            }
         }
     }
 }

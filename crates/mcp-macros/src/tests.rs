@@ -5,7 +5,8 @@ use quote::ToTokens;
 use syn::ItemFn;
 
 use crate::definition::Library;
-use crate::expand::{offered, tool};
+use crate::expand::{expand, offered};
+use crate::item::Item;
 use crate::rule::Rule;
 
 fn tokens(text: &str) -> TokenStream {
@@ -15,12 +16,16 @@ fn tokens(text: &str) -> TokenStream {
 /// Returns the items that the attribute adds beside a function, as tokens with spaces between them.
 fn expanded(attribute: &str, function: &str) -> String {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
-    offered(Library::Sdk, tokens(attribute), &mut function).unwrap().to_string()
+    offered(Library::Sdk, Item::Tool, tokens(attribute), &mut function).unwrap().to_string()
 }
 
 fn errors(attribute: &str, function: &str) -> Vec<String> {
+    errors_of(Item::Tool, attribute, function)
+}
+
+fn errors_of(item: Item, attribute: &str, function: &str) -> Vec<String> {
     let mut function: ItemFn = syn::parse_str(function).unwrap();
-    let error = offered(Library::Sdk, tokens(attribute), &mut function).unwrap_err();
+    let error = offered(Library::Sdk, item, tokens(attribute), &mut function).unwrap_err();
     error.into_iter().map(|error| error.to_string()).collect()
 }
 
@@ -121,6 +126,49 @@ fn invalid_attribute_arguments_are_errors() {
 }
 
 #[test]
+fn prompts_must_follow_the_rules() {
+    for (rule, attribute, function) in [
+        (Rule::NoArgument, "\"review\"", "fn f() {}"),
+        (Rule::UnknownPromptArgument, "read_only", "fn f() {}"),
+        (Rule::UnknownPromptArgument, "mime_type = \"text/plain\"", "fn f() {}"),
+        (Rule::Generic, "", "fn f<T>(a: T) {}"),
+        (Rule::SelfOutsideOfOffer, "", "fn f(&self) {}"),
+        (Rule::InputWithOthers, "", "fn f(#[prompt(input)] a: A, b: f64) {}"),
+        (Rule::UnknownMark, "", "fn f(#[tool(input)] a: A) {}"),
+    ] {
+        assert_eq!(errors_of(Item::Prompt, attribute, function), [rule.to_string()], "{function}");
+    }
+}
+
+#[test]
+fn resources_must_follow_the_rules() {
+    for (rule, attribute, function) in [
+        (Rule::InvalidTemplate, "\"a://{\"", "fn f() {}"),
+        (Rule::InvalidTemplate, "\"a://}\"", "fn f() {}"),
+        (Rule::InvalidTemplate, "\"a://{}\"", "fn f() {}"),
+        (Rule::InvalidTemplate, "\"a://{?q}\"", "fn f(q: String) {}"),
+        (Rule::InvalidTemplate, "\"a://{b}{c}\"", "fn f(b: String, c: String) {}"),
+        (Rule::InvalidTemplate, "\"a://{b}/{b}\"", "fn f(b: String) {}"),
+        (Rule::NoMember, "\"a://{b}\"", "fn f(#[serde(default)] b: String) {}"),
+        (Rule::NoUri, "", "fn f() {}"),
+        (Rule::NoUri, "name = \"a\"", "fn f() {}"),
+        (Rule::NoVariable, "\"a://b\"", "fn f(b: String) {}"),
+        (Rule::NoVariable, "\"a://{b}\"", "fn f(b: String, c: String) {}"),
+        (Rule::UnknownMark, "\"a://{b}\"", "fn f(#[resource(input)] b: B) {}"),
+        (Rule::UnknownResourceArgument, "\"a://b\", read_only", "fn f() {}"),
+        (Rule::UnusedVariable, "\"a://{b}/{+c}\"", "fn f(b: String) {}"),
+    ] {
+        assert_eq!(
+            errors_of(Item::Resource, attribute, function),
+            [rule.to_string()],
+            "{attribute} {function}"
+        );
+    }
+    let both = errors_of(Item::Resource, "\"a://{b}\"", "fn f(c: u8) {}");
+    assert_eq!(both, [Rule::NoVariable.to_string(), Rule::UnusedVariable.to_string()]);
+}
+
+#[test]
 fn all_errors_are_reported_together() {
     let errors = errors("titel", "fn f<T>(&self, (a, b): (T, T), context: Context) {}");
     let rules = [
@@ -136,12 +184,13 @@ fn all_errors_are_reported_together() {
 #[test]
 fn error_message_contains_a_hint() {
     let error = Rule::CallByValue.at(tokens("call: Call")).to_string();
-    assert_eq!(error, "a tool takes `Call` by reference\n\nhint: write `&Call<'_>`");
+    assert_eq!(error, "a handler takes `Call` by reference\n\nhint: write `&Call<'_>`");
 }
 
 #[test]
 fn non_function_item_is_kept_and_gets_compile_error() {
-    let written = tool(Library::Sdk, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
+    let written =
+        expand(Library::Sdk, Item::Tool, TokenStream::new(), &tokens("struct Add { a: f64 }")).to_string();
     assert!(
         written.contains("compile_error") && written.contains("is only for functions and methods"),
         "{written}"
@@ -154,7 +203,7 @@ fn non_function_item_is_kept_and_gets_compile_error() {
 fn invalid_tool_function_is_kept_beside_compile_error() {
     let item =
         tokens("/** Adds. */ fn add(#[serde(default)] a: f64, #[allow(unused)] (b, c): (f64, f64)) {}");
-    let written = tool(Library::Sdk, TokenStream::new(), &item).to_string();
+    let written = expand(Library::Sdk, Item::Tool, TokenStream::new(), &item).to_string();
     let function = tokens("/** Adds. */ fn add(a: f64, #[allow(unused)] (b, c): (f64, f64)) {}").to_string();
     assert!(written.starts_with(&function) && written.contains("compile_error"), "{written}");
 }
@@ -196,7 +245,7 @@ fn types_in_invisible_groups_are_recognized() {
         |text: &str| proc_macro2::Group::new(proc_macro2::Delimiter::None, tokens(text)).into_token_stream();
     let (call, text) = (group("&Call<'_>"), group("&str"));
     let mut function: ItemFn = syn::parse_quote!(fn f(a: #text, call: #call) {});
-    let written = offered(Library::Sdk, TokenStream::new(), &mut function).unwrap().to_string();
+    let written = offered(Library::Sdk, Item::Tool, TokenStream::new(), &mut function).unwrap().to_string();
     assert!(
         written.contains("a : :: std :: string :: String")
             && written.contains("f (& __input . a , __context)"),

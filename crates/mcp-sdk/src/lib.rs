@@ -16,6 +16,10 @@ pub use thruway_mcp_gateway::{
 };
 #[doc = include_str!("offer.md")]
 pub use thruway_mcp_macros::offer;
+#[doc = include_str!("prompt.md")]
+pub use thruway_mcp_macros::prompt;
+#[doc = include_str!("resource.md")]
+pub use thruway_mcp_macros::resource;
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
 #[doc(hidden)]

@@ -59,8 +59,9 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
-/// Implements [`Offer`] for a type whose methods are tools. [`McpServer::with`] adds all methods with
-/// [`#[tool]`](tool) in the `impl` block to a server. The methods share one value of the type.
+/// Implements [`Offer`] for a type with methods as tools, prompts and resources. [`McpServer::with`] adds all
+/// methods with [`#[tool]`](tool), [`#[prompt]`](prompt) or [`#[resource]`](resource) in the `impl` block to a
+/// server. The methods share one value of the type.
 /// `thruway_mcp_sdk::offer` is the same attribute; its documentation describes all options.
 ///
 /// ```
@@ -82,6 +83,36 @@ pub use thruway_net::ClientAddr;
 /// let server = McpServer::new("counter", "1.0.0").with(Counter::default());
 /// ```
 pub use thruway_mcp_macros::server_offer as offer;
+/// Turns a function into a prompt. `thruway_mcp_sdk::prompt` is the same attribute; its documentation
+/// describes all options.
+///
+/// ```
+/// use thruway_mcp_server::{McpServer, prompt};
+///
+/// /// Reviews a book.
+/// #[prompt]
+/// fn review(title: &str, words: Option<u32>) -> String {
+///     format!("Review `{title}` in {} words.", words.unwrap_or(100))
+/// }
+///
+/// let server = McpServer::new("library", "1.0.0").with(review {});
+/// ```
+pub use thruway_mcp_macros::server_prompt as prompt;
+/// Turns a function into a resource or a resource template. `thruway_mcp_sdk::resource` is the same
+/// attribute; its documentation describes all options.
+///
+/// ```
+/// use thruway_mcp_server::{McpServer, resource};
+///
+/// /// A page of a book.
+/// #[resource("book://{title}/{page}", mime_type = "text/plain")]
+/// fn page(title: &str, page: u32) -> Result<String, &'static str> {
+///     if page == 0 { Err("the first page is 1") } else { Ok(format!("page {page} of {title}")) }
+/// }
+///
+/// let server = McpServer::new("library", "1.0.0").with(page {});
+/// ```
+pub use thruway_mcp_macros::server_resource as resource;
 /// Turns a function into a tool. The doc comment of the function becomes the description of the tool, and the
 /// function's parameters become the tool's arguments. `thruway_mcp_sdk::tool` is the same attribute; its
 /// documentation describes all options.

@@ -6,7 +6,8 @@ use syn::ItemImpl;
 
 use super::{offer, offered};
 use crate::definition::Library;
-use crate::expand::tool;
+use crate::expand::expand;
+use crate::item::Item;
 use crate::rule::Rule;
 
 fn tokens(text: &str) -> TokenStream {
@@ -31,14 +32,18 @@ fn methods_must_follow_the_rules() {
     for (rule, method) in [
         (Rule::AsyncWithCall, "#[tool] async fn f(&self, call: &Call<'_>) {}"),
         (Rule::Duplicate, "#[tool] #[tool(read_only)] fn f(&self) {}"),
+        (Rule::Duplicate, "#[tool] #[prompt] fn f(&self) {}"),
         (Rule::Duplicate, "#[tool(name = \"a\", name = \"b\")] fn f(&self) {}"),
         (Rule::Generic, "#[tool] fn f<T: Sum>(&self, a: T) {}"),
         (Rule::Generic, "#[tool] fn f<'a>(&'a self) -> &'a str {}"),
         (Rule::MutableSelf, "#[tool] fn f(&mut self) {}"),
         (Rule::MutableSelf, "#[tool] async fn f(&mut self, a: f64) {}"),
-        (Rule::NoTool, "fn f(&self) {}"),
-        (Rule::NoTool, "const TOOL: bool = true;"),
+        (Rule::MutableSelf, "#[prompt] fn f(&mut self) {}"),
+        (Rule::NoItem, "fn f(&self) {}"),
+        (Rule::NoItem, "const TOOL: bool = true;"),
         (Rule::NotLast, "#[tool] async fn f(&self, context: Context, a: f64) {}"),
+        (Rule::NoUri, "#[resource] fn f(&self) {}"),
+        (Rule::NoVariable, "#[resource(\"a://{b}\")] fn f(&self, b: u8, c: u8) {}"),
         (Rule::OwnedSelf, "#[tool] fn f(self) {}"),
         (Rule::OwnedSelf, "#[tool] fn f(mut self) {}"),
         (Rule::OwnedSelf, "#[tool] fn f(self: Arc<Self>) {}"),
@@ -94,7 +99,7 @@ fn attribute_of_method_stays_and_does_nothing() {
     assert_eq!(block, tokens("impl A { /** Adds. */ #[sdk::tool(__read)] pub fn f(&self) {} }").to_string());
     assert!(added.contains("read_only_hint") && added.contains("\"Adds. \""), "{added}");
     let method = tokens("pub fn f(&self) {}");
-    assert_eq!(tool(Library::Sdk, tokens("__read"), &method).to_string(), method.to_string());
+    assert_eq!(expand(Library::Sdk, Item::Tool, tokens("__read"), &method).to_string(), method.to_string());
 }
 
 #[test]

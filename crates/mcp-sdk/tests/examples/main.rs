@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use programs::{
     asking_a_server, booking, bridge, calculator, counter, fastmcp_server, guarded, layers, library,
-    mcp_in_axum, notes, report, signed_in, words,
+    mcp_in_axum, notes, recipes, report, signed_in, words,
 };
 
 /// Returns a client of each era. Their user accepts every question.
@@ -208,6 +208,28 @@ async fn counter_example_shares_one_counter_between_clients() {
         assert_eq!(result["content"][0]["text"], expected);
     }
     assert_eq!(shared.value(), "6");
+}
+
+#[tokio::test]
+async fn recipes_example_shares_recipes_between_tools_prompts_and_resources() {
+    let server = recipes::server();
+    for (mut client, number) in clients(&server).await.into_iter().zip(1..) {
+        let recipe = json!({"title": format!("soup {number}"), "ingredients": ["water"]});
+        let result = call(&mut client, "write", recipe.clone()).await;
+        assert_eq!(result["structuredContent"], json!({"result": number}));
+        let uri = format!("recipe://{number}");
+        let result = client.request("resources/read", json!({ "uri": uri })).await.unwrap();
+        let read: Value = serde_json::from_str(result["contents"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!((read, &result["contents"][0]["mimeType"]), (recipe, &json!("application/json")));
+        let arguments = json!({"guests": "4", "main_dish": number.to_string()});
+        let prompt = client.request("prompts/get", json!({"name": "dinner", "arguments": arguments})).await;
+        let expected = format!("Plan a dinner for 4 guests. The main dish is soup {number}.");
+        assert_eq!(prompt.unwrap()["messages"][0]["content"]["text"], expected);
+    }
+    let mut client = server.connect();
+    let result = client.request("resources/read", json!({"uri": "recipes://all"})).await.unwrap();
+    assert_eq!(result["contents"][0]["text"], r#"{"1":"soup 1","2":"soup 2"}"#);
+    assert!(client.request("resources/read", json!({"uri": "recipe://3"})).await.is_err());
 }
 
 #[tokio::test]

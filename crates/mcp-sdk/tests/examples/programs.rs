@@ -22,6 +22,8 @@ pub(crate) mod guarded;
 pub(crate) mod layers;
 #[path = "../../examples/notes.rs"]
 pub(crate) mod notes;
+#[path = "../../examples/recipes.rs"]
+pub(crate) mod recipes;
 #[path = "../../examples/report.rs"]
 pub(crate) mod report;
 #[path = "../../examples/signed_in.rs"]

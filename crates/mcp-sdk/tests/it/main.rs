@@ -24,6 +24,7 @@ mod tools;
 mod tool_attribute;
 mod offer_attribute;
 mod plain_results;
+mod prompt_and_resource_attributes;
 
 // the legacy era over HTTP
 mod layers;

@@ -1,20 +1,21 @@
-//! Functions, traits and crates for the code that `#[tool]` and `#[offer]` generate. The crates `schemars` and `serde` are
-//! included, so that applications need no further dependencies. Applications must not use this module
-//! directly, because it may change in any version.
+//! Functions, traits and crates for the code that `#[tool]`, `#[prompt]`, `#[resource]` and `#[offer]`
+//! generate. The crates `schemars` and `serde` are included, so that applications need no further
+//! dependencies. Applications must not use this module directly, because it may change in any version.
 
 mod returned;
 
 use std::sync::Arc;
 
-use thruway_mcp::schema::CallToolResult;
+use thruway_mcp::schema::{CallToolResult, GetPromptResult};
 
 use crate::handlers::IntoAnswer;
-use crate::registry::RegistrationError;
+use crate::registry::{RegistrationError, ResourceAnswer};
+pub use crate::registry::{TextArguments, UriVariables};
 use crate::server::{McpServer, Offer};
 
 pub use returned::{
     AnswerOfAny, AnswerOfText, AnswerOfTyped, AnswerReady, ErrorOfAny, ErrorOfDisplay, ErrorOfInto, NoError,
-    Returned,
+    ResourceOfJson, ResourceReady, Returned,
 };
 pub use {schemars, serde};
 
@@ -24,11 +25,22 @@ pub fn answer<T: IntoAnswer<CallToolResult>>(answer: T) -> T {
     answer
 }
 
+/// Returns `answer` unchanged, if a prompt can return its type.
+pub fn prompt<T: IntoAnswer<GetPromptResult>>(answer: T) -> T {
+    answer
+}
+
+/// Returns `answer` unchanged, if a resource can return its type.
+pub fn resource<T: IntoAnswer<ResourceAnswer>>(answer: T) -> T {
+    answer
+}
+
 /// A type with `#[offer]` on its `impl` block. All handlers share one value of the type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be offered",
-    label = "not a type with tools",
-    note = "write `#[offer]` above the `impl` block of the type, and `#[tool]` above its methods"
+    label = "not a type with tools, prompts or resources",
+    note = "write `#[offer]` above the `impl` block of the type, and `#[tool]`, `#[prompt]` or `#[resource]` above \
+            its methods"
 )]
 pub trait SharedOffer: Send + Sync + Sized + 'static {
     /// Adds the methods to `server`.
@@ -82,6 +94,40 @@ impl<T: SharedOffer> Offer for Arc<T> {
 /// fn add(a: f64, b: f64) -> String { (a + b).to_string() }
 /// thruway_mcp_server::McpServer::new("calculator", "1.0.0").add(add).unwrap();
 /// ```
+/// The next programs differ in one place from this program, which compiles:
+/// ```
+/// #[thruway_mcp_server::prompt]
+/// fn review(pages: u32) -> String { format!("Review {pages} pages") }
+/// #[thruway_mcp_server::resource("book://{title}/{page}", mime_type = "text/plain")]
+/// fn page(title: &str, page: u32) -> String { format!("{title}, {page}") }
+/// let server = thruway_mcp_server::McpServer::new("books", "1.0.0");
+/// server.add(review {}).and_then(|()| server.add(page {})).unwrap();
+/// ```
+/// A prompt cannot return a number:
+/// ```compile_fail,E0277
+/// #[thruway_mcp_server::prompt]
+/// fn review(pages: u32) -> u32 { pages }
+/// thruway_mcp_server::McpServer::new("books", "1.0.0").add(review {}).unwrap();
+/// ```
+/// The attribute of the prompt has an argument for tools:
+/// ```compile_fail
+/// #[thruway_mcp_server::prompt(read_only)]
+/// fn review(pages: u32) -> String { format!("Review {pages} pages") }
+/// thruway_mcp_server::McpServer::new("books", "1.0.0").add(review {}).unwrap();
+/// ```
+/// The parameter `page` is missing:
+/// ```compile_fail
+/// #[thruway_mcp_server::resource("book://{title}/{page}", mime_type = "text/plain")]
+/// fn page(title: &str) -> String { title.to_owned() }
+/// thruway_mcp_server::McpServer::new("books", "1.0.0").add(page {}).unwrap();
+/// ```
+/// A resource cannot return a value that serde cannot write:
+/// ```compile_fail,E0277
+/// #[thruway_mcp_server::resource("book://{title}/{page}", mime_type = "text/plain")]
+/// fn page(title: &str, page: u32) -> std::time::Instant { std::time::Instant::now() }
+/// thruway_mcp_server::McpServer::new("books", "1.0.0").add(page {}).unwrap();
+/// ```
+///
 /// The next programs differ in one place from this program, which compiles:
 /// ```
 /// use thruway_mcp_server::{McpServer, offer, tool};

@@ -1,10 +1,11 @@
-//! The conversion of return values of functions with `#[tool]`.
+//! The conversion of return values of functions with `#[tool]`, `#[prompt]` or `#[resource]`.
 //!
-//! A trait for all serializable types would conflict with the answers that have their own conversions, such as
-//! `Result` and `Vec<ContentBlock>`. The generated code knows the type of the value, so it can select the
-//! conversion with method calls: of several methods with the same name, the compiler takes the one whose type of
-//! `self` needs the fewest dereferences and whose bounds are met. The generated code calls `error_kind` and
-//! `answer_kind` on `&&&&Returned<T>`, so the implementation for `&&&Returned<T>` comes first.
+//! A trait for all serializable types would conflict with the answers that have their own conversions, such
+//! as `Result` and `Vec<ContentBlock>`. The generated code knows the type of the value, so it can select the
+//! conversion with a method call. Several traits have a method of the same name. The compiler skips the
+//! implementations with unmet bounds, and takes the one that needs the fewest dereferences. The generated
+//! code calls `error_kind` and `answer_kind` on `&&&&Returned<T>`, so the implementation for `&&&Returned<T>`
+//! comes first.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -19,12 +20,13 @@ use serde::Serialize;
 use thruway_mcp::schema::CallToolResult;
 
 use crate::handlers::{HandlerError, IntoAnswer, Typed};
+use crate::registry::ResourceAnswer;
 
 /// A value that a function returned. Only its type is used.
 #[derive(Clone, Copy)]
 pub struct Returned<'v, T: ?Sized>(pub &'v T);
 
-/// The value is a `Result` whose error has a conversion to `HandlerError`.
+/// The value is a `Result`, and its error has a conversion to `HandlerError`.
 pub trait ErrorOfInto {
     fn error_kind(&self) -> ConvertError {
         ConvertError
@@ -33,7 +35,7 @@ pub trait ErrorOfInto {
 
 impl<T, E: Into<HandlerError>> ErrorOfInto for &&&Returned<'_, Result<T, E>> {}
 
-/// The value is a `Result` whose error can be displayed.
+/// The value is a `Result`, and its error implements `Display`.
 pub trait ErrorOfDisplay {
     fn error_kind(&self) -> DisplayError {
         DisplayError
@@ -86,7 +88,7 @@ impl KeepValue {
 
 /// An error that a function can return.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the error of a tool",
+    message = "`{Self}` cannot be the error of a handler",
     label = "this error has no text for the client",
     note = "implement `std::fmt::Display` for the error, or convert it to a `HandlerError`"
 )]
@@ -121,6 +123,24 @@ pub trait AnswerOfTyped {
 
 impl<T: Serialize + JsonSchema> AnswerOfTyped for &Returned<'_, T> {}
 
+/// The value has its own conversion to the content of a resource.
+pub trait ResourceReady {
+    fn answer_kind(&self) -> KeepAnswer {
+        KeepAnswer
+    }
+}
+
+impl<T: IntoAnswer<ResourceAnswer>> ResourceReady for &&Returned<'_, T> {}
+
+/// The value can be written as JSON.
+pub trait ResourceOfJson {
+    fn answer_kind(&self) -> WriteJson {
+        WriteJson
+    }
+}
+
+impl<T: Serialize> ResourceOfJson for &Returned<'_, T> {}
+
 /// The value has no conversion, so the compiler refuses it when it becomes an answer.
 pub trait AnswerOfAny {
     fn answer_kind(&self) -> KeepAnswer {
@@ -151,5 +171,24 @@ pub struct AddSchema;
 impl AddSchema {
     pub const fn convert<T>(self, value: T) -> Typed<T> {
         Typed(value)
+    }
+}
+
+pub struct WriteJson;
+
+impl WriteJson {
+    pub const fn convert<T>(self, value: T) -> JsonText<T> {
+        JsonText(value)
+    }
+}
+
+/// The content of a resource, as JSON.
+pub struct JsonText<T>(T);
+
+impl<T: Serialize> IntoAnswer<ResourceAnswer> for JsonText<T> {
+    fn into_answer(self) -> Result<ResourceAnswer, HandlerError> {
+        serde_json::to_string(&self.0).map(ResourceAnswer::Text).map_err(|error| {
+            HandlerError::failed(format!("the server cannot write the resource as JSON: {error}"))
+        })
     }
 }

@@ -6,6 +6,7 @@ mod resources;
 mod uri_template;
 mod tools;
 mod prompts;
+mod texts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use prompts::CompletionInput;
 pub(crate) use prompts::{CompletionHandler, PromptEntry};
 pub use resources::ResourceAnswer;
 pub(crate) use resources::{ResourceEntry, TemplateEntry};
+pub use texts::{TextArguments, UriVariables};
 pub(crate) use tools::ToolEntry;
 pub use uri_template::{InvalidUriTemplate, UriParameters};
 

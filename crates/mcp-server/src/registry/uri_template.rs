@@ -36,6 +36,11 @@ impl UriParameters {
         Self { uri, parameters: Vec::new() }
     }
 
+    /// Returns the URI, and the names and values of the parameters.
+    pub(super) fn into_parts(self) -> (String, Vec<(String, String)>) {
+        (self.uri, self.parameters)
+    }
+
     /// Returns the whole URI that the client requested.
     pub fn uri(&self) -> &str {
         &self.uri

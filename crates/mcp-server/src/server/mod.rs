@@ -90,7 +90,8 @@ impl McpServer {
         Self { core: Arc::new(ServerCore::new(info, options)), backend, local }
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool), [a value with methods as tools](crate::offer), or another
+    /// Adds a function with [`#[tool]`](crate::tool), [`#[prompt]`](crate::prompt) or
+    /// [`#[resource]`](crate::resource), [a value with such methods](crate::offer), or another
     /// [`Offer`].
     ///
     /// # Panics
@@ -246,7 +247,8 @@ impl McpServer {
         self
     }
 
-    /// Adds [a function with `#[tool]`](crate::tool), [a value with methods as tools](crate::offer), or another
+    /// Adds a function with [`#[tool]`](crate::tool), [`#[prompt]`](crate::prompt) or
+    /// [`#[resource]`](crate::resource), [a value with such methods](crate::offer), or another
     /// [`Offer`]. Replaces existing items that have the same names as the new items.
     ///
     /// # Errors
@@ -378,8 +380,8 @@ impl McpServer {
 }
 
 /// One or several items that [`McpServer::with`] adds to a server. [A function with `#[tool]`](crate::tool)
-/// is an offer. [`#[offer]`](crate::offer) on an `impl` block implements the trait for a type with methods that
-/// share state. The trait can also be implemented by hand, for example to choose the items at run time:
+/// is an offer. [`#[offer]`](crate::offer) on an `impl` block implements the trait for a type with methods
+/// that share state. The trait can also be implemented by hand, for example to choose the items at run time:
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -404,9 +406,11 @@ impl McpServer {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be offered",
-    label = "not a tool",
-    note = "`#[tool]` turns a function into a type with braces: write `.with(function_name {{}})`",
-    note = "for a type with methods, write `#[offer]` above its `impl` block and `#[tool]` above its methods"
+    label = "not a tool, prompt or resource",
+    note = "`#[tool]`, `#[prompt]` and `#[resource]` turn a function into a type with braces: write \
+            `.with(function_name {{}})`",
+    note = "for a type with methods, write `#[offer]` above its `impl` block and `#[tool]`, `#[prompt]` or \
+            `#[resource]` above its methods"
 )]
 pub trait Offer {
     /// Adds the items to `server`. An implementation calls methods such as [`McpServer::add_tool`].
