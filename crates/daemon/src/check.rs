@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use thruway_gateway::{Routes, ServerLookup, look_up_servers};
+use thruway_gateway::{ListenerRoutes, ServerLookup, look_up_servers};
 use thruway_message::mask_userinfo;
 use tokio::task::JoinSet;
 
@@ -116,7 +116,7 @@ const NAME_HINT: &str = "check the name; if this machine has no DNS, skip this c
 
 /// Returns the routes of `config` and their components, which are not started. Returns an error if a part of
 /// `config` cannot be served.
-fn routes_and_parts_of(config: &Config) -> Result<(Routes, Parts), Failure> {
+fn routes_and_parts_of(config: &Config) -> Result<(ListenerRoutes, Parts), Failure> {
     let routes = routes::build(config, &Parts::default());
     let checks = [access_log::check(config), audit_logs::check(config), tls::check(config)];
     let failures: Vec<_> = checks.into_iter().filter_map(Result::err).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thruway_gateway::Routes;
+use thruway_gateway::ListenerRoutes;
 use thruway_server::{
     AccessLog, ListenAddr, ReloadSignal, ReopenSignal, RunningServer, Server, ServerError,
     TerminationSignals, raise_descriptor_limit,
@@ -319,12 +319,13 @@ impl fmt::Debug for Daemon {
 
 fn start_server(
     config: &Config,
-    routes: Routes,
+    routes: ListenerRoutes,
     streams: &Streams,
     log: Option<&AccessLog>,
     tracer: Option<&Arc<Tracer>>,
 ) -> Result<RunningServer, ServerError> {
-    let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
+    let mut server =
+        Server::new(routes.into_handler()).config(config.server.clone()).batch_sends(config.batch_sends);
     for listener in streams.listeners(config) {
         server = server.listen_on(listener);
     }

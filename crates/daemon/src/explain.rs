@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use thruway_gateway::{Candidate, HostMatch, PathMatch, RouteMatch, Routes, normalized_path};
+use thruway_gateway::{HostMatch, ListenerRoutes, PathMatch, RouteMatch, RoutesOfListener, normalized_path};
 use thruway_http1::{HeadIndex, Limits, ServerConnection, parse_request_target};
 use thruway_message::{Method, RequestHead};
 
@@ -12,7 +12,7 @@ use crate::config::{Config, Failure};
 /// form `Name: value`.
 pub(crate) fn explain_request(
     config: &Config,
-    routes: &Routes,
+    routes: &ListenerRoutes,
     request: &str,
     headers: &[String],
 ) -> Result<String, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn explain_request(
     let parsed = ServerConnection::new(Limits::default()).handle_input(bytes.as_bytes(), &mut index);
     match parsed {
         Ok((Some(_), used)) => {
-            Ok(explanation(config, routes, &index.request_head(&bytes.as_bytes()[..used])))
+            Ok(explanations(config, routes, &index.request_head(&bytes.as_bytes()[..used])))
         }
         Ok((None, _)) => Err(unusable("the request is not complete")),
         Err(error) => Err(unusable(&error.to_string())),
@@ -59,14 +59,34 @@ fn unusable(reason: &str) -> Failure {
     )
 }
 
-fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> String {
+/// Explains the request for each listener that a route names, and for all other listeners.
+fn explanations(config: &Config, routes: &ListenerRoutes, head: &RequestHead<'_>) -> String {
+    let is_named =
+        |name: Option<&str>| routes.tables().any(|table| table.name.is_some() && table.name == name);
+    let mut listeners = config.listeners.iter().filter(|listener| listener.has_routes());
+    let has_others = listeners.any(|listener| !is_named(listener.name.as_deref()));
+    let mut texts = Vec::new();
+    for table in routes.tables() {
+        let explanation = explanation(config, table, head);
+        texts.push(match table.name {
+            Some(name) => format!("on the listener `{name}`:\n{explanation}"),
+            None if texts.is_empty() => explanation,
+            None if has_others => format!("on all other listeners:\n{explanation}"),
+            None => continue,
+        });
+    }
+    texts.join("\n")
+}
+
+fn explanation(config: &Config, of: RoutesOfListener<'_>, head: &RequestHead<'_>) -> String {
+    let RoutesOfListener { routes, places, .. } = of;
     let candidates = routes.candidates(head);
     let selected =
         routes.find(head).and_then(|selected| candidates.iter().position(|other| other.route == selected));
     let mut text = format!("{} {}: ", head.method, head.target);
     // Writing to a string cannot fail.
     let _ = match selected {
-        Some(place) => writeln!(text, "{}", config.routes[candidates[place].route].action),
+        Some(place) => writeln!(text, "{}", config.routes[places[candidates[place].route]].action),
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
     push_path(&mut text, head.target.path());
@@ -74,7 +94,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
         let _ = writeln!(text, "\n{unclear}");
     }
     if let Some(place) = selected {
-        push_policies(&mut text, config, candidates[place].route);
+        push_policies(&mut text, config, places[candidates[place].route]);
     }
     if !candidates.is_empty() {
         text.push_str("\nroutes for the host and path of the request, in the order of their evaluation:\n");
@@ -86,7 +106,7 @@ fn explanation(config: &Config, routes: &Routes, head: &RequestHead<'_>) -> Stri
             (None, None) => "would match, if the path of the request were unambiguous".to_owned(),
             (None, _) => "would match, but an earlier route takes the request".to_owned(),
         };
-        push_candidate(&mut text, config, head, candidate, &fate);
+        push_candidate(&mut text, config, head, places[candidate.route], &fate);
     }
     text
 }
@@ -115,14 +135,8 @@ fn push_policies(text: &mut String, config: &Config, route: usize) {
     }
 }
 
-fn push_candidate(
-    text: &mut String,
-    config: &Config,
-    head: &RequestHead<'_>,
-    candidate: &Candidate<'_>,
-    fate: &str,
-) {
-    let route = &config.routes[candidate.route];
+fn push_candidate(text: &mut String, config: &Config, head: &RequestHead<'_>, route: usize, fate: &str) {
+    let route = &config.routes[route];
     let (place, rank) = (config.place(&route.span), rank(&route.matching, head));
     let name = route.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
     let _ = write!(text, "  {place}: {name}{}\n    {rank}: {fate}\n", route.matching);
@@ -144,7 +158,7 @@ fn rank(matching: &RouteMatch, head: &RequestHead<'_>) -> String {
             length => format!("a prefix of {length} bytes"),
         },
     };
-    match matching.conditions.count() {
+    match matching.condition_count() {
         0 => format!("{host}, {path}"),
         1 => format!("{host}, {path}, one condition"),
         count => format!("{host}, {path}, {count} conditions"),

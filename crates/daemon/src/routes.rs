@@ -1,14 +1,15 @@
 //! Builds the request handlers for the routes of a config.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
     Connect, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig, ForwardTimeouts,
-    ForwardedFields, Guarded, HostMatch, Measured, Mirror, Policy, PolicyConfig, RecordedRoute, RefusalCount,
-    ResponseRules, RouteMatch, RouteMeter, Routes, SharedLimits, Split, TracedMeasured, TracedRoute,
-    Unreachable, Upstream, UpstreamConfig,
+    ForwardedFields, Guarded, HostMatch, ListenerRoutes, Measured, Mirror, Policy, PolicyConfig,
+    RecordedRoute, RefusalCount, ResponseRules, RouteMatch, RouteMeter, SharedLimits, Split, TracedMeasured,
+    TracedRoute, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -54,7 +55,7 @@ pub(crate) struct Parts {
 
 /// Builds the routes of `config` and their components. Reuses a component of `before` if its config has not
 /// changed.
-pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), Failure> {
+pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, Parts), Failure> {
     let mut parts = Parts::of(config, before);
     let (mut routes, mut failures) = (Vec::new(), Vec::new());
     for route in &config.routes {
@@ -76,9 +77,10 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(Routes, Parts), 
     if let Some(failure) = Failure::all(failures) {
         return Err(failure);
     }
-    let routes = Routes::new(routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
-    let guards = config.routes.iter().map(guards_of).collect();
-    Ok((routes.guarding(config.readings, guards).counted_by(parts.unrouted.clone()), parts))
+    let routes =
+        ListenerRoutes::new(&routes).map_err(|unreachable| unreachable_routes(config, &unreachable))?;
+    let guards: Vec<_> = config.routes.iter().map(guards_of).collect();
+    Ok((routes.guarding(config.readings, &guards).counted_by(&parts.unrouted), parts))
 }
 
 /// Returns the guards of `route`, which requests with ambiguous paths must not bypass. Each policy of the
@@ -530,7 +532,7 @@ fn hosts(matching: &RouteMatch) -> Vec<String> {
 
 /// Builds the error for routes that no request can reach.
 fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
-    let failures = unreachable.iter().map(|Unreachable { route, host, taken_by }| {
+    let failures = unreachable.iter().map(|Unreachable { route, host, listener, taken_by }| {
         let (route, taken_by) = (&config.routes[*route], &config.routes[*taken_by]);
         let is_one_of_several = route.matching.hosts.len() > 1;
         let hint = if route.matching.conditions != taken_by.matching.conditions {
@@ -540,13 +542,19 @@ fn unreachable_routes(config: &Config, unreachable: &[Unreachable]) -> Failure {
         } else {
             "remove this route, or add a condition: `host`, `methods`, `headers` or `query`"
         };
-        let (message, label) = if is_one_of_several {
-            (
-                format!("no request for the host `{host}` reaches this route"),
-                "this route matches all of these requests",
-            )
+        let mut requests = "no request".to_owned();
+        // Writing to a string cannot fail.
+        if is_one_of_several {
+            let _ = write!(requests, " for the host `{host}`");
+        }
+        if let Some(listener) = listener.as_ref().filter(|_| route.matching.listeners.len() != 1) {
+            let _ = write!(requests, " on the listener `{listener}`");
+        }
+        let message = format!("{requests} reaches this route");
+        let label = if requests == "no request" {
+            "this route matches all requests of the other route"
         } else {
-            ("no request reaches this route".to_owned(), "this route matches all requests of the other route")
+            "this route matches all of these requests"
         };
         config.failure_between(&route.span, &message, &taken_by.span, label).with_hint(hint)
     });

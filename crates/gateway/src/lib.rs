@@ -40,6 +40,7 @@ mod redirect;
 mod split;
 
 // changes to responses
+mod listener_settings;
 mod response_rules;
 mod error_pages;
 
@@ -71,15 +72,16 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
+pub use listener_settings::ListenerSettings;
 pub use measured::{Measured, TracedMeasured};
 pub use meter::{ActiveCount, ClientAttributes, RequestDurations, RouteMeter, ServerAttributes};
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use response_rules::{ResponseRule, ResponseRules};
 pub use routes::{
-    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, PathMatch,
-    PathPattern, PathReadings, RecordedRoute, RouteMatch, Routes, TracedRoute, UnclearPath, Unfulfilled,
-    Unreachable, normalized_path,
+    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, ListenerRoutes,
+    PathMatch, PathPattern, PathReadings, RecordedRoute, RouteMatch, Routes, RoutesOfListener, TracedRoute,
+    UnclearPath, Unfulfilled, Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thruway_server::layers::MediaType;
 use thruway_server::{Answer, Handler, Request, Response};
 
-use crate::{FieldRewrite, StatusRange};
+use crate::{FieldRewrite, ListenerSettings, StatusRange};
 
 /// Changes to the headers of some responses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -22,8 +22,7 @@ pub struct ResponseRule {
 
 /// Rules that change the headers of responses, in this order.
 ///
-/// A listener has rules if its [`handler_settings`](thruway_server::Listener::handler_settings) are of this
-/// type. The rules of the listener apply before the rules of the route, so the route takes precedence.
+/// The rules of a listener are part of its [`ListenerSettings`]. The rules of the listener apply before the rules of the route, so the route takes precedence.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ResponseRules(Vec<ResponseRule>);
 
@@ -62,7 +61,7 @@ impl ResponseRules {
 
     /// Returns the rules of the listener that has accepted the connection of `request`.
     fn of_listener(request: &Request<'_>) -> Option<Arc<Self>> {
-        request.connection().handler_settings.clone()?.downcast().ok()
+        ListenerSettings::of(request)?.response_rules.clone()
     }
 }
 

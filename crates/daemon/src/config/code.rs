@@ -54,6 +54,15 @@ impl Config {
         Ok(self)
     }
 
+    /// Sets the name of the last listener, to which [`RouteMatch::listeners`] refers: 1 to 64 letters, digits,
+    /// `-`, `_` and `.`. Has no effect on a config without listeners.
+    pub fn listener_name(mut self, name: impl Into<String>) -> Self {
+        if let Some(listener) = self.listeners.last_mut() {
+            listener.name = Some(name.into());
+        }
+        self
+    }
+
     /// Adds a listener for HTTPS at `address`. `acceptor` contains the certificates.
     ///
     /// # Errors

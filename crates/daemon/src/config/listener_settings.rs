@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thruway_certificates::local_ca::LocalCertificate;
-use thruway_gateway::{ResponseRules, TcpConfig};
+use thruway_gateway::{ListenerSettings, ResponseRules, TcpConfig};
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{FieldValue, ListenAddr, Listener, ProxyProtocol, TlsAcceptor};
 
@@ -14,6 +14,8 @@ use crate::acme::challenges;
 #[derive(Clone)]
 pub(crate) struct ListenerConfig {
     pub(crate) address: ListenAddr,
+    /// Name to which routes refer.
+    pub(crate) name: Option<String>,
     /// Rules for the PROXY protocol header. `None` if connections begin without this header.
     pub(crate) proxy_protocol: Option<ProxyProtocol>,
     /// Versions of HTTP that the listener accepts.
@@ -76,6 +78,7 @@ impl ListenerConfig {
     pub(crate) const fn at(address: ListenAddr) -> Self {
         Self {
             address,
+            name: None,
             proxy_protocol: None,
             http2: Http2::No,
             tcp: None,
@@ -91,10 +94,11 @@ impl ListenerConfig {
         &self.address
     }
 
-    /// Returns `true` if the listener serves plain HTTP/1.1 without any settings.
+    /// Returns `true` if the listener serves plain HTTP/1.1 without any settings and without a name.
     pub(super) fn is_plain(&self) -> bool {
         let Self {
             address: _,
+            name,
             proxy_protocol,
             http2,
             tcp,
@@ -104,7 +108,8 @@ impl ListenerConfig {
             response_rules,
             answers_challenges,
         } = self;
-        proxy_protocol.is_none()
+        name.is_none()
+            && proxy_protocol.is_none()
             && *http2 == Http2::No
             && tcp.is_none()
             && tls.is_none()
@@ -115,7 +120,7 @@ impl ListenerConfig {
     }
 
     /// Returns `true` if the routes handle the requests of this listener.
-    pub(super) const fn has_routes(&self) -> bool {
+    pub(crate) const fn has_routes(&self) -> bool {
         self.tcp.is_none() && self.redirect_to_https.is_none()
     }
 
@@ -133,8 +138,9 @@ impl ListenerConfig {
         if let Some(redirect) = &self.redirect_to_https {
             listener = listener.redirect_to_https(redirect.port);
         }
-        if let Some(rules) = &self.response_rules {
-            listener = listener.handler_settings(rules.clone());
+        if self.name.is_some() || self.response_rules.is_some() {
+            let (name, response_rules) = (self.name.clone(), self.response_rules.clone());
+            listener = listener.handler_settings(Arc::new(ListenerSettings { name, response_rules }));
         }
         if self.answers_challenges {
             listener = listener.answer_first(challenges());

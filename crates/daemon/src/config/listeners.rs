@@ -18,6 +18,7 @@ use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use crate::config::acme::validates_by;
 use crate::config::compression::{RawCompression, resolve_compression};
+use crate::config::names::UniqueNames;
 use crate::config::resolver::{Resolver, SOME_PERIOD};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::server::resolve_networks;
@@ -32,6 +33,9 @@ use crate::config::{
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawListener {
+    /// Name of the listener, to which the key `listeners` of routes refers: 1 to 64 letters, digits, `-`, `_`
+    /// and `.`. Each name may occur only once. Default: none.
+    pub(in crate::config) name: Option<Spanned<String>>,
     /// Address of the listener: `IP:PORT`, with IPv6 in brackets, or `unix:PATH`. With port 0, the system
     /// chooses a port.
     pub(in crate::config) address: Spanned<String>,
@@ -220,8 +224,9 @@ pub(in crate::config) fn resolve_listeners(
                 .with_hint("add one: `[[listeners]]` and below it `address = \"127.0.0.1:8080\"`"),
         );
     }
-    let mut listeners = Vec::new();
+    let (mut listeners, mut names) = (Vec::new(), UniqueNames::of("listener"));
     for RawListener {
+        name,
         address: text,
         proxy_protocol,
         http2,
@@ -232,6 +237,7 @@ pub(in crate::config) fn resolve_listeners(
         response_rules,
     } in raw
     {
+        let name = names.resolve(resolver, name);
         let is_without_http2 = http2.as_ref().is_some_and(|http2| *http2.get_ref() == RawHttp2::No);
         let http2 = http2.filter(|_| !is_without_http2);
         if let (Some(http2), Some(_)) = (&http2, &tcp) {
@@ -245,14 +251,7 @@ pub(in crate::config) fn resolve_listeners(
             None => Http2::No,
         };
         let proxy_protocol = resolve_proxy_protocol(resolver, proxy_protocol);
-        if let Some(span) = tls.as_ref().filter(|_| tcp.is_some()).map(|tls| tls.span()) {
-            let message = "a listener with `tcp` forwards connections without decryption";
-            resolver.failures.push(resolver.source.failure(span, message).with_hint(TCP_TLS_HINT));
-        }
-        if let Some(port) = redirect_to_https.as_ref().filter(|_| tcp.is_some() || tls.is_some()) {
-            let hint = "move `redirect_to_https` to a listener that has neither `tls` nor `tcp`";
-            resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
-        }
+        check_redirect_and_tls(resolver, tcp.is_some(), tls.as_ref(), redirect_to_https.as_ref());
         let compression = resolve_listener_compression(resolver, compression, tcp.is_some());
         let response_rules = resolve_listener_rules(resolver, response_rules, tcp.is_some());
         let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
@@ -272,6 +271,7 @@ pub(in crate::config) fn resolve_listeners(
             Ok(address) => {
                 listeners.push(ListenerConfig {
                     address,
+                    name,
                     proxy_protocol,
                     http2,
                     tcp,
@@ -286,6 +286,23 @@ pub(in crate::config) fn resolve_listeners(
         }
     }
     listeners
+}
+
+/// Refuses `tls` of a listener that forwards TCP connections, and a redirect of a listener with `tls` or `tcp`.
+fn check_redirect_and_tls(
+    resolver: &mut Resolver<'_>,
+    is_tcp: bool,
+    tls: Option<&Spanned<RawListenerTls>>,
+    redirect_to_https: Option<&Spanned<u16>>,
+) {
+    if let Some(tls) = tls.filter(|_| is_tcp) {
+        let message = "a listener with `tcp` forwards connections without decryption";
+        resolver.refuse_with(tls, message, TCP_TLS_HINT);
+    }
+    if let Some(port) = redirect_to_https.filter(|_| is_tcp || tls.is_some()) {
+        let hint = "move `redirect_to_https` to a listener that has neither `tls` nor `tcp`";
+        resolver.refuse_with(port, "a listener with `tls` or `tcp` cannot redirect to https", hint);
+    }
 }
 
 /// Resolves the compression of a listener. `is_tcp` is `true` if the listener forwards TCP connections.

@@ -1,4 +1,4 @@
-//! Names that the operator gives to routes, for logs, metrics and traces.
+//! Names that the operator gives to routes and listeners, for references, logs, metrics and traces.
 
 use std::collections::BTreeMap;
 

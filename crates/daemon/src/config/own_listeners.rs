@@ -49,8 +49,10 @@ fn mcp_loops(config: &Config) -> Vec<Failure> {
         };
         let is_member =
             |route: &&Route| matches!(&route.action, Action::Mcp(of) if config.mcp.has_member(of, name));
-        let route = route_for_any_host(config, path).filter(is_member);
-        if let (Some(listener), Some(route)) = (config.listeners.iter().find(is_own), route) {
+        let mut routes = config.listeners.iter().filter(is_own).filter_map(|listener| {
+            Some((listener, route_for_any_host(config, listener, path).filter(is_member)?))
+        });
+        if let Some((listener, route)) = routes.next() {
             let (address, route) = (&listener.address, route.label());
             let message = format!(
                 "the MCP server `{name}` sends requests back to the route `{route}` of the listener `{address}`"
@@ -61,21 +63,30 @@ fn mcp_loops(config: &Config) -> Vec<Failure> {
     failures
 }
 
-/// Returns the route that handles requests for `path`. Returns `None` if this also depends on the host or on
-/// other conditions.
-fn route_for_any_host<'c>(config: &'c Config, path: &str) -> Option<&'c Route> {
+/// Returns the route that handles requests for `path` on `listener`. Returns `None` if this also depends on the
+/// host or on other conditions.
+fn route_for_any_host<'c>(config: &'c Config, listener: &ListenerConfig, path: &str) -> Option<&'c Route> {
     let path = path.split('?').next().unwrap_or_default();
-    let candidates = || config.routes.iter().filter(|route| may_match(&route.matching.path, path));
+    let is_candidate = |route: &&Route| is_on(listener, route) && may_match(&route.matching.path, path);
+    let candidates = || config.routes.iter().filter(is_candidate);
     let is_certain = candidates().all(|route| {
         let RouteMatch { path, conditions, .. } = &route.matching;
         let is_for_any_host = route.matching.is_for_any_host();
         is_for_any_host && conditions.count() == 0 && !matches!(path, PathMatch::Pattern(_))
     });
-    let rank = |route: &&Route| match &route.matching.path {
-        PathMatch::Exact(_) => usize::MAX,
-        other => other.as_str().len(),
+    let rank = |route: &&Route| {
+        let path = match &route.matching.path {
+            PathMatch::Exact(_) => usize::MAX,
+            other => other.as_str().len(),
+        };
+        (path, route.matching.condition_count())
     };
     candidates().max_by_key(rank).filter(|_| is_certain)
+}
+
+/// Returns `true` if requests of `listener` may match `route`.
+fn is_on(listener: &ListenerConfig, route: &Route) -> bool {
+    route.matching.is_for_listener(listener.name.as_deref())
 }
 
 /// Returns `true` if requests for `path` may match `route`.
@@ -131,6 +142,7 @@ fn comes_back(config: &Config, upstream: &str, listener: &ListenerConfig) -> boo
         && config
             .routes
             .iter()
+            .filter(|route| is_on(listener, route))
             .any(|route| goes_to(route, upstream) && sends_unchanged(config, route, upstream))
 }
 

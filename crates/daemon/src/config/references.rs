@@ -28,7 +28,10 @@ pub(crate) fn check_references(config: &Config) -> Result<(), Failure> {
     failures.extend(remote_admin_address(config));
     failures.extend(unknown_upstreams(config));
     failures.extend(unknown_policies(config));
-    failures.extend(invalid_route_names(config));
+    failures.extend(invalid_names("route", config.routes.iter().filter_map(|route| route.name.as_ref())));
+    let of_listeners = config.listeners.iter().filter_map(|listener| listener.name.as_ref());
+    failures.extend(invalid_names("listener", of_listeners));
+    failures.extend(unknown_listeners(config));
     let empty = config.upstreams.iter().filter(|(_, upstream)| upstream.servers.is_empty());
     failures.extend(empty.map(|(name, _)| {
         Failure::new(format!("the upstream `{name}` has no server"))
@@ -89,16 +92,29 @@ fn unknown_upstreams(config: &Config) -> Vec<Failure> {
     failures
 }
 
-fn invalid_route_names(config: &Config) -> Vec<Failure> {
+fn invalid_names<'c>(kind: &str, names: impl Iterator<Item = &'c String>) -> Vec<Failure> {
     let mut known = BTreeSet::new();
     let mut failures = Vec::new();
-    for name in config.routes.iter().filter_map(|route| route.name.as_ref()) {
+    for name in names {
         if !is_name(name) {
-            let message = format!("`{}` is not a valid name of a route", name.escape_debug());
+            let message = format!("`{}` is not a valid name of a {kind}", name.escape_debug());
             failures.push(Failure::new(message).with_hint(NAME_HINT));
         } else if !known.insert(name) {
-            let failure = Failure::new(format!("two routes have the name `{name}`"));
-            failures.push(failure.with_hint("give each route its own name"));
+            let failure = Failure::new(format!("two {kind}s have the name `{name}`"));
+            failures.push(failure.with_hint(format!("give each {kind} its own name")));
+        }
+    }
+    failures
+}
+
+fn unknown_listeners(config: &Config) -> Vec<Failure> {
+    let is_known =
+        |name: &String| config.listeners.iter().any(|listener| listener.name.as_ref() == Some(name));
+    let mut failures = Vec::new();
+    for route in &config.routes {
+        for name in route.matching.listeners.iter().filter(|name| !is_known(name)) {
+            let message = format!("the route `{}` names the unknown listener `{name}`", route.label());
+            failures.push(Failure::new(message).with_hint("name a listener with `Config::listener_name`"));
         }
     }
     failures

@@ -1,4 +1,4 @@
-//! The conditions of a route: hosts, paths, methods, headers and query parameters.
+//! The conditions of a route: hosts, paths, methods, headers, query parameters and listeners.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use thruway_gateway::{Expected, HostMatch, InvalidPattern, PathPattern, normaliz
 use thruway_server::Method;
 
 use crate::config::Failure;
-use crate::config::resolver::{Resolver, is_path_byte};
+use crate::config::listeners::RawListener;
+use crate::config::resolver::{Resolver, is_path_byte, known_hint};
 use crate::config::values::{Span, Spanned};
 
 /// The hosts of a route: one host, or an array of hosts.
@@ -265,3 +266,59 @@ pub(in crate::config) fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpe
     };
     raw.into_iter().map(expected).collect()
 }
+
+/// A listener with a name, to which routes can refer.
+pub(in crate::config) struct NamedListener {
+    name: String,
+    /// `true` if the routes handle the requests of this listener.
+    has_routes: bool,
+}
+
+impl NamedListener {
+    /// Returns the listeners with a name, even if some of their other keys are invalid.
+    pub(in crate::config) fn all(raw: &[RawListener]) -> Vec<Self> {
+        let named = |raw: &RawListener| {
+            let has_routes = raw.tcp.is_none() && raw.redirect_to_https.is_none();
+            Some(Self { name: raw.name.as_ref()?.get_ref().clone(), has_routes })
+        };
+        raw.iter().filter_map(named).collect()
+    }
+}
+
+/// Resolves the names of the listeners whose requests match a route. An empty result stands for all listeners.
+pub(in crate::config) fn resolve_route_listeners(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+    known: &[NamedListener],
+) -> Vec<String> {
+    let Some(raw) = raw else { return Vec::new() };
+    resolver.refuse_empty(
+        &raw,
+        "`listeners` is an empty list",
+        "remove the key to match the requests of all listeners",
+    );
+    let mut names: Vec<String> = Vec::new();
+    for raw in raw.into_inner() {
+        let name = raw.get_ref();
+        match known.iter().find(|listener| listener.name == *name) {
+            None => {
+                let hint = known_hint(name, known.iter().map(|listener| &listener.name), NO_NAME_HINT);
+                let message = format!("no listener has the name `{}`", name.escape_debug());
+                resolver.refuse_with(&raw, message, &hint);
+            }
+            Some(listener) if !listener.has_routes => {
+                let message = format!("the listener `{name}` serves no routes");
+                let hint = "name a listener that has neither `tcp` nor `redirect_to_https`";
+                resolver.refuse_with(&raw, message, hint);
+            }
+            Some(_) if names.contains(name) => {
+                let message = format!("the list contains the listener `{name}` twice");
+                resolver.refuse_with(&raw, message, "remove one of the two");
+            }
+            Some(_) => names.push(raw.into_inner()),
+        }
+    }
+    names
+}
+
+const NO_NAME_HINT: &str = "give the listener this name: `name = …` in `[[listeners]]`";

@@ -24,7 +24,8 @@ use crate::config::resolver::{Resolver, refuse_without_upstream, resolve_some_pe
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
 use crate::config::rewrite::{RawRewrite, resolve_rewrite};
 use crate::config::route_conditions::{
-    RawExpected, RawHosts, expected, resolve_hosts, resolve_methods, resolve_path, resolve_pattern,
+    NamedListener, RawExpected, RawHosts, expected, resolve_hosts, resolve_methods, resolve_path,
+    resolve_pattern, resolve_route_listeners,
 };
 use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
 use crate::config::upstreams::known_upstream;
@@ -60,6 +61,9 @@ pub(in crate::config) struct RawRoute {
     /// Query parameters that the request must have, written as in `headers`. Default: none.
     #[serde(default)]
     pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Names of the listeners whose requests match the route. Requests on other listeners do not match it.
+    /// Default: all listeners.
+    pub(in crate::config) listeners: Option<Spanned<Vec<Spanned<String>>>>,
     /// Names of the policies that a request must pass, in this order. Risk of the default: all clients reach
     /// the route. Default: none.
     #[serde(default)]
@@ -138,6 +142,7 @@ fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
 /// The upstreams, policies, MCP endpoints and compression to which routes refer.
 #[derive(Clone, Copy)]
 pub(in crate::config) struct Known<'k> {
+    pub(in crate::config) listeners: &'k [NamedListener],
     pub(in crate::config) upstreams: &'k Upstreams,
     pub(in crate::config) policies: &'k ResolvedPolicies,
     pub(in crate::config) mcp: &'k McpSettings,
@@ -176,6 +181,7 @@ fn resolve_route(
     let path = resolve_path_match(resolver, &mut raw, &span);
     check_tunnel_route(resolver, &raw, path.as_ref());
     let conditions = resolve_conditions(resolver, &mut raw);
+    let listeners = resolve_route_listeners(resolver, raw.listeners.take(), known.listeners);
     check_policy_headers(resolver, &raw, policies);
     let policies = resolve_route_policies(resolver, std::mem::take(&mut raw.policies), policies);
     let is_compression_own = raw.compression.is_some();
@@ -195,7 +201,7 @@ fn resolve_route(
     }
     Some(Route {
         name,
-        matching: RouteMatch { hosts, path: path?, conditions },
+        matching: RouteMatch { hosts, path: path?, conditions, listeners },
         policies,
         compression,
         is_compression_own,

@@ -76,6 +76,9 @@ impl fmt::Display for Config {
 impl fmt::Display for ListenerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
+        if let Some(name) = &self.name {
+            write!(f, " ({name})")?;
+        }
         if let Some(tcp) = &self.tcp {
             f.write_str(", TCP forwarded")?;
             for (name, upstream) in &tcp.names {

@@ -2,7 +2,7 @@
 //!
 //! `examples/serve.toml` shows every key with its default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -23,6 +23,7 @@ use crate::config::peers::check_peer_address;
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
 use crate::config::resolver::Resolver;
+use crate::config::route_conditions::NamedListener;
 use crate::config::routes::{Known, RawRoute, resolve_routes};
 use crate::config::server::{
     RawLimits, RawProxyFields, RawTimeouts, resolve_server, resolve_trusted_proxies,
@@ -134,13 +135,13 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
     let forwards = resolve_forwards(&mut resolver, &raw.upstreams);
     let about_requests = AboutRequests::of(&raw.upstreams);
-    let required = raw.upstreams.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
-    let required_for_ready = required.map(|(name, _)| name.clone()).collect();
+    let required_for_ready = required_for_ready(&raw.upstreams);
     let upstreams = resolve_upstreams(&mut resolver, raw.upstreams);
     let acme_span = raw.acme.as_ref().map(|acme| acme.span());
     resolver.acme = raw.acme.and_then(|acme| resolve_acme(&mut resolver, acme));
     let shared = raw.shared.map(|shared| resolve_shared(&mut resolver, shared));
     resolver.shares_secrets = shared.as_ref().is_some_and(|shared| shared.store.is_some());
+    let named_listeners = NamedListener::all(&raw.listeners);
     let listeners = resolve_listeners(&mut resolver, raw.listeners, &upstreams);
     let peers = shared.as_ref().and_then(|shared| shared.peers.as_ref());
     check_peer_address(&mut resolver, peers, &listeners);
@@ -153,8 +154,13 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
     check_redirects(&mut resolver, &listeners, !raw.routes.is_empty());
     let compression = raw.compression.and_then(|compression| resolve_compression(&mut resolver, compression));
     let mcp = resolve_mcp(&mut resolver, raw.mcp, &upstreams);
-    let known =
-        Known { upstreams: &upstreams, policies: &policies, mcp: &mcp, compression: compression.as_ref() };
+    let known = Known {
+        listeners: &named_listeners,
+        upstreams: &upstreams,
+        policies: &policies,
+        mcp: &mcp,
+        compression: compression.as_ref(),
+    };
     let mut routes = resolve_routes(&mut resolver, raw.routes, known, needs_routes);
     let access_log = raw.access_log.map(|log| resolve_access_log(&mut resolver, log, &policies));
     let telemetry = raw.telemetry.and_then(|telemetry| resolve_telemetry(&mut resolver, telemetry));
@@ -194,6 +200,12 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
             places,
         }),
     }
+}
+
+/// Returns the names of the upstreams with `required_for_ready`.
+fn required_for_ready(raw: &BTreeMap<String, Spanned<RawUpstream>>) -> BTreeSet<String> {
+    let required = raw.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
+    required.map(|(name, _)| name.clone()).collect()
 }
 
 const fn ambiguous_path(raw: RawAmbiguousPath) -> AmbiguousPath {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use thruway_daemon::{Config, Daemon, Route, check, explain};
+use thruway_gateway::RouteMatch;
 use thruway_server::{ListenAddr, Response};
 
 use crate::client::{address_of, connect, end, everything, get};
@@ -126,4 +127,72 @@ fn reload_keeps_the_counters_of_a_named_route() {
     assert_eq!(status["routes"][0]["requests"], "/a and below");
     assert_eq!(status["routes"][0]["requests_total"], 1);
     end(daemon);
+}
+
+/// Returns the response to a GET for `/reports` on a listener.
+fn reports_at(daemon: &Daemon, listener: usize) -> String {
+    get(&daemon.listeners()[listener].address, "/reports").1
+}
+
+#[test]
+fn route_matches_only_requests_of_its_listeners() {
+    let (path, _directory) = config_of_guide("listeners = [\"internal\"]");
+    let daemon = Daemon::from_file(&path).unwrap();
+    assert_eq!([reports_at(&daemon, 0), reports_at(&daemon, 1)], ["the site\n", "the reports\n"]);
+    end(daemon);
+    let explained = explain(&path, "GET /reports", &[]).unwrap();
+    let (of_named, of_others) = explained.split_once("\non all other listeners:\n").unwrap();
+    assert!(of_named.starts_with("on the listener `internal`:\nGET /reports: answers 200\n"), "{explained}");
+    assert!(of_named.contains("/reports and below on listener internal\n"), "{explained}");
+    assert!(of_named.contains("a prefix of 8 bytes, one condition: takes the request"), "{explained}");
+    assert!(!of_others.contains("internal") && of_others.contains("takes the request"), "{explained}");
+}
+
+/// An open connection keeps the name of its listener. With the position of the listener in place of its name, a
+/// client of the public listener would reach the routes of the internal listener after this reload.
+#[test]
+fn reload_does_not_change_the_listener_of_an_open_connection() {
+    let (path, _directory) = config_of_guide("listeners = [\"internal\"]");
+    let daemon = Daemon::from_file(&path).unwrap();
+    let mut public = connect(&daemon.listeners()[0].address);
+    let mut ask_again = || {
+        write!(public, "GET /reports HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut response = vec![0; 4096];
+        let mut length = 0;
+        while !response[..length].ends_with(b"the site\n") && !response[..length].ends_with(b"the reports\n")
+        {
+            let read = public.read(&mut response[length..]).unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&response[..length]));
+            length += read;
+        }
+        String::from_utf8_lossy(&response[..length]).contains("the site\n")
+    };
+    assert!(ask_again());
+    let text = fs::read_to_string(&path).unwrap();
+    let (public_name, internal_name) = ("name = \"public\"", "name = \"internal\"");
+    let text = text.replace(public_name, "name = \"x\"").replace(internal_name, public_name);
+    fs::write(&path, text.replace("name = \"x\"", internal_name)).unwrap();
+    daemon.reload().unwrap();
+    assert!(ask_again());
+    end(daemon);
+}
+
+#[test]
+fn routes_in_code_name_their_listeners() {
+    let at = |listeners: &[&str]| RouteMatch {
+        listeners: listeners.iter().map(|&name| name.to_owned()).collect(),
+        ..everything()
+    };
+    let config = |listener: &str, route: &str| {
+        let config = Config::default().listen("127.0.0.1:0").unwrap().listener_name(listener);
+        config.route(Route::handler(at(&[route]), || Response::text("named")))
+    };
+    let daemon = Daemon::from_config(config("a", "a").listen("127.0.0.1:0").unwrap()).unwrap();
+    let response = |listener: usize| get(&daemon.listeners()[listener].address, "/");
+    assert_eq!((response(0).1.as_str(), response(1).0.as_str()), ("named", "404"));
+    end(daemon);
+    let failure = Daemon::from_config(config("a", "b")).unwrap_err().to_string();
+    assert!(failure.contains("names the unknown listener `b`"), "{failure}");
+    let failure = Daemon::from_config(config("a b", "a b")).unwrap_err().to_string();
+    assert!(failure.contains("`a b` is not a valid name of a listener"), "{failure}");
 }

@@ -18,6 +18,10 @@ pub struct RouteMatch {
     pub path: PathMatch,
     /// Further conditions of the route.
     pub conditions: Conditions,
+    /// Names of the listeners whose requests the route matches. An empty list matches the requests of all
+    /// listeners. [`ListenerRoutes`](crate::ListenerRoutes) evaluates the list, [`Routes`](crate::Routes)
+    /// ignores it.
+    pub listeners: Vec<String>,
 }
 
 /// Hosts of a route. The port and the case of a host do not matter.
@@ -59,7 +63,7 @@ pub enum InvalidHost {
 impl RouteMatch {
     /// Returns a match for `path` on all hosts, without further conditions.
     pub fn at(path: PathMatch) -> Self {
-        Self { hosts: Vec::new(), path, conditions: Conditions::default() }
+        Self { hosts: Vec::new(), path, conditions: Conditions::default(), listeners: Vec::new() }
     }
 
     /// Returns the hosts of the route: at least one. A route for all hosts has [`HostMatch::Any`].
@@ -70,6 +74,17 @@ impl RouteMatch {
     /// Returns `true` if the route matches all hosts.
     pub fn is_for_any_host(&self) -> bool {
         self.hosts_or_any().contains(&HostMatch::Any)
+    }
+
+    /// Returns `true` if the route matches requests of the listener with this name. `None` stands for a
+    /// listener without a name.
+    pub fn is_for_listener(&self, name: Option<&str>) -> bool {
+        self.listeners.is_empty() || self.listeners.iter().any(|own| Some(&**own) == name)
+    }
+
+    /// Returns the number of further conditions. The list of listeners counts as one condition.
+    pub fn condition_count(&self) -> usize {
+        self.conditions.count() + usize::from(!self.listeners.is_empty())
     }
 
     /// Returns the most specific host of the route that matches `host`. `host` must not contain a port.
@@ -197,9 +212,13 @@ impl fmt::Display for RouteMatch {
         if let PathMatch::Prefix(_) = self.path {
             f.write_str(" and below")?;
         }
-        match self.conditions.count() {
-            0 => Ok(()),
-            _ => write!(f, " ({})", self.conditions),
+        if self.conditions.count() > 0 {
+            write!(f, " ({})", self.conditions)?;
+        }
+        match &self.listeners[..] {
+            [] => Ok(()),
+            [listener] => write!(f, " on listener {listener}"),
+            listeners => write!(f, " on listeners {}", listeners.join(", ")),
         }
     }
 }

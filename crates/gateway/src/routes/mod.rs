@@ -8,7 +8,8 @@
 //! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
 //!    prefixes come last, longest prefix first.
 //! 3. By the number of further conditions: routes with more conditions come first. The list of methods counts
-//!    as one condition. Each header and each query parameter also counts as one condition.
+//!    as one condition, and so does the list of listeners. Each header and each query parameter also counts
+//!    as one condition.
 //! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
 //! If a request does not meet a condition of a route, the gateway tries the next route. The search allocates
@@ -19,6 +20,7 @@
 //! path as a path of another route. Otherwise, the request could bypass the policies of that route.
 //! [`PathReadings`] can change this behavior. Handlers get paths as the client sent them.
 
+mod by_listener;
 mod matching;
 mod normal;
 mod readings;
@@ -39,6 +41,7 @@ use std::sync::Arc;
 use thruway_message::{RequestHead, RequestTarget};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
+pub use by_listener::{ListenerRoutes, RoutesOfListener};
 pub use conditions::{Conditions, Expected, Unfulfilled};
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
@@ -101,6 +104,9 @@ pub struct Unreachable {
     pub route: usize,
     /// The host of the unreachable route.
     pub host: HostMatch,
+    /// The listener of the requests. `None` if all routes are for all listeners, or for the listeners that no
+    /// route names.
+    pub listener: Option<String>,
     /// Index of the route that handles all requests of the unreachable route for this host.
     pub taken_by: usize,
 }
@@ -124,7 +130,7 @@ impl Routes {
     pub fn new(given: Vec<(RouteMatch, Arc<dyn Handler>)>) -> Result<Self, Vec<Unreachable>> {
         let mut order: Vec<usize> = (0..given.len()).collect();
         // The sort is stable: routes with the same number of conditions keep their order.
-        order.sort_by_key(|place| Reverse(given[*place].0.conditions.count()));
+        order.sort_by_key(|place| Reverse(given[*place].0.condition_count()));
         let mut sites = HostRoutes::default();
         let mut unreachable = Vec::new();
         for route in order {
@@ -135,8 +141,12 @@ impl Routes {
                 match earlier.iter().find(|&&place| given[place].0.conditions.include(conditions)) {
                     // The list contains this host twice.
                     Some(&same) if same == route => {}
+                    // The route matches the requests of other listeners.
+                    Some(&taken_by)
+                        if given[route].0.listeners.is_empty() && !given[taken_by].0.listeners.is_empty() => {
+                    }
                     Some(&taken_by) => {
-                        unreachable.push(Unreachable { route, host: host.clone(), taken_by });
+                        unreachable.push(Unreachable { route, host: host.clone(), listener: None, taken_by });
                     }
                     None => earlier.push(route),
                 }

@@ -256,6 +256,36 @@ fn conflict_of_a_list_of_hosts_names_the_host() {
     assert_eq!(count, 1);
 }
 
+#[test]
+fn each_listener_has_its_own_routes() {
+    let on = |place: &str, names: &[&str]| RouteMatch {
+        listeners: names.iter().map(|&name| name.to_owned()).collect(),
+        ..at(place)
+    };
+    let given = |routes: &[RouteMatch]| {
+        let handler = || (|| "").into_handler();
+        routes.iter().map(|route| (route.clone(), handler())).collect::<Vec<_>>()
+    };
+    let tables = |routes: &[RouteMatch]| ListenerRoutes::new(&given(routes));
+    let routes = tables(&[at("/"), on("/", &["b", "a"]), on("/a", &["b"]), at("/a/c")]).unwrap();
+    let found = routes.tables().map(|table| {
+        let places =
+            ["/", "/a", "/a/c"].map(|path| find_at(table.routes, "h", path).map(|at| table.places[at]));
+        (table.name, places.map(Option::unwrap))
+    });
+    // With a list of listeners, a route is more specific than a route for all listeners.
+    let expected = [(Some("a"), [1, 1, 3]), (Some("b"), [1, 2, 3]), (None, [0, 0, 3])];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+
+    let conflicts = |routes: &[RouteMatch]| {
+        let found = tables(routes).err().unwrap_or_default();
+        found.into_iter().map(|one| (one.route, one.listener, one.taken_by)).collect::<Vec<_>>()
+    };
+    assert_eq!(conflicts(&[on("/", &["a"]), on("/", &["b"])]), []);
+    assert_eq!(conflicts(&[on("/", &["a", "c"]), on("/", &["b", "c"])]), [(1, Some("c".to_owned()), 0)]);
+    assert_eq!(conflicts(&[at("/"), on("/x", &["a"]), at("/")]), [(2, None, 0)]);
+}
+
 fn ask(scene: &TestServer, line: &str) -> String {
     let mut client = scene.connect();
     client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n\r\n"));

@@ -45,8 +45,8 @@ pub(in crate::config) fn add_metadata_routes(
             |route: &Route| route.policies.iter().filter_map(|name| policies.get(name)?.as_ref()).collect();
         let resources = served.iter().filter_map(|route| resource_of(mcp, route, configs(route)));
         let added: Vec<_> = resources
-            .zip(served.iter().map(|route| route.matching.hosts_or_any().to_vec()))
-            .map(|(resource, hosts)| metadata_route(resource, hosts, span))
+            .zip(&served)
+            .map(|(resource, route)| metadata_route(resource, &route.matching, span))
             .collect();
         // Another warning reports an endpoint without a route.
         if added.is_empty() && !served.is_empty() {
@@ -55,10 +55,12 @@ pub(in crate::config) fn add_metadata_routes(
         }
         for mut route in added {
             // A route of the config has priority.
-            let RouteMatch { hosts, path, conditions } = &mut route.matching;
+            let RouteMatch { hosts, path, conditions, listeners } = &mut route.matching;
             hosts.retain(|host| {
                 let is_taken = |other: &Route| {
-                    other.matching.path == *path
+                    let of_other = &other.matching.listeners;
+                    (of_other.is_empty() || of_other.iter().any(|name| listeners.contains(name)))
+                        && other.matching.path == *path
                         && other.matching.conditions == *conditions
                         && other.matching.hosts_or_any().contains(host)
                 };
@@ -118,11 +120,12 @@ fn includes_path(route: &PathMatch, path: &str) -> bool {
     }
 }
 
-fn metadata_route(resource: ProtectedResource, hosts: Vec<HostMatch>, span: &Span) -> Route {
+fn metadata_route(resource: ProtectedResource, of: &RouteMatch, span: &Span) -> Route {
     let path = PathMatch::Exact(resource.metadata_path());
+    let (hosts, listeners) = (of.hosts_or_any().to_vec(), of.listeners.clone());
     Route {
         name: None,
-        matching: RouteMatch { hosts, path, conditions: Conditions::default() },
+        matching: RouteMatch { hosts, path, conditions: Conditions::default(), listeners },
         policies: Vec::new(),
         compression: None,
         is_compression_own: false,

@@ -141,11 +141,13 @@ pub(in crate::config) fn check_certificates(
         let tls = listener.tls.as_ref();
         tls.is_some_and(|tls| tls.acceptor.config().client_authentication != ClientAuthentication::Off)
     };
-    if listeners.iter().any(asks) {
-        return;
-    }
+    let serves = |listener: &ListenerConfig, route: &Route| {
+        listener.has_routes() && route.matching.is_for_listener(listener.name.as_deref())
+    };
+    let can_pass = |route: &Route| listeners.iter().any(|listener| asks(listener) && serves(listener, route));
     for (name, span) in asking {
-        if routes.iter().any(|route| route.policies.contains(&name)) {
+        let mut guarded = routes.iter().filter(|route| route.policies.contains(&name)).peekable();
+        if guarded.peek().is_some() && !guarded.any(can_pass) {
             let message = "no listener asks clients for a certificate, so this policy refuses every client";
             refuse_with_hint(resolver, &span, message, LISTENER_HINT);
         }

@@ -73,6 +73,80 @@ fn invalid_and_repeated_names_are_errors() {
     assert!(failure.contains("hint: give each route its own name"), "{failure}");
 }
 
+/// Returns the error of a config with three listeners and a route with this key `listeners`.
+fn failure_of_listeners(listeners: &str) -> String {
+    let text = format!(
+        "[[listeners]]\nname = \"public\"\naddress = \"127.0.0.1:1\"\n\
+         [[listeners]]\nname = \"plain\"\naddress = \"127.0.0.1:2\"\nredirect_to_https = 443\n\
+         [[routes]]\npath = \"/\"\ndemo = true\nlisteners = {listeners}\n"
+    );
+    resolved(&text).err().map(|failure| failure.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn check_shows_the_listeners_of_a_route() {
+    let text = "[[listeners]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n[[listeners]]\nname = \"b\"\n\
+                address = \"127.0.0.1:2\"\n[[routes]]\npath = \"/\"\nmethods = [\"GET\"]\nlisteners = [\"b\"]\n\
+                demo = true\n[[routes]]\npath = \"/\"\nlisteners = [\"b\", \"a\"]\ndemo = true\n";
+    let config = resolved(text).unwrap();
+    assert_eq!(config.listeners[0].to_string(), "127.0.0.1:1 (a)");
+    assert_eq!(config.routes[0].to_string(), "/ and below (GET) on listener b: the demo");
+    assert_eq!(config.routes[1].label(), "/ and below on listeners b, a");
+}
+
+#[test]
+fn invalid_listeners_of_a_route_are_errors() {
+    for (listeners, message) in [
+        ("\"public\"", "invalid type: string, expected an array"),
+        ("[5]", "invalid type: integer `5`, expected a string"),
+        ("[]", "hint: remove the key to match the requests of all listeners"),
+        ("[\"publik\"]", "no listener has the name `publik`"),
+        ("[\"publik\"]", "hint: did you mean `public`?"),
+        ("[\"public\", \"public\"]", "the list contains the listener `public` twice"),
+        ("[\"plain\"]", "the listener `plain` serves no routes"),
+    ] {
+        let failure = failure_of_listeners(listeners);
+        assert!(failure.contains(message) && failure.contains("serve.toml:11"), "{listeners}: {failure}");
+    }
+    assert_eq!(failure_of_listeners("[\"public\"]"), "");
+    let failure = failure_of(&["path = \"/\"\nlisteners = [\"a\"]"]);
+    assert!(failure.contains("hint: give the listener this name: `name = …`"), "{failure}");
+}
+
+#[test]
+fn invalid_and_repeated_names_of_listeners_are_errors() {
+    let text = |name: &str, other: &str| {
+        format!(
+            "[[listeners]]\nname = \"{name}\"\naddress = \"127.0.0.1:1\"\n[[listeners]]\nname = \"{other}\"\n\
+             address = \"127.0.0.1:2\"\n[[routes]]\npath = \"/\"\ndemo = true\n"
+        )
+    };
+    let failure = resolved(&text("a", "a")).err().unwrap().to_string();
+    assert!(
+        failure.contains("another listener has the name `a`") && failure.contains("serve.toml:5"),
+        "{failure}"
+    );
+    let failure = resolved(&text("a b", "a")).err().unwrap().to_string();
+    assert!(failure.contains("`a b` is not a valid name") && failure.contains("serve.toml:2"), "{failure}");
+}
+
+#[test]
+fn conflict_of_routes_on_one_listener_names_the_listener() {
+    let text = "[[listeners]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n[[listeners]]\nname = \"b\"\n\
+                address = \"127.0.0.1:2\"\n[[routes]]\npath = \"/\"\nlisteners = [\"a\", \"b\"]\ndemo = true\n\
+                [[routes]]\npath = \"/\"\ndemo = true\n";
+    let failure_with = |more: &str| {
+        let config = resolved(&format!("{text}{more}")).unwrap_or_else(|failure| panic!("{failure}"));
+        build(&config, &Parts::default()).err().map(|failure| failure.to_string()).unwrap_or_default()
+    };
+    assert_eq!(failure_with(""), "");
+    let failure = failure_with("[[routes]]\npath = \"/\"\nlisteners = [\"b\"]\ndemo = true\n");
+    assert!(
+        failure.contains("no request reaches this route") && failure.contains("serve.toml:14"),
+        "{failure}"
+    );
+}
+
 #[test]
 fn conflict_of_routes_is_an_error_for_each_host() {
     let (one, two) = ("path = \"/\"\nhost = [\"a\", \"*.b\"]", "path = \"/\"\nhost = [\"c\", \"*.b\"]");
