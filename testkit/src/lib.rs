@@ -27,6 +27,8 @@ pub mod otlp_metrics;
 #[cfg(feature = "network")]
 mod pipe;
 #[cfg(feature = "network")]
+mod redis_server;
+#[cfg(feature = "network")]
 pub mod test_server;
 #[cfg(feature = "network")]
 pub mod upstream;
@@ -39,3 +41,5 @@ pub use authority::CertificateAuthority;
 pub use jwt_issuer::JwtIssuer;
 #[cfg(feature = "network")]
 pub use pipe::{PipePeer, PipeTransport, pipe};
+#[cfg(feature = "network")]
+pub use redis_server::redis_server;

@@ -73,7 +73,8 @@ pub(crate) struct Options {
     /// installed programs, or Debian's package in `target/`)
     #[arg(long, group = "kind")]
     prometheus: bool,
-    /// Check only the shared store, with the installed servers of Redis and Sentinel
+    /// Check only the shared store, with the installed servers of Redis and Sentinel. The environment variable
+    /// `REDIS_SERVER` selects another server program, such as `valkey-server`
     #[arg(long, group = "kind")]
     redis: bool,
     /// Check only traces, with programs in Python and, if Go is installed, with the OpenTelemetry Collector

@@ -53,7 +53,7 @@ struct Redis(Child);
 
 impl Redis {
     fn start(port: u16, directory: &Path) -> Self {
-        let mut command = Command::new("redis-server");
+        let mut command = thruway_testkit::redis_server();
         command.args(["--bind", "127.0.0.1", "--save", "", "--rdbcompression", "no", "--port"]);
         command.arg(port.to_string()).arg("--dir").arg(directory).stdout(Stdio::null());
         Self(command.spawn().unwrap())

@@ -38,7 +38,8 @@ async fn two_fleets_cannot_use_the_same_prefix() {
 async fn an_inspection_reports_version_clock_and_policy() {
     let server = Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]).await;
     let inspection = inspect(config(&server.url())).await.unwrap();
-    assert!(inspection.version.as_ref().unwrap().starts_with("Redis "));
+    let name = if server.cli(&["info", "server"]).contains("valkey_version") { "Valkey " } else { "Redis " };
+    assert!(inspection.version.as_ref().unwrap().starts_with(name), "{inspection:?}");
     assert!(inspection.store_time() > Duration::from_hours(24 * 365 * 50));
     assert!(inspection.warnings[0].contains("noeviction"), "{:?}", inspection.warnings);
     assert_eq!(server.cli(&["dbsize"]).trim(), "0");

@@ -104,7 +104,7 @@ impl Drop for Server {
 
 fn spawn(options: &[String], directory: &Path) -> Child {
     let log: PathBuf = directory.join("log");
-    let mut command = Command::new("redis-server");
+    let mut command = thruway_testkit::redis_server();
     command.args(options).current_dir(directory).stdin(Stdio::null());
     command.stdout(fs::File::create(log).unwrap()).spawn().expect("install redis-server")
 }

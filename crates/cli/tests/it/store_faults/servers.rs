@@ -113,7 +113,7 @@ impl Drop for RedisServer {
 
 fn spawn(options: &[String], directory: &Path) -> Child {
     let log = fs::File::create(directory.join("log")).unwrap();
-    let mut command = Command::new("redis-server");
+    let mut command = thruway_testkit::redis_server();
     command.args(options).current_dir(directory).stdin(Stdio::null()).stdout(log);
     command.spawn().expect("install redis-server")
 }

@@ -74,7 +74,7 @@ impl Redis {
 
     fn process(address: SocketAddr, directory: &Path) -> Process {
         let port = address.port().to_string();
-        let mut command = Command::new("redis-server");
+        let mut command = thruway_testkit::redis_server();
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port]);
         command.args(["--rdbcompression", "no"]).current_dir(directory);
         command.stdin(Stdio::null()).stdout(Stdio::null());
