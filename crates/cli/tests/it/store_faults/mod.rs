@@ -1,7 +1,8 @@
-//! Three gateway processes whose shared store fails. `cargo xtask interop --redis` runs the tests with real servers of
-//! Redis and Sentinel. Each test prints a line with its figures.
+//! Three gateway processes whose shared store fails, or one of which fails. `cargo xtask interop --redis` runs the tests
+//! with real servers of Redis and Sentinel. Each test prints a line with its figures.
 
 mod fleet;
+mod orders;
 mod servers;
 mod sessions;
 mod settings;
