@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Expr, ExprLit, Lit, Meta};
 
 use crate::attribute::Attribute;
-use crate::handler::Callee;
+use crate::function::Callee;
 use crate::item::Item;
 
 /// Returns the expression that creates the definition of the item.

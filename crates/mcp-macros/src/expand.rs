@@ -11,8 +11,8 @@ use syn::{Ident, ItemFn, Signature};
 
 use crate::attribute::Attribute;
 use crate::definition::{Library, definition};
-use crate::function::{Function, Input, Place};
-use crate::handler::{Callee, handler};
+use crate::function::{Callee, Function, Input, Place};
+use crate::handler::handler;
 use crate::item::Item;
 use crate::parameter::Member;
 use crate::rule::{Broken, Rule};

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{FnArg, Receiver, ReceiverKind, Safety, Signature};
+use syn::{Attribute, FnArg, Receiver, ReceiverKind, Safety, Signature};
 
 use crate::item::Item;
 use crate::parameter::{ContextParameter, Kind, Member, Parameter};
@@ -24,6 +24,13 @@ pub(crate) enum Place {
     Module,
     /// In an `impl` block with `#[offer]`.
     Impl,
+}
+
+/// The function that a handler calls.
+pub(crate) struct Callee<'f> {
+    pub(crate) attributes: &'f [Attribute],
+    pub(crate) signature: &'f Signature,
+    pub(crate) place: Place,
 }
 
 /// The input of an item.

@@ -2,20 +2,13 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::ReturnType;
 use syn::spanned::Spanned;
-use syn::{Attribute, ReturnType, Signature};
 
 use crate::definition::Library;
-use crate::function::{Function, Input, Place};
+use crate::function::{Callee, Function, Input, Place};
 use crate::item::Item;
 use crate::parameter::{ContextParameter, Kind, Member};
-
-/// The function that a handler calls.
-pub(crate) struct Callee<'f> {
-    pub(crate) attributes: &'f [Attribute],
-    pub(crate) signature: &'f Signature,
-    pub(crate) place: Place,
-}
 
 /// Returns the code of a closure that calls the function. If the function is `async`, the closure returns
 /// a future that owns the values behind reference parameters, and shares the value behind `&self`.

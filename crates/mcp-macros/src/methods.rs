@@ -8,8 +8,7 @@ use syn::{ImplItem, ImplItemFn, ItemImpl, Meta};
 
 use crate::definition::Library;
 use crate::expand::{READ, added, read};
-use crate::function::{Input, Place};
-use crate::handler::Callee;
+use crate::function::{Callee, Input, Place};
 use crate::item::Item;
 use crate::rule::{Broken, Rule};
 

@@ -26,14 +26,34 @@ pub fn answer<T: IntoAnswer<CallToolResult>>(answer: T) -> T {
 }
 
 /// Returns `answer` unchanged, if a prompt can return its type.
-pub fn prompt<T: IntoAnswer<GetPromptResult>>(answer: T) -> T {
+pub fn prompt<T: PromptAnswer>(answer: T) -> T {
     answer
 }
 
 /// Returns `answer` unchanged, if a resource can return its type.
-pub fn resource<T: IntoAnswer<ResourceAnswer>>(answer: T) -> T {
+pub fn resource<T: ResourceContent>(answer: T) -> T {
     answer
 }
+
+/// A type that a prompt can return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a prompt",
+    label = "not a prompt",
+    note = "return a `String`, a `PromptMessage`, a `Vec<PromptMessage>` or a `GetPromptResult`"
+)]
+pub trait PromptAnswer: IntoAnswer<GetPromptResult> {}
+
+impl<T: IntoAnswer<GetPromptResult>> PromptAnswer for T {}
+
+/// A type that a resource can return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the content of a resource",
+    label = "not the content of a resource",
+    note = "return a `String`, a `Vec<u8>`, a type that implements `serde::Serialize`, or a `ReadResourceResult`"
+)]
+pub trait ResourceContent: IntoAnswer<ResourceAnswer> {}
+
+impl<T: IntoAnswer<ResourceAnswer>> ResourceContent for T {}
 
 /// A type with `#[offer]` on its `impl` block. All handlers share one value of the type.
 #[diagnostic::on_unimplemented(
