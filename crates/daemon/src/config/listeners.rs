@@ -292,7 +292,7 @@ pub(in crate::config) fn resolve_listeners(
 fn check_redirect_and_tls(
     resolver: &mut Resolver<'_>,
     is_tcp: bool,
-    tls: Option<&Spanned<RawListenerTls>>,
+    tls: Option<&Spanned<TextOrTable<RawListenerTlsForm>>>,
     redirect_to_https: Option<&Spanned<u16>>,
 ) {
     if let Some(tls) = tls.filter(|_| is_tcp) {
