@@ -38,7 +38,8 @@ impl Place {
         if text.is_empty() || text.starts_with('/') {
             return Ok(Self::Json(text.to_owned()));
         }
-        Err(format!("a JSON pointer begins with `/`, such as `/{text}`"))
+        let pointer = text.trim_start_matches(['$', '.']).replace('.', "/");
+        Err(format!("a JSON pointer begins with `/`, such as `/{pointer}`"))
     }
 
     /// Parses the name of a header.
@@ -134,7 +135,9 @@ mod tests {
 
     #[test]
     fn invalid_places_are_explained() {
-        assert_eq!(Place::json("a/b").unwrap_err(), "a JSON pointer begins with `/`, such as `/a/b`");
+        for text in ["a/b", "a.b", "$.a.b"] {
+            assert_eq!(Place::json(text).unwrap_err(), "a JSON pointer begins with `/`, such as `/a/b`");
+        }
         assert_eq!(Place::header("a b").unwrap_err(), "it is not a valid header name");
         let regex = Place::regex("a(b").unwrap_err();
         assert_eq!(regex, "the regular expression is invalid: unclosed group");
