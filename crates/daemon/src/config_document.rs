@@ -1,6 +1,6 @@
 //! The running config as a document for operators, without secrets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thruway_message::mask_userinfo;
@@ -19,10 +19,21 @@ pub(crate) struct ConfigDocument {
     /// The text of the file, with stars in place of secrets. Variables of the environment are not replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
+    /// The included files. Absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    included: Vec<IncludedJson>,
     /// The settings in effect, as `thruway check` prints them.
     effective: String,
     /// The findings of `thruway check --offline`.
     findings: Vec<FindingJson>,
+}
+
+/// An included file.
+#[derive(Serialize, Debug)]
+struct IncludedJson {
+    file: PathBuf,
+    /// The text of the file, with stars in place of secrets.
+    text: String,
 }
 
 /// An error or warning about the config.
@@ -30,6 +41,8 @@ pub(crate) struct ConfigDocument {
 struct FindingJson {
     severity: String,
     message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,9 +55,14 @@ impl ConfigDocument {
         let failures = unused(config).into_iter().chain(possible_loops(config, &[]));
         let failures: Vec<_> = failures.chain(tls::check(config).err()).collect();
         let findings = failures.iter().flat_map(Failure::findings).map(FindingJson::from);
+        let mut files = config.shown_files().into_iter();
+        let (file, text) = files.next().unzip();
+        let included =
+            files.map(|(file, text)| IncludedJson { file: file.to_owned(), text: text.to_owned() });
         Self {
-            file: config.shown_file().map(|(path, _)| path.to_owned()),
-            text: config.shown_file().map(|(_, text)| text.to_owned()),
+            file: file.map(Path::to_owned),
+            text: text.map(str::to_owned),
+            included: included.collect(),
             effective: mask_userinfo(&config.to_string()).into_owned(),
             findings: findings.collect(),
         }
@@ -57,6 +75,7 @@ impl From<&Finding> for FindingJson {
         Self {
             severity: finding.severity().to_string(),
             message: finding.message(),
+            file: finding.file().map(Path::to_owned),
             line: finding.line(),
             hints,
         }

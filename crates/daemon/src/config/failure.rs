@@ -36,15 +36,26 @@ pub enum Severity {
     Warning,
 }
 
-/// The text of a config file, for messages with excerpts.
+/// The text of a config file and of its included files, for messages with excerpts.
 pub(super) struct Source {
+    /// The path of the config file.
     pub(super) path: PathBuf,
+    /// The text of the config file. The texts of the included files follow, each after a line break.
     pub(super) text: String,
+    /// The included files, in the order of their texts.
+    included: Vec<IncludedFile>,
     hide: fn(&str) -> String,
     /// The text with stars in place of secrets, computed for the first excerpt.
     shown: OnceLock<String>,
     /// Values from environment variables. Messages show the names of the variables instead.
     filled: OnceLock<Filled>,
+}
+
+/// An included file.
+struct IncludedFile {
+    path: PathBuf,
+    /// Position of the file in the text of the [`Source`].
+    start: usize,
 }
 
 impl Failure {
@@ -141,7 +152,29 @@ impl std::error::Error for Failure {}
 impl Source {
     /// Returns a source with this text. `hide` replaces the secrets in the text by stars.
     pub(super) fn new(path: PathBuf, text: String, hide: fn(&str) -> String) -> Self {
-        Self { path, text, hide, shown: OnceLock::new(), filled: OnceLock::new() }
+        Self { path, text, included: Vec::new(), hide, shown: OnceLock::new(), filled: OnceLock::new() }
+    }
+
+    /// Adds an included file with this text.
+    pub(super) fn include(&mut self, path: PathBuf, text: &str) {
+        self.text.push('\n');
+        self.included.push(IncludedFile { path, start: self.text.len() });
+        self.text.push_str(text);
+        self.shown = OnceLock::new();
+    }
+
+    /// Returns the config file and all included files, each with the position of its text.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&Path, Span)> {
+        let paths = [&self.path].into_iter().chain(self.included.iter().map(|file| &file.path));
+        let starts = [0].into_iter().chain(self.included.iter().map(|file| file.start));
+        let ends = self.included.iter().map(|file| file.start - 1).chain([self.text.len()]);
+        paths.zip(starts.zip(ends)).map(|(path, (start, end))| (path.as_path(), start..end))
+    }
+
+    /// Returns the file that contains the byte at `at`, and the position of its text.
+    fn file_at(&self, at: usize) -> (&Path, Span) {
+        let before = self.files().take_while(|(_, file)| file.start <= at);
+        before.last().unwrap_or((&self.path, 0..self.text.len()))
     }
 
     /// Stores the values from environment variables, and returns them. Later messages do not show these
@@ -158,27 +191,26 @@ impl Source {
     /// Returns an error with file, line and excerpt.
     pub(super) fn failure(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
-        self.report(Severity::Error, &message, &span, [])
+        self.report(Severity::Error, &message, &span, None)
     }
 
     /// Returns an error with exactly this `message`, without masking. The caller must ensure that `message`
     /// contains no value of the config.
     pub(super) fn failure_without_values(&self, span: &Span, message: impl fmt::Display) -> Failure {
-        self.report(Severity::Error, &message.to_string(), span, [])
+        self.report(Severity::Error, &message.to_string(), span, None)
     }
 
     /// Returns a warning with file, line and excerpt.
     pub(super) fn warning(&self, span: Span, message: impl fmt::Display) -> Failure {
         let message = self.without_private_values(message.to_string(), &[&span]);
-        self.report(Severity::Warning, &message, &span, [])
+        self.report(Severity::Warning, &message, &span, None)
     }
 
     /// Returns an error at `span`. The excerpt also marks `other`, and shows `label` there.
     pub(super) fn failure_between(&self, span: &Span, message: &str, other: &Span, label: &str) -> Failure {
         let private = |text: &str| self.without_private_values(text.to_owned(), &[span, other]);
         let (message, label) = (private(message), private(label));
-        let other = AnnotationKind::Context.span(self.first_line(other)).label(&*label);
-        self.report(Severity::Error, &message, span, [other])
+        self.report(Severity::Error, &message, span, Some((other, &label)))
     }
 
     /// Replaces private values in `message`. A value from an environment variable becomes the text of the
@@ -199,12 +231,14 @@ impl Source {
 
     /// Returns the position of `span` as `FILE:LINE`.
     pub(super) fn place(&self, span: &Span) -> String {
-        format!("{}:{}", self.path.display(), self.line(span))
+        let (path, _) = self.file_at(span.start);
+        format!("{}:{}", path.display(), self.line(span))
     }
 
-    /// Returns the line number of `span`. The first line has the number 1.
+    /// Returns the line number of `span` in its file. The first line has the number 1.
     fn line(&self, span: &Span) -> usize {
-        self.text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
+        let (_, file) = self.file_at(span.start);
+        self.text.get(file.start..span.start).unwrap_or_default().matches('\n').count() + 1
     }
 
     /// Returns `true` if the value at `span` is a secret or may be a secret. Messages hide such values.
@@ -214,7 +248,10 @@ impl Source {
 
     /// Returns the text with stars in place of secrets.
     pub(super) fn shown(&self) -> &str {
-        self.shown.get_or_init(|| (self.hide)(&self.text))
+        self.shown.get_or_init(|| {
+            let files = self.files().map(|(_, file)| (self.hide)(&self.text[file]));
+            files.collect::<Vec<_>>().join("\n")
+        })
     }
 
     /// Returns the first line of `span`, because an excerpt shows only one line.
@@ -223,29 +260,55 @@ impl Source {
         span.start..span.start + length
     }
 
-    fn report<'a, const N: usize>(
-        &'a self,
+    /// Returns the finding with an excerpt. The excerpt also marks the position of `other`, with its label.
+    fn report(
+        &self,
         severity: Severity,
         message: &str,
         span: &Span,
-        others: [Annotation<'a>; N],
+        other: Option<(&Span, &str)>,
     ) -> Failure {
-        let path = self.path.to_string_lossy();
-        let annotations = [AnnotationKind::Primary.span(self.first_line(span))].into_iter().chain(others);
-        let snippet = Snippet::source(self.shown()).path(&*path).annotations(annotations);
+        let (path, file) = self.file_at(span.start);
+        let other = other.map(|(other, label)| (self.file_at(other.start), other, label));
+        let (same, elsewhere) = match other {
+            Some(((_, of_other), other, label)) if of_other == file => (Some((other, label)), None),
+            other => (None, other),
+        };
+        let primary = AnnotationKind::Primary.span(self.first_line_in(&file, span));
+        let marks = [primary].into_iter().chain(same.map(|(span, label)| self.context(&file, span, label)));
+        let snippet = self.excerpt(path, &file).annotations(marks);
         let level = match severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let report = [level.primary_title(message).element(snippet)];
+        let mut report = level.primary_title(message).element(snippet);
+        if let Some(((path, file), span, label)) = elsewhere {
+            report = report.element(self.excerpt(path, &file).annotation(self.context(&file, span, label)));
+        }
         Failure(vec![Finding {
             severity,
             message: message.to_owned(),
-            file: Some(self.path.clone()),
+            file: Some(path.to_owned()),
             line: Some(self.line(span)),
-            report: format!("{}\n", Renderer::plain().render(&report)),
+            report: format!("{}\n", Renderer::plain().render(&[report])),
             hints: Vec::new(),
         }])
+    }
+
+    /// Returns the mark of `span` with a label.
+    fn context<'l>(&self, file: &Span, span: &Span, label: &'l str) -> Annotation<'l> {
+        AnnotationKind::Context.span(self.first_line_in(file, span)).label(label)
+    }
+
+    /// Returns the text of `file` for an excerpt.
+    fn excerpt<'s>(&'s self, path: &'s Path, file: &Span) -> Snippet<'s, Annotation<'s>> {
+        Snippet::source(self.shown().get(file.clone()).unwrap_or_default()).path(path.to_string_lossy())
+    }
+
+    /// Returns the first line of `span`, relative to the start of its file.
+    fn first_line_in(&self, file: &Span, span: &Span) -> Span {
+        let line = self.first_line(span);
+        line.start - file.start..line.end - file.start
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::failure::Source;
+use super::include::read_included;
 use super::own_listeners::refuse_loops;
 use super::{Config, Failure, parse, secrets, whole_file};
 
@@ -15,7 +16,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Reads the config file at `path`, at the start and at each reload.
+    /// Reads the config file at `path` and the files that it includes, at the start and at each reload.
     pub fn file(path: impl AsRef<Path>) -> Self {
         Self { file: Some(path.as_ref().to_owned()), ..Self::default() }
     }
@@ -58,7 +59,7 @@ impl ConfigSource {
 }
 
 impl Config {
-    /// Reads and checks the config file at `path`.
+    /// Reads and checks the config file at `path`, and the files that it includes.
     ///
     /// # Errors
     /// Returns an error if the file is missing, unreadable or invalid.
@@ -74,7 +75,8 @@ impl Config {
             Failure::about_file(path, format!("cannot read `{}`: {error}", path.display()))
                 .with_hint("the argument of `serve` and `check` is the path of a config in TOML")
         })?;
-        let source = Source::new(path.to_owned(), text, secrets::hidden);
+        let mut source = Source::new(path.to_owned(), text, secrets::hidden);
+        read_included(&mut source)?;
         let raw = parse::parse(&source)?;
         whole_file::resolve(raw, source)
     }

@@ -8,6 +8,7 @@ mod resolver;
 mod whole_file;
 mod reference;
 mod environment;
+mod include;
 mod failure;
 mod secrets;
 mod shown;

@@ -8,12 +8,13 @@ use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 use super::values::Filled;
 use crate::config::failure::Source;
+use crate::config::include::parse_files;
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
 
 /// Parses the text of a config, and replaces environment variables by their values.
 pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
-    let mut table = DeTable::parse(&source.text).map_err(|error| refusal(source, &error))?;
+    let mut table = parse_files(source, |error, start| refusal(source, error, start))?;
     let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
     read(table, filled, source)
 }
@@ -31,13 +32,16 @@ fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source
             continue;
         }
         let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
-        let failure = refusal(source, &error);
+        let failure = refusal(source, &error, 0);
         return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
     }
 }
 
-fn refusal(source: &Source, error: &toml::de::Error) -> Failure {
+/// Returns the failure for an error of the TOML parser. `start` is the position in the text of `source` from
+/// which the error counts its own position.
+fn refusal(source: &Source, error: &toml::de::Error, start: usize) -> Failure {
     let span = error.span().unwrap_or(0..0);
+    let span = span.start + start..span.end + start;
     if let Some(unknown) = Unknown::from_message(error.message()) {
         return source.failure(span, unknown.message()).with_hint(unknown.hint());
     }

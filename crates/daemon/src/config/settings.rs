@@ -262,10 +262,11 @@ impl Config {
         }
     }
 
-    /// Returns the path of the config file, and its text with stars in place of secrets. Returns `None` if
-    /// the config was built in code.
-    pub(crate) fn shown_file(&self) -> Option<(&Path, &str)> {
-        self.source.as_ref().map(|source| (&*source.path, source.shown()))
+    /// Returns the paths of the config file and of its included files, each with its text. The texts have stars
+    /// in place of secrets. Returns an empty list if the config was built in code.
+    pub(crate) fn shown_files(&self) -> Vec<(&Path, &str)> {
+        let Some(source) = &self.source else { return Vec::new() };
+        source.files().map(|(path, span)| (path, source.shown().get(span).unwrap_or_default())).collect()
     }
 
     /// Returns a warning about the text at `span` of the file.

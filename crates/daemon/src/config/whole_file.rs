@@ -39,6 +39,16 @@ use crate::config::{Config, Failure, ListenerConfig};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct Raw {
+    /// Further files of this config: paths or patterns such as `conf.d/*.toml`, relative to the directory of
+    /// this file. In the name of a file, `*` stands for any characters. The files of a pattern are sorted by
+    /// name. The listeners and routes of an included file come after those of the previous files. All other
+    /// keys, and the names of upstreams, policies, MCP servers, MCP endpoints and issuers, may occur in only
+    /// one of the files. An included file cannot include other files. All relative paths in included files
+    /// start at the directory of this file. A reload reads all files again. Maximum: 1000 files. Risk: every
+    /// user with write access to an included directory controls the gateway. Default: none.
+    #[serde(default, rename = "include")]
+    #[expect(dead_code, reason = "`include.rs` reads the key before all other keys")]
+    pub(in crate::config) included: Vec<String>,
     /// Number of worker threads, 1 to 1024. Default: one per core.
     pub(in crate::config) workers: Option<Spanned<u64>>,
     /// Maximum number of open connections of all workers, 1 to 10000000. Further connections get 503.

@@ -8,6 +8,7 @@ mod examples;
 mod files_with_mistakes;
 mod fleet;
 mod forward_auth;
+mod includes;
 mod mcp_access;
 mod mcp_relay;
 mod metrics_export;

@@ -227,6 +227,7 @@ function showTls(status) {
 const findingTable = new Table("Findings", [
   { label: "Severity", fill: (cell, finding) => fillState(cell, { text: finding.severity, kind: finding.severity === "error" ? "bad" : "warn" }) },
   { label: "Line", isNumber: true, text: (finding) => (finding.line ? String(finding.line) : UNKNOWN) },
+  { label: "File", text: (finding) => finding.file ?? UNKNOWN },
   { label: "Message", isWide: true, fill: (cell, finding) => fillPair(cell, finding.message, (finding.hints ?? []).join("; ")) },
 ], (finding) => `${finding.line} ${finding.message}`);
 
@@ -244,7 +245,8 @@ function showConfig(config) {
   none.hidden = config.findings.length > 0;
   setText(effective, config.effective);
   setText(fileTitle, `File ${config.file ?? ""}, without secrets`);
-  setText(file, config.text ?? "");
+  const included = (config.included ?? []).map((other) => `\n# ${other.file}\n${other.text}`);
+  setText(file, [config.text ?? "", ...included].join("\n"));
   fileTitle.hidden = file.hidden = config.text === undefined;
 }
 
