@@ -131,13 +131,18 @@ pub(in crate::config) enum RawAmbiguousPath {
     Reject,
 }
 
+/// Returns the hosts of all routes, as written.
+fn hosts_of(routes: &[Spanned<RawRoute>]) -> Vec<String> {
+    let hosts = routes.iter().filter_map(|route| route.get_ref().host.as_ref());
+    hosts.flat_map(|hosts| hosts.get_ref().iter().map(str::to_owned)).collect()
+}
+
 /// Checks `raw` and returns the settings. `source` is the text from which `raw` was parsed.
 ///
 /// # Errors
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
-    let hosts = raw.routes.iter().filter_map(|route| route.get_ref().host.as_ref());
-    let route_hosts = hosts.flat_map(|hosts| hosts.get_ref().iter().map(str::to_owned)).collect();
+    let route_hosts = hosts_of(&raw.routes);
     let mut resolver =
         Resolver { source: &source, failures: Vec::new(), acme: None, shares_secrets: false, route_hosts };
     let places = places_of(&raw);
