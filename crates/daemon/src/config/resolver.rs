@@ -25,6 +25,13 @@ pub(super) struct Resolver<'s> {
     pub(super) route_hosts: Vec<String>,
 }
 
+impl<'s> Resolver<'s> {
+    /// Returns a resolver for the config in `source`, whose routes have the hosts `route_hosts`.
+    pub(super) const fn new(source: &'s Source, route_hosts: Vec<String>) -> Self {
+        Self { source, failures: Vec::new(), acme: None, shares_secrets: false, route_hosts }
+    }
+}
+
 impl Resolver<'_> {
     pub(super) fn or<T>(&mut self, raw: Option<Spanned<T>>, default: T, range: RangeInclusive<T>) -> T
     where

@@ -142,9 +142,7 @@ fn hosts_of(routes: &[Spanned<RawRoute>]) -> Vec<String> {
 /// # Errors
 /// Returns all errors, not only the first.
 pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
-    let route_hosts = hosts_of(&raw.routes);
-    let mut resolver =
-        Resolver { source: &source, failures: Vec::new(), acme: None, shares_secrets: false, route_hosts };
+    let mut resolver = Resolver::new(&source, hosts_of(&raw.routes));
     let places = places_of(&raw);
     let workers = resolver.count(raw.workers, 1..=1024);
     let connections_max = resolver.count(raw.connections_max, 1..=10_000_000);
