@@ -1,13 +1,13 @@
 //! Handlers of requests.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use thruway_message::RequestHead;
 
 use crate::request::{CONTENT_BYTES_MAX, Incoming, OwnedRequest, Rejection, Request};
-use crate::response::{IntoResponse, Response};
+use crate::response::{InterimSlot, IntoResponse, Response};
 
 /// Handles requests. This is the only extension point of the server: routers, layers and adapters are
 /// handlers too.
@@ -245,13 +245,19 @@ impl Request<'_> {
     }
 
     /// Lets `handler` answer another request of the same client, for example a question about this request.
-    /// The other request has the head `head` and no body, and asks for no upgrade. This request stays
-    /// unchanged.
+    /// The other request has the head `head` and no body, and asks for no upgrade. The client gets none of its
+    /// interim responses. This request stays unchanged.
     pub fn ask(&mut self, head: &RequestHead<'_>, handler: &dyn Handler) -> Answer {
+        let slot = InterimSlot::of(self.worker());
         let extensions = self.extensions().clone();
-        let answer = handler.handle(&mut self.as_question(head));
+        let answer = slot.discard(|| handler.handle(&mut self.as_question(head)));
         *self.extensions_mut() = extensions;
-        answer
+        match answer {
+            Answer::Now(response) => Answer::Now(response),
+            Answer::Later(mut later) => {
+                Answer::later(poll_fn(move |cx| slot.discard(|| later.as_mut().poll(cx))))
+            }
+        }
     }
 
     /// Lets `handler` answer the request with another head and the whole body `content`. The headers in `head`

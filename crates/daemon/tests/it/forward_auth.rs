@@ -13,7 +13,7 @@ use crate::client::{address_of, connect, end, get};
 
 /// Starts a server that answers each connection with the next of `responses`. Returns its address, and the
 /// headers and bodies of its requests.
-fn server(responses: Vec<&'static str>) -> (String, Receiver<String>) {
+fn server<R: AsRef<[u8]> + Send + 'static>(responses: Vec<R>) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (sender, requests) = channel();
@@ -36,7 +36,7 @@ fn server(responses: Vec<&'static str>) -> (String, Receiver<String>) {
             stream.read_exact(&mut body).unwrap();
             request.push_str(str::from_utf8(&body).unwrap());
             sender.send(request).unwrap();
-            stream.get_mut().write_all(response.as_bytes()).unwrap();
+            stream.get_mut().write_all(response.as_ref()).unwrap();
         }
     });
     (address, requests)
@@ -183,4 +183,20 @@ fn request_without_a_decision_is_refused() {
     assert_eq!(get(&address_of(&daemon), "/").0, "502");
     end(daemon);
     assert!(requests.try_recv().is_err());
+}
+
+#[test]
+fn client_gets_no_interim_responses_of_the_server() {
+    let early = "HTTP/1.1 103 Early Hints\r\nX-User: ada\r\n\r\n\
+                 HTTP/1.1 204 No Content\r\nX-User: ada\r\nConnection: close\r\n\r\n";
+    let (auth, _questions) = server(vec![early]);
+    let (backend, _requests) = server(vec![format!("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n{OK}")]);
+    let (_directory, daemon) = gateway(&auth, &backend);
+    let response = ask(&address_of(&daemon), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(
+        response.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK"),
+        "{response}"
+    );
+    assert!(!response.contains("ada"), "{response}");
+    end(daemon);
 }

@@ -49,6 +49,14 @@ impl InterimSlot {
         }
         outcome
     }
+
+    /// Calls `poll`, and drops the interim responses that handlers send during this call. `poll` must not panic.
+    pub(crate) fn discard<R>(&self, poll: impl FnOnce() -> R) -> R {
+        let was_open = self.0.is_open.replace(false);
+        let outcome = poll();
+        self.0.is_open.set(was_open);
+        outcome
+    }
 }
 
 /// Sends interim responses for the requests of one worker, such as 103 with links to preload (RFC 9110
