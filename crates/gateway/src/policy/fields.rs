@@ -35,7 +35,7 @@ pub struct VerifiedClient {
 
 /// The name of a header field that a policy owns, and the value of the field. If the value is `None`, the
 /// gateway removes the field from the request.
-pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, str>>);
+pub(super) type OwnedField<'p> = (&'p str, Option<Cow<'p, [u8]>>);
 
 /// A header section that a policy has changed.
 pub(super) struct EditedFields {
@@ -59,7 +59,7 @@ impl EditedFields {
         }
         for (name, value) in &facts.fields {
             if let Some(value) = value {
-                edited.append(name.as_bytes(), value.as_bytes());
+                edited.append(name.as_bytes(), value);
             }
         }
         Some(edited)
@@ -124,7 +124,10 @@ mod tests {
     }
 
     fn user(name: Option<&'static str>) -> VerifiedFacts<'static> {
-        VerifiedFacts { fields: vec![("X-User", name.map(Cow::Borrowed))], ..VerifiedFacts::default() }
+        VerifiedFacts {
+            fields: vec![("X-User", name.map(|name| Cow::Borrowed(name.as_bytes())))],
+            ..VerifiedFacts::default()
+        }
     }
 
     #[test]
@@ -134,13 +137,23 @@ mod tests {
         assert_eq!(edited(&lines, &user(None)).unwrap(), ["Host: a", "X-Users: b"]);
         assert_eq!(edited(&[("Host", "a")], &user(None)), None);
         let with_underscore = VerifiedFacts {
-            fields: vec![("X_User", Some(Cow::Borrowed("eve")))],
+            fields: vec![("X_User", Some(Cow::Borrowed(&b"eve"[..])))],
             ..VerifiedFacts::default()
         };
         assert_eq!(
             edited(&[("X-User", "root"), ("x_user", "root")], &with_underscore).unwrap(),
             ["X_User: eve"]
         );
+    }
+
+    #[test]
+    fn values_need_not_be_utf8() {
+        let facts = VerifiedFacts {
+            fields: vec![("X-User", Some(Cow::Borrowed(&b"J\xf6rg"[..])))],
+            ..VerifiedFacts::default()
+        };
+        let edited = EditedFields::of(FieldLines::from_parsed(b"", &[]), &facts).unwrap();
+        assert_eq!(edited.bytes, b"X-UserJ\xf6rg");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct ForwardAuth {
 struct Admitted {
     auth: ForwardAuth,
     /// Names and values of the headers to copy. A header without a value is removed from the request.
-    fields: Vec<(String, Option<String>)>,
+    fields: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl ForwardAuth {
@@ -77,11 +77,11 @@ impl ForwardAuth {
     }
 
     /// Returns the headers to copy from `response`.
-    fn copied_fields(&self, response: &Response) -> Vec<(String, Option<String>)> {
+    fn copied_fields(&self, response: &Response) -> Vec<(String, Option<Vec<u8>>)> {
         let mut fields = Vec::new();
         for name in &self.config.fields {
             let lines = response.field_lines().iter().filter(|line| line.name.is(name));
-            let values = lines.filter_map(|line| line.value.as_str().map(str::to_owned));
+            let values = lines.map(|line| line.value.as_bytes().to_vec());
             let before = fields.len();
             fields.extend(values.map(|value| (name.clone(), Some(value))));
             if fields.len() == before {

@@ -42,7 +42,7 @@ impl<'p> Verdict<'p> {
 
 impl<'p> VerifiedFacts<'p> {
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
-        let fields = field.map(|field| (field, Some(Cow::Borrowed(user)))).into_iter().collect();
+        let fields = field.map(|field| (field, Some(Cow::Borrowed(user.as_bytes())))).into_iter().collect();
         Self { fields, user: Some(Cow::Borrowed(user)), claims: Map::new() }
     }
 }

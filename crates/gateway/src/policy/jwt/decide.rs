@@ -34,7 +34,7 @@ fn fields_of_claims<'p>(
         let value = match claims.get(claim) {
             None | Some(Value::Null) => None,
             // The token is refused if a header value cannot express the claim exactly.
-            Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?)),
+            Some(value) => Some(Cow::Owned(text_of(value).filter(|text| is_user_name(text))?.into_bytes())),
         };
         facts.push((field.as_str(), value));
     }
