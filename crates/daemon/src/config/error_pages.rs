@@ -76,10 +76,12 @@ fn resolve_page(
 /// Reads a page.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+    // Checks the type first, because the open of a named pipe would wait for a writer.
+    let metadata = path.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
         return Err("not a file".to_owned());
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     file.take(PAGE_BYTES_MAX + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
     if content.len() as u64 > PAGE_BYTES_MAX {
         return Err("the file has more than 1 MiB".to_owned());

@@ -64,3 +64,14 @@ fn invalid_file_settings_and_error_pages_are_errors() {
         assert!(failure.contains(message), "{failure}");
     }
 }
+
+#[test]
+fn error_page_that_is_a_named_pipe_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("404.html");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let keys =
+        format!("path = \"/\"\nrespond = {{}}\nerror_pages.pages = {{ 404 = \"{}\" }}", path.display());
+    let failure = config("", &keys).err().unwrap();
+    assert!(failure.contains("not a file"), "{failure}");
+}
