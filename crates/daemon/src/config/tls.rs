@@ -426,12 +426,21 @@ fn resolve_internal(
         resolver.failures.push(failure.with_hint("set one of these environment variables"));
         return None;
     };
-    let certificate = LocalCertificate::new(directory, names);
+    let certificate = LocalCertificate::new(directory, names.into_iter().map(in_certificate));
     let files = certificate.files();
     awaited.paths.push(files.chain.clone());
     awaited.names.extend(certificate.names().iter().cloned());
     awaited.internal.push(certificate);
     Some(files)
+}
+
+/// Returns `host` as certificates contain it: IPv6 addresses without brackets, and names without the dot at the end.
+fn in_certificate(host: String) -> String {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match address.and_then(|address| address.parse::<IpAddr>().ok()) {
+        Some(address) => address.to_string(),
+        None => host.strip_suffix('.').map(str::to_owned).unwrap_or(host),
+    }
 }
 
 /// Returns the directory of the local CA of this user, by the XDG Base Directory Specification.
@@ -475,3 +484,21 @@ fn is_strict(text: &str) -> bool {
 const CERTIFICATE_HINT: &str = "write `certificates = [{ chain = \"FILE\", key = \"FILE\" }]`, or `{ acme = [\"NAME\"] }` for an ACME certificate";
 const INTERNAL_HINT: &str = "write `{ internal = [\"localhost\", \"127.0.0.1\"] }`";
 const STRICT_HINT: &str = "write `max-age=31536000`, optionally with `; includeSubDomains`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_written_as_in_certificates() {
+        for (host, name) in [
+            ("[2001:DB8::1]", "2001:db8::1"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("a.example.", "a.example"),
+            ("*.a.example", "*.a.example"),
+            ("[v1.a]", "[v1.a]"),
+        ] {
+            assert_eq!(in_certificate(host.to_owned()), name);
+        }
+    }
+}
