@@ -49,10 +49,14 @@ pub(super) fn respond(
 }
 
 /// Returns the sorted entries of a directory. The flag is `false` if the directory has more than
-/// [`ENTRIES_MAX`] entries.
+/// [`ENTRIES_MAX`] entries or [`NAMES_READ_MAX`] names.
 fn entries(directory: &File, shows_hidden: bool, now: SystemTime) -> Result<(Vec<Entry>, bool), Errno> {
     let mut entries = Vec::new();
-    for found in Dir::read_from(directory)? {
+    for (count, found) in Dir::read_from(directory)?.enumerate() {
+        if count == NAMES_READ_MAX {
+            entries.sort();
+            return Ok((entries, false));
+        }
         let found = found?;
         let name = found.file_name().to_bytes();
         if matches!(name, b"." | b"..") || (!shows_hidden && name.starts_with(b".")) {
@@ -114,7 +118,7 @@ fn page(path: &str, entries: &[Entry], is_root: bool, is_complete: bool) -> Stri
     }
     page.push_str("</tbody>\n</table>\n");
     if !is_complete {
-        let _ = writeln!(page, "<p>This list has only {ENTRIES_MAX} names of the directory.</p>");
+        let _ = writeln!(page, "<p>This list has only a part of the names of the directory.</p>");
     }
     page.push_str("</body>\n</html>\n");
     page
@@ -139,8 +143,12 @@ fn escape(text: &str) -> String {
 
 const ENCODED_IN_LINKS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Maximum number of names in a page. The limit bounds the time in which the worker reads a directory.
+/// Maximum number of names in a page.
 const ENTRIES_MAX: usize = 5000;
+
+/// Maximum number of names that the worker reads, with hidden files and devices. The limit bounds the time in which
+/// the worker reads a directory.
+const NAMES_READ_MAX: usize = 20_000;
 
 const STYLE: &str = "body{font-family:sans-serif}td,th{text-align:left;padding-right:2em}";
 

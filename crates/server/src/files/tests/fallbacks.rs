@@ -131,6 +131,16 @@ fn directory_list_is_sorted_and_escaped() {
 }
 
 #[test]
+fn time_to_read_a_directory_is_bounded_with_hidden_files_too() {
+    let site = Site::new(&[]);
+    for number in 0..20_001 {
+        fs::write(site.path(&format!(".{number}")), "").unwrap();
+    }
+    let handler = handler(site.files().listing(true));
+    assert!(get(&handler, "/", &[]).text().contains("only a part"));
+}
+
+#[test]
 fn directory_outside_of_root_is_not_listed() {
     let outside = Site::new(&[("secret.txt", "secret")]);
     let site = Site::new(&[("a.txt", "a")]);
