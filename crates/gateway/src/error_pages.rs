@@ -59,6 +59,10 @@ impl ErrorPage {
         for name in BODY_FIELDS {
             response.remove_field(name);
         }
+        // In a 416 response, the header is the current length of the file (RFC 9110 §15.5.17).
+        if response.status() != StatusCode::RANGE_NOT_SATISFIABLE {
+            response.remove_field("content-range");
+        }
         response.with_field("Content-Type", &self.content_type).with_content(self.content.clone())
     }
 }
@@ -75,8 +79,8 @@ impl Handler for WithErrorPages {
     }
 }
 
-/// Headers that describe the body (RFC 9110 §8 and §14, RFC 9530).
-const BODY_FIELDS: [&str; 14] = [
+/// Headers that describe the body (RFC 9110 §8 and §14, RFC 9530), except for `Content-Range`.
+const BODY_FIELDS: [&str; 13] = [
     "accept-ranges",
     "content-digest",
     "content-disposition",
@@ -84,7 +88,6 @@ const BODY_FIELDS: [&str; 14] = [
     "content-language",
     "content-location",
     "content-md5",
-    "content-range",
     "content-type",
     "digest",
     "etag",
@@ -92,3 +95,26 @@ const BODY_FIELDS: [&str; 14] = [
     "repr-digest",
     "trailer",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_keeps_only_the_content_range_of_416() {
+        let page = ErrorPage {
+            statuses: StatusRange::new(400, 599),
+            content_type: "text/html".to_owned(),
+            content: Bytes::from_static(b"page"),
+        };
+        let pages = ErrorPages { pages: vec![page], intercepts_upstream: false };
+        for (status, expected) in [(StatusCode::RANGE_NOT_SATISFIABLE, true), (StatusCode::NOT_FOUND, false)]
+        {
+            let response =
+                Response::new(status).with_field("Content-Range", "bytes */5").with_field("ETag", "\"a\"");
+            let response = pages.apply(response);
+            assert_eq!(response.field("content-range").is_some(), expected);
+            assert!(response.field("etag").is_none() && response.field("content-type").is_some());
+        }
+    }
+}
