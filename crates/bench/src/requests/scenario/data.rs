@@ -24,7 +24,12 @@ impl DataTable {
     pub(super) fn read(path: &Path) -> Result<Self, InvalidScenario> {
         let file = path.display().to_string();
         let whole = |message: String| InvalidScenario::new(file.clone(), 0, "", message);
-        let length = fs::metadata(path).map_err(|error| whole(format!("cannot read it: {error}")))?.len();
+        let metadata = fs::metadata(path).map_err(|error| whole(format!("cannot read it: {error}")))?;
+        // Devices and named pipes have no length, so they could be endless.
+        if !metadata.is_file() {
+            return Err(whole("it is not a file".to_owned()));
+        }
+        let length = metadata.len();
         if length > FILE_BYTES_MAX {
             return Err(whole(format!("it has {length} bytes, but the maximum is {FILE_BYTES_MAX}")));
         }
@@ -143,6 +148,15 @@ mod tests {
         fs::write(&path, content).unwrap();
         let start = format!("`{}/", directory.path().display());
         DataTable::read(&path).map_err(|error| error.to_string().replace(&start, "`"))
+    }
+
+    #[test]
+    fn device_without_a_length_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.csv");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = DataTable::read(&path).unwrap_err().to_string();
+        assert!(error.ends_with("it is not a file"), "{error}");
     }
 
     #[test]
