@@ -11,5 +11,4 @@ pub mod local_ca;
 pub mod ocsp;
 pub mod replicas;
 
-mod pem;
 mod private_files;

@@ -4,9 +4,10 @@
 //! One directory contains the root certificate, its key, and the issued certificates. All processes of a user share
 //! this directory, so the user needs to trust only one root certificate. All files have mode 0600.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
@@ -19,8 +20,7 @@ use sha1::{Digest, Sha1};
 use thruway_net::Clock;
 use thruway_net::tls::CertificateFiles;
 
-use crate::pem::pem;
-use crate::private_files::{create_directory, private, replace};
+use crate::private_files::{create_directory, pem, private, replace};
 
 /// A server certificate of the local CA. The certificate contains the names, and no other certificate has the same
 /// file.
@@ -99,7 +99,7 @@ impl LocalCertificate {
         // Another process may use the same directory. The lock ends when the file is closed.
         let lock_path = self.directory.join("lock");
         let lock = private().create(true).truncate(false).open(&lock_path).map_err(failed(&lock_path))?;
-        File::lock(&lock).map_err(failed(&lock_path))?;
+        wait_for(&lock).map_err(failed(&lock_path))?;
         let root_files = CertificateFiles { chain: root_path.clone(), key: key_path.clone(), ocsp: None };
         let has_root = is_valid_until(&root_files, now + VALIDITY);
         if has_root && is_valid_until(&self.files(), now + RENEWAL) && self.is_signed_by_root() {
@@ -155,6 +155,26 @@ fn root_params(key: &KeyPair, now: SystemTime) -> CertificateParams {
     params
 }
 
+/// Locks the file `lock`. Another process needs the lock only while it issues a certificate.
+///
+/// # Errors
+/// The file cannot be locked, or another process keeps the lock too long.
+fn wait_for(lock: &File) -> io::Result<()> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if waited < LOCK_WAIT_MAX => {
+                thread::sleep(LOCK_INTERVAL);
+                waited += LOCK_INTERVAL;
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps the file locked"));
+            }
+            outcome => return outcome.map_err(io::Error::from),
+        }
+    }
+}
+
 /// Returns `true` if the files contain a certificate with its key that is valid until `time`.
 fn is_valid_until(files: &CertificateFiles, time: SystemTime) -> bool {
     files.contents().is_ok_and(|contents| contents.validity.not_after > time)
@@ -190,6 +210,12 @@ const RENEWAL: Duration = Duration::from_hours(30 * 24);
 
 /// Time for which a root certificate is valid.
 const ROOT_VALIDITY: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// Maximum time to wait for another process that issues a certificate.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Time between two attempts to lock the directory.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Tolerated difference between the clocks of the server and of its clients.
 const CLOCK_ERROR: Duration = Duration::from_hours(1);

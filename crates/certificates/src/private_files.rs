@@ -1,9 +1,12 @@
-//! Files that only their owner can read, for keys.
+//! Files in PEM that only their owner can read, for keys and certificates.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 /// Creates `directory` with mode 0700 if it is missing.
 pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
@@ -44,4 +47,15 @@ pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
     options
+}
+
+/// Returns `der` in PEM with the label `label`, such as `CERTIFICATE`.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    // RFC 7468 §2 requires lines of 64 characters.
+    for line in STANDARD.encode(der).as_bytes().chunks(64) {
+        pem.push_str(&String::from_utf8_lossy(line));
+        pem.push('\n');
+    }
+    pem + &format!("-----END {label}-----\n")
 }

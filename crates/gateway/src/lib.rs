@@ -40,7 +40,6 @@ mod redirect;
 mod split;
 
 // changes to responses
-mod listener_settings;
 mod response_rules;
 mod error_pages;
 
@@ -72,12 +71,11 @@ pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
     Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
 };
-pub use listener_settings::ListenerSettings;
 pub use measured::{Measured, TracedMeasured};
 pub use meter::{ActiveCount, ClientAttributes, RequestDurations, RouteMeter, ServerAttributes};
 pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
-pub use response_rules::{ResponseRule, ResponseRules};
+pub use response_rules::{ListenerSettings, ResponseRule, ResponseRules};
 pub use routes::{
     AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, ListenerRoutes,
     PathMatch, PathPattern, PathReadings, RecordedRoute, RouteMatch, Routes, RoutesOfListener, TracedRoute,

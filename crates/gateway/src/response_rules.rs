@@ -1,5 +1,6 @@
 //! Changes to the headers of all responses of a route or of a listener: files, fixed responses, redirects,
-//! forwarded responses, and the error responses of policies and of the gateway.
+//! forwarded responses, and the error responses of policies and of the gateway. The rules of a listener are a part of
+//! its settings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +8,24 @@ use std::sync::Arc;
 use thruway_server::layers::MediaType;
 use thruway_server::{Answer, Handler, Request, Response};
 
-use crate::{FieldRewrite, ListenerSettings, StatusRange};
+use crate::{FieldRewrite, StatusRange};
+
+/// Settings of a listener for the handlers of the gateway. Pass them to
+/// [`Listener::handler_settings`](thruway_server::Listener::handler_settings).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ListenerSettings {
+    /// Name of the listener, to which routes refer. `None` if no route refers to it.
+    pub name: Option<String>,
+    /// Changes to the headers of all responses. `None` if there are no changes.
+    pub response_rules: Option<Arc<ResponseRules>>,
+}
+
+impl ListenerSettings {
+    /// Returns the settings of the listener that has accepted the connection of `request`.
+    pub(crate) fn of<'r>(request: &'r Request<'_>) -> Option<&'r Self> {
+        request.connection().handler_settings.as_ref()?.downcast_ref()
+    }
+}
 
 /// Changes to the headers of some responses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -22,7 +40,8 @@ pub struct ResponseRule {
 
 /// Rules that change the headers of responses, in this order.
 ///
-/// The rules of a listener are part of its [`ListenerSettings`]. The rules of the listener apply before the rules of the route, so the route takes precedence.
+/// The rules of a listener are part of its [`ListenerSettings`]. The rules of the listener apply before the rules of the
+/// route, so the route takes precedence.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ResponseRules(Vec<ResponseRule>);
 

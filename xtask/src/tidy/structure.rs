@@ -35,8 +35,12 @@ static TARGETS: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(build\.rs|src/(lib|main)\.rs|(src/bin|tests|examples|benches)/[^/]+(\.rs|/main\.rs))$")
 });
 
-/// Returns `true` if a file is the root of a target.
+/// Returns `true` if a file is the root of a target. Targets of several crates use the files in `examples/` of the
+/// repository.
 fn is_root(tree: &Tree, path: &str) -> bool {
+    if path.starts_with("examples/") {
+        return true;
+    }
     tree.files().filter(|(own, _)| own.ends_with("Cargo.toml")).any(|(own, manifest)| {
         let Some(inside) = path.strip_prefix(own.trim_end_matches("Cargo.toml")) else { return false };
         let is_target = TARGETS.is_match(inside) || manifest.text.contains(&format!("path = \"{inside}\""));

@@ -3,7 +3,7 @@
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 
 use super::{AcmeError, OrderedNames};
-use crate::pem::pem;
+use crate::private_files::pem;
 
 /// A new key, and a certificate signing request (CSR) for the key (RFC 2986).
 pub(super) struct SigningRequest {

@@ -39,7 +39,7 @@ fn check_lists_listeners_routes_upstreams_and_policies() {
         "\
 `serve.toml` is valid
 listens on 127.0.0.1:8080, HTTP/2 too
-listens on [::1]:8080
+listens on [::1]:8080 (local)
 listens on unix:thruway.sock
 / and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on; response removes X-Powered-By, sets X-Frame-Options, adds Vary
 /healthz: answers 200
@@ -53,7 +53,7 @@ mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 /app and below: forwarded to backend, path /v2{rest}, request removes X-Debug, sets X-Client, adds X-Tag, response removes X-Powered-By, sets Cache-Control, adds Vary, 100% mirrored to shadow without Authorization, Cookie
 /reports and below: forwarded to backend; policies: keys, login
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
-users: (www.example.com, *.example.net)/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2): forwarded to backend; policies: office, users, steady
+users: (www.example.com, *.example.net)/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2) on listener local: forwarded to backend; policies: office, users, steady
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
 upstream shadow: 127.0.0.1:9004

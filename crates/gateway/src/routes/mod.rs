@@ -26,7 +26,6 @@ mod normal;
 mod readings;
 mod conditions;
 mod pattern;
-mod recorded;
 mod table;
 mod traced;
 #[cfg(test)]
@@ -47,8 +46,7 @@ pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
-pub use recorded::RecordedRoute;
-pub use traced::TracedRoute;
+pub use traced::{RecordedRoute, TracedRoute};
 
 use crate::{RefusalCount, ResponseRules};
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
