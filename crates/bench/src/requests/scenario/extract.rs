@@ -1,6 +1,6 @@
 //! Extracts values from responses.
 
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json::Value;
 use thruway_message::{FieldLines, FieldName};
 
@@ -56,7 +56,8 @@ impl Place {
     /// # Errors
     /// Returns a message if the expression is invalid.
     pub(super) fn regex(text: &str) -> Result<Self, String> {
-        Regex::new(text).map(Self::Regex).map_err(|error| {
+        // A large expression could keep a worker busy for seconds with each response.
+        RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build().map(Self::Regex).map_err(|error| {
             // The message of a syntax error has several lines, and its last line contains the reason.
             let message = error.to_string();
             let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -103,6 +104,9 @@ impl Place {
     }
 }
 
+/// Maximum size of a compiled regular expression.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +135,15 @@ mod tests {
         assert_eq!(of_body(&Place::regex("[0-9]+").unwrap(), "a 42 7").as_deref(), Some("42"));
         assert_eq!(of_body(&group, "<input>"), None);
         assert!(group.is_in_body() && !Place::header("Location").unwrap().is_in_body());
+    }
+
+    #[test]
+    fn size_of_a_regular_expression_is_limited() {
+        let error = Place::regex("(a{500}){500}").unwrap_err();
+        assert_eq!(
+            error,
+            "the regular expression is invalid: Compiled regex exceeds size limit of 1048576 bytes."
+        );
     }
 
     #[test]
