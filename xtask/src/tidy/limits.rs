@@ -10,7 +10,7 @@ const SMALL_PERCENT_MAX: usize = 5;
 
 /// Maximum number of lines of the development tools, `xtask/` and `suite/`, with their tests
 /// (`docs/decisions/0071-the-size-of-the-development-tools.md`).
-const TOOL_LINES_MAX: usize = 13_550;
+const TOOL_LINES_MAX: usize = 13_560;
 
 /// Maximum number of lines of the command-line program, and of its load generator commands.
 const CLI_LINES_MAX: [(&str, usize); 2] = [("crates/cli/src/", 5_100), ("crates/cli/src/bench/", 1_560)];

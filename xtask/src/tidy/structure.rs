@@ -35,17 +35,15 @@ static TARGETS: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(build\.rs|src/(lib|main)\.rs|(src/bin|tests|examples|benches)/[^/]+(\.rs|/main\.rs))$")
 });
 
-/// Returns `true` if a file is the root of a target. Targets of several crates use the files in `examples/` of the
-/// repository.
+/// Returns `true` if a file is the root of a target. Several crates use the files in `examples/` of the repository.
 fn is_root(tree: &Tree, path: &str) -> bool {
-    if path.starts_with("examples/") {
-        return true;
-    }
-    tree.files().filter(|(own, _)| own.ends_with("Cargo.toml")).any(|(own, manifest)| {
-        let Some(inside) = path.strip_prefix(own.trim_end_matches("Cargo.toml")) else { return false };
-        let is_target = TARGETS.is_match(inside) || manifest.text.contains(&format!("path = \"{inside}\""));
-        is_target && manifest.text.contains("[package]")
-    })
+    path.starts_with("examples/")
+        || tree.files().filter(|(own, _)| own.ends_with("Cargo.toml")).any(|(own, manifest)| {
+            let Some(inside) = path.strip_prefix(own.trim_end_matches("Cargo.toml")) else { return false };
+            let is_target =
+                TARGETS.is_match(inside) || manifest.text.contains(&format!("path = \"{inside}\""));
+            is_target && manifest.text.contains("[package]")
+        })
 }
 
 /// Returns a finding for the shortest import cycle of a crate, with its imports.
