@@ -324,8 +324,7 @@ fn start_server(
     log: Option<&AccessLog>,
     tracer: Option<&Arc<Tracer>>,
 ) -> Result<RunningServer, ServerError> {
-    let mut server =
-        Server::new(routes.into_handler()).config(config.server.clone()).batch_sends(config.batch_sends);
+    let mut server = Server::new(routes).config(config.server.clone()).batch_sends(config.batch_sends);
     for listener in streams.listeners(config) {
         server = server.listen_on(listener);
     }

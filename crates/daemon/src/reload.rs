@@ -148,7 +148,7 @@ impl Reloader {
         // certificates: a listener responds 421 to a request for a host of another listener with different
         // rules. In the other order, a new route could respond to such a request.
         self.server.replace(config.server.clone(), listeners);
-        self.server.replace_handler(routes.into_handler());
+        self.server.replace_handler(routes);
         self.server.set_connections_max(config.connections_max);
         self.running_state.replace(&config, &parts, &streams);
         self.tls_manager.follow(&config, &parts);

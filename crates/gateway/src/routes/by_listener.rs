@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thruway_server::{Answer, Handler, Request};
+use thruway_server::{Answer, Handler, IntoHandler, Request};
 
 use super::matching::RouteMatch;
 use super::readings::PathReadings;
@@ -98,12 +98,6 @@ impl ListenerRoutes {
         })
     }
 
-    /// Returns the handler for the requests of all listeners. If no route names a listener, requests need no
-    /// lookup of their listener.
-    pub fn into_handler(self) -> Arc<dyn Handler> {
-        if self.named.is_empty() { Arc::new(self.others.routes) } else { Arc::new(self) }
-    }
-
     fn map(self, mut change: impl FnMut(RouteTable) -> RouteTable) -> Self {
         let others = change(self.others);
         Self { named: self.named.into_iter().map(|(name, table)| (name, change(table))).collect(), others }
@@ -142,10 +136,23 @@ impl RouteTable {
     }
 }
 
-impl Handler for ListenerRoutes {
+/// The handler for the requests of all listeners. If no route names a listener, requests need no lookup of their
+/// listener.
+impl IntoHandler<Self> for ListenerRoutes {
+    fn into_handler(self) -> Arc<dyn Handler> {
+        if self.named.is_empty() { Arc::new(self.others.routes) } else { Arc::new(TablesByName(self)) }
+    }
+}
+
+/// Selects the table of the listener of each request. [`ListenerRoutes`] is no handler itself, because the selection
+/// costs instructions even if no route names a listener.
+struct TablesByName(ListenerRoutes);
+
+impl Handler for TablesByName {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let Self(ListenerRoutes { named, others }) = self;
         let name = ListenerSettings::of(request).and_then(|settings| settings.name.as_deref());
-        let named = name.and_then(|name| self.named.iter().find(|(other, _)| other == name));
-        named.map_or(&self.others, |(_, table)| table).routes.handle(request)
+        let table = name.and_then(|name| named.iter().find(|(other, _)| other == name));
+        table.map_or(others, |(_, table)| table).routes.handle(request)
     }
 }
