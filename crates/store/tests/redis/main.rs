@@ -111,16 +111,53 @@ async fn a_user_with_few_permissions_passes_the_contract_over_tls() {
 #[tokio::test]
 #[ignore = "needs redis-server"]
 async fn a_cluster_passes_the_contract() {
-    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
-    let nodes = [Server::start(&options).await, Server::start(&options).await, Server::start(&options).await];
-    let addresses = nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port));
-    let mut create = Command::new("redis-cli");
-    let created =
-        create.args(["--cluster", "create"]).args(&addresses).args(["--cluster-yes"]).output().unwrap();
-    assert!(created.status.success(), "{created:?}");
+    let nodes = start_cluster(&[], &[]).await;
+    let addresses = addresses_of(&nodes);
     let store = connect(config(&format!("redis+cluster://{}", addresses.join(",")))).await;
     passes_the_contract(&store).await;
     thruway_store::inspect(config(&format!("redis+cluster://{}", addresses[1]))).await.unwrap();
     let error = thruway_store::inspect(config(&nodes[0].url())).await.unwrap_err().to_string();
     assert!(error.contains("use `redis+cluster://`"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server"]
+async fn a_cluster_passes_the_contract_over_tls() {
+    let authority = CertificateAuthority::new();
+    // The nodes announce their addresses, not their names.
+    let files = authority.issue("server", &["127.0.0.1"]);
+    let [chain, key, root] =
+        [&files.chain, &files.key, &authority.root()].map(|path| path.display().to_string());
+    let tls = ["--port", "0", "--tls-port", "{port}", "--tls-cluster", "yes", "--tls-replication", "yes"];
+    let trust = ["--tls-cert-file", &chain, "--tls-key-file", &key, "--tls-ca-cert-file", &root];
+    let options = [&tls[..], &trust[..], &["--tls-auth-clients", "no"]].concat();
+    let nodes = start_cluster(&options, &["--tls", "--cacert", &root]).await;
+    let mut good = config(&format!("rediss+cluster://{}", addresses_of(&nodes).join(",")));
+    good.tls.roots = Some(std::fs::read(&root).unwrap());
+    passes_the_contract(&connect(good.clone()).await).await;
+    thruway_store::inspect(good.clone()).await.unwrap();
+
+    let mut unknown = good.clone();
+    unknown.tls.roots = None;
+    let error = thruway_store::inspect(unknown).await.unwrap_err().to_string();
+    assert!(error.contains("check `ca_file`"), "{error}");
+    let mut plain = good;
+    plain.url = format!("redis+cluster://127.0.0.1:{}", nodes[0].port).parse().unwrap();
+    let error = thruway_store::inspect(plain).await.unwrap_err().to_string();
+    assert!(error.contains("rediss"), "{error}");
+}
+
+/// Starts a cluster of three nodes. `redis-cli` connects to them with the options `client`.
+async fn start_cluster(options: &[&str], client: &[&str]) -> [Server; 3] {
+    let options = [&["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"], options].concat();
+    let nodes = [Server::start(&options).await, Server::start(&options).await, Server::start(&options).await];
+    let mut create = Command::new("redis-cli");
+    create.args(client).args(["--cluster", "create"]).args(addresses_of(&nodes)).arg("--cluster-yes");
+    let created = create.output().unwrap();
+    assert!(created.status.success(), "{created:?}");
+    nodes
+}
+
+fn addresses_of(nodes: &[Server; 3]) -> [String; 3] {
+    nodes.each_ref().map(|node| format!("127.0.0.1:{}", node.port))
 }
