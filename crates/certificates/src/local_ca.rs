@@ -2,10 +2,15 @@
 //! trust its root certificate.
 //!
 //! One directory contains the root certificate, its key, and the issued certificates. All processes of a user share
-//! this directory, so the user needs to trust only one root certificate. All files have mode 0600.
+//! this directory, so the user needs to trust only one root certificate. All files have mode 0600. The CA does not use
+//! a directory that another user can change, or a key that another user can read.
 
-use std::fs::{File, TryLockError};
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -14,12 +19,16 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData,
 };
-use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sha1::{Digest, Sha1};
 use thruway_net::Clock;
-use thruway_net::tls::CertificateFiles;
+use thruway_net::tls::{CertificateFiles, CertificateProblem};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::BasicConstraints as CaConstraints;
 
+use crate::ocsp::is_issued_by;
 use crate::private_files::{create_directory, pem, private, replace};
 
 /// A server certificate of the local CA. The certificate contains the names, and no other certificate has the same
@@ -46,8 +55,15 @@ pub enum Issued {
 pub enum LocalCaError {
     /// A file or directory cannot be read or written. Contains its path and the reason.
     File(PathBuf, io::Error),
+    /// The root certificate is not the certificate of the CA's key. Contains the paths of the certificate and the
+    /// key.
+    ForeignRoot(PathBuf, PathBuf),
     /// The key of the CA is invalid. Contains the path of its file.
     InvalidKey(PathBuf),
+    /// Other users can change the directory, or a file or directory belongs to another user. Contains its path.
+    ChangeableByOthers(PathBuf),
+    /// Other users can read a file with a key. Contains its path.
+    ReadableByOthers(PathBuf),
     /// A key or a certificate could not be created, for example because a name is not ASCII.
     NotCreated,
 }
@@ -91,27 +107,25 @@ impl LocalCertificate {
 
     fn issue_at(&self, now: SystemTime) -> Result<Issued, LocalCaError> {
         let (root_path, key_path) = (self.root(), self.directory.join("root.key"));
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |error: io::Error| LocalCaError::File(path, error)
-        };
         create_directory(&self.directory).map_err(failed(&self.directory))?;
+        check_owner(&self.directory)?;
         // Another process may use the same directory. The lock ends when the file is closed.
         let lock_path = self.directory.join("lock");
         let lock = private().create(true).truncate(false).open(&lock_path).map_err(failed(&lock_path))?;
-        wait_for(&lock).map_err(failed(&lock_path))?;
-        let root_files = CertificateFiles { chain: root_path.clone(), key: key_path.clone(), ocsp: None };
-        let has_root = is_valid_until(&root_files, now + VALIDITY);
+        wait_for(&lock, thread::sleep).map_err(failed(&lock_path))?;
+        check_file(&root_path, false)?;
+        check_file(&key_path, true)?;
+        check_file(&self.files().chain, true)?;
+        let root = Root { certificate: &root_path, key: &key_path };
+        let has_root = root.is_usable_until(now + VALIDITY)?;
         if has_root && is_valid_until(&self.files(), now + RENEWAL) && self.is_signed_by_root() {
             return Ok(Issued::Kept);
         }
         let key = if has_root { read_key(&key_path)? } else { new_key()? };
         let params = root_params(&key, now);
         if !has_root {
-            let root = params.self_signed(&key).map_err(|_| LocalCaError::NotCreated)?;
-            let key_pem = pem("PRIVATE KEY", &key.serialize_der());
-            replace(&key_path, key_pem.as_bytes()).map_err(failed(&key_path))?;
-            replace(&root_path, pem("CERTIFICATE", root.der()).as_bytes()).map_err(failed(&root_path))?;
+            let certificate = params.self_signed(&key).map_err(|_| LocalCaError::NotCreated)?;
+            root.replace(&key, certificate.der())?;
         }
         let own_key = new_key()?;
         let issuer = Issuer::new(params, key);
@@ -123,11 +137,10 @@ impl LocalCertificate {
         Ok(if has_root { Issued::Certificate } else { Issued::RootAndCertificate })
     }
 
-    /// Returns `true` if the certificate was issued after the current root certificate was created.
+    /// Returns `true` if the current root certificate is the issuer of the certificate.
     fn is_signed_by_root(&self) -> bool {
-        let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
-        let (root, own) = (modified(&self.root()), modified(&self.files().chain));
-        root.zip(own).is_some_and(|(root, own)| root <= own)
+        let (own, root) = (read_certificate(&self.files().chain), read_certificate(&self.root()));
+        own.zip(root).is_some_and(|(own, root)| is_issued_by(&own, &root))
     }
 
     fn params(&self, now: SystemTime) -> Result<CertificateParams, LocalCaError> {
@@ -141,30 +154,141 @@ impl LocalCertificate {
     }
 }
 
-/// Returns the parameters of the root certificate for `key`. The name of the CA contains a part of the digest of the
-/// key, so that the CAs of different users have different names.
-fn root_params(key: &KeyPair, now: SystemTime) -> CertificateParams {
+/// The files of the root certificate and its key.
+struct Root<'a> {
+    certificate: &'a Path,
+    key: &'a Path,
+}
+
+impl Root<'_> {
+    /// Returns `true` if the CA can issue certificates that are valid until `time`. Returns `false` if a file is
+    /// missing or damaged, or if the root certificate expires earlier.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the root certificate is not the certificate of the key.
+    fn is_usable_until(&self, time: SystemTime) -> Result<bool, LocalCaError> {
+        let foreign = || LocalCaError::ForeignRoot(self.certificate.to_owned(), self.key.to_owned());
+        for path in [self.certificate, self.key] {
+            match File::open(path) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(failed(path)(error)),
+            }
+        }
+        let files = CertificateFiles { chain: self.certificate.into(), key: self.key.into(), ocsp: None };
+        let contents = match files.contents() {
+            Ok(contents) => contents,
+            Err(error) if error.problem == CertificateProblem::KeyOfAnother => return Err(foreign()),
+            Err(_) => return Ok(false),
+        };
+        // The key signs certificates in the name of the CA. Clients accept these certificates only if the root
+        // certificate has the same name.
+        let name = root_name(&read_key(self.key)?);
+        let root = contents.chain.first().and_then(|der| Certificate::from_der(der).ok());
+        if !root.is_some_and(|root| is_ca(&root) && has_name(&root, &name)) {
+            return Err(foreign());
+        }
+        Ok(contents.validity.not_after > time)
+    }
+
+    /// Replaces the files. If this process ends before the end, the root certificate is missing, so that the next
+    /// process creates both files again.
+    fn replace(&self, key: &KeyPair, certificate: &[u8]) -> Result<(), LocalCaError> {
+        match fs::remove_file(self.certificate) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(self.certificate)(error));
+            }
+            _ => {}
+        }
+        let key_pem = pem("PRIVATE KEY", &key.serialize_der());
+        replace(self.key, key_pem.as_bytes()).map_err(failed(self.key))?;
+        replace(self.certificate, pem("CERTIFICATE", certificate).as_bytes())
+            .map_err(failed(self.certificate))
+    }
+}
+
+/// Returns a function that adds `path` to an error.
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> LocalCaError {
+    let path = path.to_owned();
+    move |error| LocalCaError::File(path, error)
+}
+
+/// Checks that only this user can change the file or directory `path`.
+fn check_owner(path: &Path) -> Result<Metadata, LocalCaError> {
+    let metadata = path.metadata().map_err(failed(path))?;
+    if is_own(&metadata) && metadata.mode() & 0o022 == 0 {
+        Ok(metadata)
+    } else {
+        Err(LocalCaError::ChangeableByOthers(path.to_owned()))
+    }
+}
+
+/// Checks that only this user can change the file `path`, and read the file if it contains a key. A missing file is no
+/// error.
+fn check_file(path: &Path, has_key: bool) -> Result<(), LocalCaError> {
+    let metadata = match check_owner(path) {
+        Ok(metadata) => metadata,
+        Err(LocalCaError::File(_, error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if has_key && metadata.mode() & 0o077 != 0 {
+        return Err(LocalCaError::ReadableByOthers(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns `true` if the file belongs to the user of this process.
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+/// Reads the first certificate of a file in PEM.
+fn read_certificate(path: &Path) -> Option<Certificate> {
+    let der = CertificateDer::from_pem_file(path).ok()?;
+    Certificate::from_der(&der).ok()
+}
+
+/// Returns `true` if the certificate is the certificate of a CA.
+fn is_ca(certificate: &Certificate) -> bool {
+    let constraints = certificate.tbs_certificate.get::<CaConstraints>().ok().flatten();
+    constraints.is_some_and(|(_, constraints)| constraints.ca)
+}
+
+/// Returns `true` if the subject of the certificate is only the common name `name`.
+fn has_name(certificate: &Certificate, name: &str) -> bool {
+    certificate.tbs_certificate.subject.to_string() == format!("CN={name}")
+}
+
+/// Returns the name of the CA with the key `key`. The name contains a part of the digest of the key, so that the CAs of
+/// different users have different names.
+fn root_name(key: &KeyPair) -> String {
     let digest = Sha1::digest(key.der_bytes());
     let id = digest.iter().take(4).fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
+    format!("Thruway local CA {id}")
+}
+
+/// Returns the parameters of the root certificate for `key`.
+fn root_params(key: &KeyPair, now: SystemTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, format!("Thruway local CA {id}"));
+    params.distinguished_name.push(DnType::CommonName, root_name(key));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     (params.not_before, params.not_after) = ((now - CLOCK_ERROR).into(), (now + ROOT_VALIDITY).into());
     params
 }
 
-/// Locks the file `lock`. Another process needs the lock only while it issues a certificate.
+/// Locks the file `lock`. Another process needs the lock only while it issues a certificate. Between two attempts, this
+/// function calls `pause` with the time to wait.
 ///
 /// # Errors
 /// The file cannot be locked, or another process keeps the lock too long.
-fn wait_for(lock: &File) -> io::Result<()> {
+fn wait_for(lock: &File, mut pause: impl FnMut(Duration)) -> io::Result<()> {
     let mut waited = Duration::ZERO;
     loop {
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) if waited < LOCK_WAIT_MAX => {
-                thread::sleep(LOCK_INTERVAL);
+                pause(LOCK_INTERVAL);
                 waited += LOCK_INTERVAL;
             }
             Err(TryLockError::WouldBlock) => {
@@ -194,7 +318,30 @@ impl std::fmt::Display for LocalCaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path, error) => write!(f, "cannot use `{}` for the local CA: {error}", path.display()),
+            Self::ForeignRoot(root, key) => write!(
+                f,
+                "`{}` is not the root certificate of the key `{}`: remove both files, and Thruway creates a new \
+                 local CA, which clients must trust again",
+                root.display(),
+                key.display()
+            ),
             Self::InvalidKey(path) => write!(f, "`{}` is not the key of a local CA", path.display()),
+            Self::ChangeableByOthers(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "other users can change `{path}` of the local CA: the owner must be the user of Thruway, and only \
+                     the owner may have write permission (`chmod go-w {path}`)"
+                )
+            }
+            Self::ReadableByOthers(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "other users can read the key in `{path}`: run `chmod 600 {path}`, or remove the file if another \
+                     user may have copied the key"
+                )
+            }
             Self::NotCreated => f.write_str("the local CA cannot issue a certificate for these names"),
         }
     }
@@ -219,72 +366,3 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Tolerated difference between the clocks of the server and of its clients.
 const CLOCK_ERROR: Duration = Duration::from_hours(1);
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    fn certificate(directory: &Path, names: &[&str]) -> LocalCertificate {
-        LocalCertificate::new(directory, names.iter().map(|name| (*name).to_owned()))
-    }
-
-    #[test]
-    fn first_certificate_creates_the_ca_and_later_ones_use_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let directory = directory.path().join("a/ca");
-        let first = certificate(&directory, &["Localhost", "127.0.0.1", "::1", "*.a.example", "localhost"]);
-        assert_eq!(first.names(), ["*.a.example", "127.0.0.1", "::1", "localhost"]);
-        assert_eq!(first.issue().unwrap(), Issued::RootAndCertificate);
-        let root = fs::read(first.root()).unwrap();
-        assert_eq!(first.issue().unwrap(), Issued::Kept);
-        let second = certificate(&directory, &["b.example"]);
-        assert_eq!(second.issue().unwrap(), Issued::Certificate);
-        assert_eq!(fs::read(second.root()).unwrap(), root);
-        let mut names = first.files().contents().unwrap().names;
-        names.sort_unstable();
-        assert_eq!(names, first.names());
-        for file in fs::read_dir(&directory).unwrap() {
-            assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        }
-        assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
-    }
-
-    #[test]
-    fn certificate_and_root_are_renewed_before_they_expire() {
-        let directory = tempfile::tempdir().unwrap();
-        let certificate = certificate(directory.path(), &["localhost"]);
-        let (now, day) = (Clock::system().time_of_day(), Duration::from_hours(24));
-        assert_eq!(certificate.issue_at(now).unwrap(), Issued::RootAndCertificate);
-        assert_eq!(certificate.issue_at(now + 59 * day).unwrap(), Issued::Kept);
-        assert_eq!(certificate.issue_at(now + 61 * day).unwrap(), Issued::Certificate);
-        let root = fs::read(certificate.root()).unwrap();
-        assert_eq!(certificate.issue_at(now + 3600 * day).unwrap(), Issued::RootAndCertificate);
-        assert_ne!(fs::read(certificate.root()).unwrap(), root);
-    }
-
-    #[test]
-    fn damaged_ca_is_replaced_together_with_its_certificates() {
-        let directory = tempfile::tempdir().unwrap();
-        let certificate = certificate(directory.path(), &["localhost"]);
-        certificate.issue().unwrap();
-        fs::write(directory.path().join("root.key"), "damaged").unwrap();
-        assert_eq!(certificate.issue().unwrap(), Issued::RootAndCertificate);
-        assert_eq!(certificate.issue().unwrap(), Issued::Kept);
-        fs::write(certificate.files().chain, "damaged").unwrap();
-        assert_eq!(certificate.issue().unwrap(), Issued::Certificate);
-    }
-
-    #[test]
-    fn errors_name_the_file_and_the_reason() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("file");
-        fs::write(&file, "").unwrap();
-        let error = certificate(&file, &["localhost"]).issue().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot use `{}` for the local CA: ", file.display())), "{error}");
-        let error = certificate(directory.path(), &["ä"]).issue().unwrap_err().to_string();
-        assert_eq!(error, "the local CA cannot issue a certificate for these names");
-    }
-}

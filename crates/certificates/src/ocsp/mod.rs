@@ -15,6 +15,7 @@ mod stapler;
 mod error;
 
 pub use error::OcspError;
+pub(crate) use signature::is_issued_by;
 pub use staple::Staple;
 pub use stapler::{StapleStatus, Stapler};
 pub use subject::{Named, Subject};

@@ -40,11 +40,17 @@ fn may_answer(certificate: &Certificate, issuer: &Certificate, now: SystemTime) 
     let at = |time: Duration| SystemTime::UNIX_EPOCH + time;
     let is_valid = (at(validity.not_before.to_unix_duration())..=at(validity.not_after.to_unix_duration()))
         .contains(&now);
-    let message = certificate.to_der().ok();
-    let message = message.as_deref().and_then(first_within);
     usage.is_some_and(|(_, usage)| usage.0.contains(&OCSP_SIGNING))
         && is_valid
-        && contents.issuer == issuer.tbs_certificate.subject
+        && is_issued_by(certificate, issuer)
+}
+
+/// Returns `true` if `certificate` names `issuer`, and the key of `issuer` signed it. Ignores the periods in which the
+/// certificates are valid.
+pub(crate) fn is_issued_by(certificate: &Certificate, issuer: &Certificate) -> bool {
+    let message = certificate.to_der().ok();
+    let message = message.as_deref().and_then(first_within);
+    certificate.tbs_certificate.issuer == issuer.tbs_certificate.subject
         && message.is_some_and(|message| {
             is_signed(issuer, &certificate.signature_algorithm, message, &certificate.signature)
         })
