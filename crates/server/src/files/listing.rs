@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use thruway_message::{FieldLinesBuf, Method};
 
 use super::conditions::last_modified;
+use super::path::is_name;
 use super::respond;
 use crate::request::Request;
 use crate::response::{Content, Response};
@@ -26,16 +27,20 @@ struct Entry {
     modified: Option<SystemTime>,
 }
 
+/// Settings that exclude names from the page, because the server does not serve them.
+#[derive(Clone, Copy)]
+pub(super) struct Served {
+    /// `true` if the server serves names that begin with a dot.
+    pub(super) hidden: bool,
+    /// `true` if the server follows symbolic links.
+    pub(super) symlinks: bool,
+}
+
 /// Returns a page with the names in the open directory `directory`. `is_root` is `true` if the directory is
-/// the root of the handler. If `shows_hidden` is `false`, the page has no names that begin with a dot.
-pub(super) fn respond(
-    request: &Request<'_>,
-    directory: &File,
-    is_root: bool,
-    shows_hidden: bool,
-) -> Response {
+/// the root of the handler. The page has only names that the server can serve.
+pub(super) fn respond(request: &Request<'_>, directory: &File, is_root: bool, served: Served) -> Response {
     let now = request.worker().clock().time_of_day();
-    match entries(directory, shows_hidden, now) {
+    match entries(directory, served, now) {
         Ok((entries, is_complete)) => {
             let page = page(request.path(), &entries, is_root, is_complete);
             let content = match request.method() {
@@ -50,7 +55,7 @@ pub(super) fn respond(
 
 /// Returns the sorted entries of a directory. The flag is `false` if the directory has more than
 /// [`ENTRIES_MAX`] entries or [`NAMES_READ_MAX`] names.
-fn entries(directory: &File, shows_hidden: bool, now: SystemTime) -> Result<(Vec<Entry>, bool), Errno> {
+fn entries(directory: &File, served: Served, now: SystemTime) -> Result<(Vec<Entry>, bool), Errno> {
     let mut entries = Vec::new();
     for (count, found) in Dir::read_from(directory)?.enumerate() {
         if count == NAMES_READ_MAX {
@@ -59,25 +64,27 @@ fn entries(directory: &File, shows_hidden: bool, now: SystemTime) -> Result<(Vec
         }
         let found = found?;
         let name = found.file_name().to_bytes();
-        if matches!(name, b"." | b"..") || (!shows_hidden && name.starts_with(b".")) {
+        if !is_name(name, served.hidden) {
             continue;
         }
         if entries.len() == ENTRIES_MAX {
             entries.sort();
             return Ok((entries, false));
         }
-        entries.extend(entry(directory, name, now));
+        entries.extend(entry(directory, name, served, now));
     }
     entries.sort();
     Ok((entries, true))
 }
 
 /// Returns the entry for `name`. Returns `None` if the server cannot serve it, or if it has disappeared.
-fn entry(directory: &File, name: &[u8], now: SystemTime) -> Option<Entry> {
+fn entry(directory: &File, name: &[u8], served: Served, now: SystemTime) -> Option<Entry> {
     let metadata = statat(directory, std::ffi::OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let kind = FileType::from_raw_mode(metadata.st_mode);
-    if !matches!(kind, FileType::Directory | FileType::RegularFile | FileType::Symlink) {
-        return None;
+    match kind {
+        FileType::Directory | FileType::RegularFile => {}
+        FileType::Symlink if served.symlinks => {}
+        _ => return None,
     }
     let seconds = u64::try_from(metadata.st_mtime).ok();
     let modified =
@@ -113,7 +120,7 @@ fn page(path: &str, entries: &[Entry], is_root: bool, is_complete: bool) -> Stri
         // The link begins with `./`, so that a browser does not read a name such as `a:b` as a scheme.
         let _ = writeln!(
             page,
-            "<tr><td><a href=\"./{href}{slash}\">{name}{slash}</a></td><td>{bytes}</td><td>{modified}</td></tr>"
+            "<tr><td><a href=\"./{href}{slash}\"><bdi>{name}</bdi>{slash}</a></td><td>{bytes}</td><td>{modified}</td></tr>"
         );
     }
     page.push_str("</tbody>\n</table>\n");
@@ -124,7 +131,8 @@ fn page(path: &str, entries: &[Entry], is_root: bool, is_complete: bool) -> Stri
     page
 }
 
-/// Escapes `text` for HTML.
+/// Escapes `text` for HTML. Writes characters without a visible form as `\u{…}`, because they could make a name look
+/// like another name.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -134,11 +142,29 @@ fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            c if is_invisible(c) => escaped.extend(c.escape_unicode()),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+/// Returns `true` for control characters, and for characters that change the direction of text, break lines, or have
+/// no width.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 const ENCODED_IN_LINKS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

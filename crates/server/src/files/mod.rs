@@ -155,7 +155,8 @@ impl Files {
 
     /// Sets whether a request for a directory without an [index](Self::index) file gets an HTML page with the
     /// names, sizes and times of the files. Default `false`. The page omits [hidden files](Self::hidden_files),
-    /// devices and sockets. It has at most 5000 names.
+    /// devices, sockets, names with a backslash, and symbolic links that the handler [does not follow](Self::symlinks).
+    /// It writes characters without a visible form as `\u{202e}`. It has at most 5000 names.
     #[must_use]
     pub const fn listing(mut self, is_sent: bool) -> Self {
         self.lists_directories = is_sent;
@@ -264,7 +265,9 @@ impl Files {
     fn list(&self, request: &Request<'_>, path: &[u8]) -> Result<Response, Errno> {
         match self.root.find(name_of(path))? {
             Found::Directory(directory) => {
-                Ok(listing::respond(request, &directory, path.is_empty(), self.serves_hidden))
+                let served =
+                    listing::Served { hidden: self.serves_hidden, symlinks: self.root.follows_symlinks };
+                Ok(listing::respond(request, &directory, path.is_empty(), served))
             }
             Found::File(_) | Found::Other => Err(Errno::NOENT),
         }

@@ -36,7 +36,8 @@ fn append_decoded(path: &mut Vec<u8>, segment: &str) -> Option<()> {
     Some(())
 }
 
-fn is_name(name: &[u8], serves_hidden: bool) -> bool {
+/// Returns `true` if a decoded segment can be the name of a file that the server serves.
+pub(super) fn is_name(name: &[u8], serves_hidden: bool) -> bool {
     match name {
         b"" | b"." | b".." => false,
         [b'.', ..] if !serves_hidden => false,

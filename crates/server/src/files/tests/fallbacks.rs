@@ -109,13 +109,13 @@ fn directory_list_is_sorted_and_escaped() {
         links,
         [
             "../\">../",
-            "./c/\">c/",
-            "./z/\">z/",
-            "./%3Cscript%3E%26%22%27.txt\">&lt;script&gt;&amp;&quot;&#39;.txt",
-            "./b.txt\">b.txt",
-            "./javascript%3Aalert%281%29\">javascript:alert(1)",
-            "./link\">link",
-            "./%C3%A9%20%25.txt\">\u{e9} %.txt",
+            "./c/\"><bdi>c</bdi>/",
+            "./z/\"><bdi>z</bdi>/",
+            "./%3Cscript%3E%26%22%27.txt\"><bdi>&lt;script&gt;&amp;&quot;&#39;.txt</bdi>",
+            "./b.txt\"><bdi>b.txt</bdi>",
+            "./javascript%3Aalert%281%29\"><bdi>javascript:alert(1)</bdi>",
+            "./link\"><bdi>link</bdi>",
+            "./%C3%A9%20%25.txt\"><bdi>\u{e9} %.txt</bdi>",
         ]
     );
     assert!(reply.text().contains("<td>5</td><td>Sun, 06 Nov 1994 08:49:37 GMT</td>"), "{}", reply.text());
@@ -128,6 +128,49 @@ fn directory_list_is_sorted_and_escaped() {
     let shown = handler(site.files().hidden_files(true).listing(true));
     assert!(get(&shown, "/a/", &[]).text().contains(".hidden"));
     assert_eq!(get(&site.mounted(), "/a/", &[]).status(), 404);
+}
+
+/// Regression test: a name with characters that change the direction of text looked like a name with another
+/// extension, and the list had links to names that always get 404.
+#[test]
+fn directory_list_shows_only_names_that_the_server_serves() {
+    let site = Site::new(&[
+        ("a\u{202e}gpj.exe", "bidi"),
+        ("b\u{1b}[2J\n.txt", "control"),
+        ("c\u{200b}\u{feff}.txt", "no width"),
+        ("d\\e.txt", "backslash"),
+        ("f\u{2028}.txt", "line"),
+        ("g.txt", ""),
+    ]);
+    symlink("g.txt", site.path("link")).unwrap();
+    let names = |handler: &_| -> Vec<(String, String)> {
+        let reply = get(handler, "/", &[]);
+        let links = reply.text().split("<a href=\"./").skip(1).map(|link| {
+            let (target, name) = link.split_once("\"><bdi>").unwrap();
+            (format!("/{target}"), name.split("</bdi>").next().unwrap().to_owned())
+        });
+        links.collect()
+    };
+    let listed = handler(site.files().listing(true));
+    let found = names(&listed);
+    let shown: Vec<_> = found.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(
+        shown,
+        [
+            "a\\u{202e}gpj.exe",
+            "b\\u{1b}[2J\\u{a}.txt",
+            "c\\u{200b}\\u{feff}.txt",
+            "f\\u{2028}.txt",
+            "g.txt",
+            "link"
+        ]
+    );
+    for (target, name) in &found {
+        assert_eq!(get(&listed, target, &[]).status(), 200, "{name}");
+    }
+    let strict = handler(site.files().symlinks(false).listing(true));
+    assert!(names(&strict).iter().all(|(_, name)| name != "link"));
+    assert_eq!(get(&strict, "/link", &[]).status(), 404);
 }
 
 #[test]
