@@ -191,6 +191,7 @@ impl AboutRequests {
                 ("write_stall_timeout", raw.write_stall_timeout.is_some()),
                 ("total_timeout", raw.total_timeout.is_some()),
                 ("replay_bytes_max", raw.replay_bytes_max.is_some()),
+                ("retry_statuses", raw.retry_statuses.is_some()),
             ];
             let keys = keys.into_iter().filter_map(|(key, is_said)| is_said.then_some(key)).collect();
             Self { upstream: name.clone(), span, keys }

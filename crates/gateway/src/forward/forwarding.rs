@@ -12,6 +12,7 @@ use thruway_net::Worker;
 use thruway_server::{Response, StatusCode};
 
 use super::outcome::{FailedAttempt, UsedConnection};
+use super::rejected::{EndedAttempt, RejectedResponse};
 use super::relay::Relay;
 use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
@@ -161,13 +162,15 @@ impl Forwarding {
     }
 
     /// Records the response time of the upstream and of the server. `asked` is the time just before the
-    /// attempt opened or reused its connection.
+    /// attempt opened or reused its connection. If the response is rejected (`is_rejected`), records only the
+    /// time of the server.
     #[inline]
     pub(super) fn record_time(
         &self,
         slot: &ServerSlot,
         asked: Option<Duration>,
         status: StatusCode,
+        is_rejected: bool,
     ) -> Option<RecordedTimes> {
         let (TimedRequest { arrived, method }, asked) = self.timed.zip(asked)?;
         let (worker, now) = (self.worker.index(), self.worker.clock().now_exact());
@@ -175,21 +178,29 @@ impl Forwarding {
         let of_server = now.saturating_sub(asked.max(slot.sent()));
         let of_upstream = now.saturating_sub(arrived);
         slot.server.statistics().record(worker, attributes, of_server);
-        self.upstream.statistics.responses.record(worker, of_upstream);
+        if !is_rejected {
+            self.upstream.statistics.responses.record(worker, of_upstream);
+        }
         Some(RecordedTimes { attributes, of_server, of_upstream })
     }
 
     /// Records the response time like [`record_time`](Self::record_time). If the trace of the request is
     /// exported, adds exemplars with the span of the attempt and with the span of the request.
-    fn record_traced_time(&self, slot: &ServerSlot, asked: Option<Duration>, status: StatusCode) {
-        let Some(times) = self.record_time(slot, asked, status) else { return };
+    fn record_traced_time(
+        &self,
+        slot: &ServerSlot,
+        asked: Option<Duration>,
+        status: StatusCode,
+        is_rejected: bool,
+    ) {
+        let Some(times) = self.record_time(slot, asked, status, is_rejected) else { return };
         let Some(timeline) = &self.timeline else { return };
         let Some(trace) = timeline.trace() else { return };
         let (worker, now) = (self.worker.index(), || self.worker.clock().time_of_day());
         if let Some(exemplar) = trace.exemplar(timeline.attempt(), times.of_server, false, now) {
             slot.server.statistics().add_exemplar(worker, times.attributes, exemplar);
         }
-        if let Some(exemplar) = trace.exemplar(None, times.of_upstream, false, now) {
+        if !is_rejected && let Some(exemplar) = trace.exemplar(None, times.of_upstream, false, now) {
             self.upstream.statistics.responses.add_exemplar(worker, exemplar);
         }
     }
@@ -215,10 +226,12 @@ pub(super) struct Connected {
 
 /// An attempt that waits for the response head.
 pub(super) struct Attempt {
-    relay: Relay,
+    pub(super) relay: Relay,
     used: UsedConnection,
     asked: Option<Duration>,
     is_late: bool,
+    /// `true` if the response causes a retry because of its status.
+    is_rejected: bool,
 }
 
 /// The point at which a request leaves the usual course.
@@ -227,8 +240,8 @@ pub(super) enum Detour {
     SelectServer,
     /// There is no idle connection to the selected server.
     AcquireConnection(ServerSlot),
-    /// The first attempt has failed.
-    Retry(FailedAttempt),
+    /// The first attempt has failed, or its response causes a retry.
+    Retry(EndedAttempt),
 }
 
 /// Polls a request on its usual course: the request gets a server and an idle connection at once, and the
@@ -243,10 +256,15 @@ pub(super) fn poll_usual(
         Some(attempt) => attempt,
         none => none.insert(begin_usual(forwarding)?),
     };
-    let begun = match ready!(attempt.poll(cx, forwarding)) {
+    let begun = match ready!(attempt.poll(cx, forwarding, 0)) {
         Ok(begun) => begun,
-        Err(failure) => return Poll::Ready(Err(Detour::Retry(attempt.failed(failure)))),
+        Err(failure) => return Poll::Ready(Err(Detour::Retry(attempt.failed(failure).into()))),
     };
+    if attempt.is_rejected
+        && let Some(attempt) = first.take()
+    {
+        return Poll::Ready(Err(Detour::Retry(RejectedResponse::of(attempt, begun))));
+    }
     let mut response = match begun.rest {
         Rest::Complete => begun.response,
         Rest::Stream { .. } | Rest::Tunnel => match first.take() {
@@ -268,7 +286,9 @@ fn begin_usual(forwarding: &mut Forwarding) -> Result<Attempt, Detour> {
         timeline.selected_at_once(&slot);
     }
     match reuse_connection(forwarding, &slot) {
-        Some(connected) => Attempt::begin(forwarding, slot, connected, true).map_err(Detour::Retry),
+        Some(connected) => {
+            Attempt::begin(forwarding, slot, connected, true).map_err(|failed| Detour::Retry(failed.into()))
+        }
         None => Err(Detour::AcquireConnection(slot)),
     }
 }
@@ -281,7 +301,7 @@ pub(super) async fn attempt(
     mut slot: ServerSlot,
     tried: &[usize],
     later_than: Option<u64>,
-) -> Result<Response, FailedAttempt> {
+) -> Result<Response, EndedAttempt> {
     let reused = if later_than.is_none() { reuse_connection(forwarding, &slot) } else { None };
     let connected = match reused {
         Some(connected) => connected,
@@ -290,8 +310,11 @@ pub(super) async fn attempt(
             .map_err(|not_opened| FailedAttempt::of_connection(&slot, not_opened))?,
     };
     let mut attempt = Attempt::begin(forwarding, slot, connected, later_than.is_none())?;
-    let begun = poll_fn(|cx| attempt.poll(cx, forwarding)).await;
+    let begun = poll_fn(|cx| attempt.poll(cx, forwarding, tried.len())).await;
     let begun = begun.map_err(|failure| attempt.failed(failure))?;
+    if attempt.is_rejected {
+        return Err(RejectedResponse::of(attempt, begun));
+    }
     Ok(match begun.rest {
         Rest::Complete => begun.response,
         Rest::Stream { .. } | Rest::Tunnel => attempt.into_response(begun, forwarding),
@@ -324,18 +347,20 @@ impl Attempt {
         match start(forwarding, &slot, connection, now) {
             Ok((exchange, is_head_unsent)) => {
                 let relay = Relay::new(exchange, is_head_unsent, slot, forwarding.until);
-                Ok(Self { relay, used, asked, is_late })
+                Ok(Self { relay, used, asked, is_late, is_rejected: false })
             }
             Err(error) => Err(FailedAttempt::of_exchange(&slot, error.into(), used)),
         }
     }
 
-    /// Sends the request. Ready when the head of the response has arrived.
+    /// Sends the request. Ready when the head of the response has arrived. `tried` is the number of servers at
+    /// which the request has failed.
     #[inline]
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         forwarding: &mut Forwarding,
+        tried: usize,
     ) -> Poll<Result<Begun, Failure>> {
         let mut polled = self.relay.poll_response(cx, &forwarding.request, &mut forwarding.body);
         // References, because moving the response would cost more than the rest of this function.
@@ -345,12 +370,14 @@ impl Attempt {
                 return Poll::Ready(Err(Failure::UpgradeUnproven));
             }
             let status = begun.response.status();
+            self.is_rejected = status >= StatusCode::BAD_REQUEST
+                && forwarding.rejects(&self.relay.slot.upstream, status, tried);
             if let Some(timeline) = &mut forwarding.timeline {
                 let is_complete = matches!(begun.rest, Rest::Complete);
                 timeline.responded(&begun.response, is_complete, forwarding.worker.clock());
-                forwarding.record_traced_time(&self.relay.slot, self.asked, status);
+                forwarding.record_traced_time(&self.relay.slot, self.asked, status, self.is_rejected);
             } else {
-                forwarding.record_time(&self.relay.slot, self.asked, status);
+                forwarding.record_time(&self.relay.slot, self.asked, status, self.is_rejected);
             }
             self.report(forwarding, begun);
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! Forward ─▶ OutgoingRequest ─▶ SelectServer ─▶ AcquireConnection ─▶ SendHead ─▶ Relay ─▶ Report ─▶ client
 //!            (head and          ▲ retry                                          │
-//!            buffered body)     └─────────────── FailedAttempt ◀────────────────┘
+//!            buffered body)     └──────── FailedAttempt, RejectedResponse ◀─────┘
 //! ```
 
 // the handler, and the request to the upstream
@@ -20,6 +20,7 @@ mod forwarding;
 mod future;
 mod retry;
 mod outcome;
+mod rejected;
 mod relay;
 mod low_water;
 mod timeouts;

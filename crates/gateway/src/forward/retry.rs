@@ -1,12 +1,11 @@
 //! Sends a request to the upstream, and decides about retries. This module handles the requests that leave
 //! the [usual course](super::future).
 
-use std::time::Duration;
-
 use thruway_server::Response;
 
 use super::forwarding::{Forwarding, attempt};
 use super::outcome::{Blame, FailedAttempt};
+use super::rejected::EndedAttempt;
 use crate::Failure;
 use crate::upstream::ServerSlot;
 
@@ -30,31 +29,23 @@ pub(super) async fn send(forwarding: &mut Forwarding, slot: Option<ServerSlot>) 
     };
     match attempt(forwarding, slot, &[], None).await {
         Ok(response) => Ok(response),
-        Err(failed) => retry(forwarding, failed).await,
+        Err(ended) => retry(forwarding, ended).await,
     }
 }
 
-/// Sends a request again after the attempt `failed`, until an attempt succeeds or a retry is not safe.
+/// Sends a request again after the attempt `ended`, until an attempt succeeds or a retry is not safe.
 /// Usually, a retry goes to another server. If the server has only closed an idle connection, the retry goes
-/// to the same server on a newer connection.
-pub(super) async fn retry(
-    forwarding: &mut Forwarding,
-    mut failed: FailedAttempt,
-) -> Result<Response, Failure> {
+/// to the same server on a newer connection. If no server is available after a rejected response, returns
+/// this response.
+pub(super) async fn retry(forwarding: &mut Forwarding, mut ended: EndedAttempt) -> Result<Response, Failure> {
     let mut tried = Vec::new();
     loop {
-        let FailedAttempt { failure, ref upstream, ref server, .. } = failed;
-        tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
-        forwarding.note_failed_attempt(failure);
-        let again = match decide_retry(forwarding, &failed, tried.len()) {
-            RetryDecision::Fail => return Err(failure),
-            RetryDecision::SameServer => {
-                let (worker, key) = (&forwarding.worker, &forwarding.key);
-                ServerSlot::again(upstream, worker, key, server.clone())
-            }
-            RetryDecision::OtherServer => {
-                tried.push(server.number);
-                None
+        let upstream = ended.upstream().clone();
+        let (again, rejected) = match ended {
+            EndedAttempt::Failed(failed) => (after_failure(forwarding, &failed, &mut tried)?, None),
+            EndedAttempt::Rejected(rejected) => {
+                tried.push(rejected.server().number);
+                (None, rejected.finish(forwarding).await)
             }
         };
         upstream.statistics.count_retry();
@@ -62,16 +53,52 @@ pub(super) async fn retry(
             timeline.retries(forwarding.worker.clock());
         }
         let (slot, later_than) = match again {
-            Some(slot) => {
+            Some((slot, connection)) => {
                 forwarding.note_server(&slot);
-                (slot, Some(failed.connection))
+                (slot, Some(connection))
             }
-            None => (select_server(forwarding, &tried).await?, None),
+            None => match select_server(forwarding, &tried).await {
+                Ok(slot) => (slot, None),
+                Err(failure) => {
+                    let response = rejected.ok_or(failure)?;
+                    forwarding.record_upstream_time();
+                    return Ok(response);
+                }
+            },
         };
-        failed = match attempt(forwarding, slot, &tried, later_than).await {
+        drop(rejected);
+        ended = match attempt(forwarding, slot, &tried, later_than).await {
             Ok(response) => return Ok(response),
-            Err(failed) => failed,
+            Err(ended) => ended,
         };
+    }
+}
+
+/// Decides about a retry after the attempt `failed`. For a retry at the same server, returns a slot, and the
+/// sequence number of the connection that the retry must not use. For a retry at another server, appends the
+/// server to `tried`.
+///
+/// # Errors
+/// Returns the failure if no retry is allowed.
+fn after_failure(
+    forwarding: &mut Forwarding,
+    failed: &FailedAttempt,
+    tried: &mut Vec<usize>,
+) -> Result<Option<(ServerSlot, u64)>, Failure> {
+    let FailedAttempt { failure, upstream, server, .. } = failed;
+    tracing::debug!(upstream = upstream.name(), server = %server.address, %failure, "attempt to forward a request failed");
+    forwarding.note_failed_attempt(*failure);
+    match decide_retry(forwarding, failed, tried.len()) {
+        RetryDecision::Fail => Err(*failure),
+        RetryDecision::SameServer => {
+            let (worker, key) = (&forwarding.worker, &forwarding.key);
+            let slot = ServerSlot::again(upstream, worker, key, server.clone());
+            Ok(slot.map(|slot| (slot, failed.connection)))
+        }
+        RetryDecision::OtherServer => {
+            tried.push(server.number);
+            Ok(None)
+        }
     }
 }
 
@@ -90,9 +117,8 @@ async fn select_server(forwarding: &mut Forwarding, tried: &[usize]) -> Result<S
 /// has failed. A retry at another server uses the retry budget. A retry at the same server does not use the
 /// budget.
 fn decide_retry(forwarding: &Forwarding, failed: &FailedAttempt, tried: usize) -> RetryDecision {
-    let is_allowed = forwarding.left() != Some(Duration::ZERO)
-        && forwarding.body.as_ref().is_none_or(|body| body.can_begin_again())
-        && failed.failure.retry().allows(forwarding.request.is_idempotent);
+    let is_allowed =
+        forwarding.can_begin_again() && failed.failure.retry().allows(forwarding.request.is_idempotent);
     match failed.blame {
         _ if !is_allowed => RetryDecision::Fail,
         Blame::Connection => RetryDecision::SameServer,

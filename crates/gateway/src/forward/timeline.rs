@@ -171,6 +171,14 @@ impl Timeline {
         }
     }
 
+    /// Records that the response to the current attempt causes a retry.
+    pub(super) fn attempt_rejected(&mut self, clock: &Clock) {
+        if let Some(traced) = &mut self.traced {
+            traced.change_attempt(Some(clock.now_exact()), |_| {});
+            (traced.attempt, traced.is_connected) = (None, false);
+        }
+    }
+
     /// Records a retry.
     pub(super) fn retries(&mut self, clock: &Clock) {
         if let Some(traced) = &mut self.traced {

@@ -13,6 +13,7 @@ use super::address::ServerAddr;
 use super::connections::queue::QueueConfig;
 use super::health::checks::config::CheckConfig;
 use super::health::ejection::EjectionConfig;
+use super::health::status_range::StatusRange;
 use super::retry_budget::RetryBudget;
 use super::selection::balance_config::Balance;
 use super::selection::sticky::Sticky;
@@ -91,6 +92,10 @@ pub struct UpstreamConfig {
     /// Maximum number of retries of a request at other servers. Only requests that may be sent again are
     /// retried. Default 2.
     pub retries_max: u32,
+    /// Statuses of responses after which an idempotent request is retried at another server. The response is
+    /// discarded. If no retry is allowed, the client gets the response unchanged. The gateway compares only
+    /// statuses of at least 400. Default: no statuses.
+    pub retry_statuses: Vec<StatusRange>,
     /// Limit for the number of retries in proportion to the number of requests.
     pub retry_budget: RetryBudget,
     /// Maximum number of request body bytes that the gateway keeps for a retry. The gateway keeps the bytes
@@ -180,6 +185,7 @@ impl UpstreamConfig {
             connections_max: 0,
             queue: QueueConfig::default(),
             retries_max: 2,
+            retry_statuses: Vec::new(),
             retry_budget: RetryBudget::default(),
             replay_bytes_max: 64 << 10,
         }

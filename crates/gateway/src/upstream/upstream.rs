@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use thruway_net::{Clock, Worker};
+use thruway_server::StatusCode;
 
 use super::config::UpstreamConfig;
 use super::connections::limits::{Connections, Permit};
@@ -115,6 +116,11 @@ impl Upstream {
     pub(crate) fn allows_retry(&self, tried: usize, clock: &Clock) -> bool {
         tried < self.config.retries_max as usize
             && self.retries.withdraw(self.config.retry_budget, milliseconds(clock.now()))
+    }
+
+    /// Returns `true` if a response with `status` causes a retry.
+    pub(crate) fn retries_status(&self, status: StatusCode) -> bool {
+        self.config.retry_statuses.iter().any(|range| range.contains(status))
     }
 
     /// Returns `true` if connections are limited.

@@ -50,6 +50,20 @@ fn upstream_can_be_required_for_readiness() {
 }
 
 #[test]
+fn retry_statuses_are_error_statuses() {
+    let statuses = |keys: &str| {
+        with_servers(keys).map(|config| config.retry_statuses.iter().map(ToString::to_string).collect())
+    };
+    assert_eq!(statuses(""), Ok(vec![]));
+    let expected = vec!["429".to_owned(), "502-504".to_owned()];
+    assert_eq!(statuses("retry_statuses = [\"429\", \"502-504\"]"), Ok(expected));
+    let failure = statuses("retry_statuses = [\"200-503\"]").unwrap_err();
+    assert!(failure.contains("only error statuses from 400 to 599 can cause a retry"), "{failure}");
+    assert!(failure.contains("serve.toml:8"), "{failure}");
+    assert!(statuses("retry_statuses = [\"5xx\"]").unwrap_err().contains("write statuses as"));
+}
+
+#[test]
 fn balance_is_a_name_or_a_table() {
     let balance = |keys: &str| with_servers(keys).unwrap().balance;
     for (name, expected) in [

@@ -16,7 +16,7 @@ use thruway_client::http2::Http2Config;
 use thruway_client::{Config, PoolConfig, Timeouts, UpstreamAddr};
 use thruway_gateway::{
     ForwardConfig, ForwardedFields, InvalidServerAddr, ProxyVersion, QueueConfig, ResolverConfig,
-    RetryBudget, ServerAddr, ServerConfig, UpstreamConfig,
+    RetryBudget, ServerAddr, ServerConfig, StatusRange, UpstreamConfig,
 };
 use thruway_server::Limits;
 
@@ -24,7 +24,9 @@ use crate::config::resolver::{ANY_PERIOD, HEAD_BYTES_MAX, Resolver, SOME_PERIOD,
 use crate::config::rewrite::{RawForwarded, RawHost, resolve_host_rewrite};
 use crate::config::tls::{RawUpstreamTlsOrNot, resolve_upstream_tls};
 use crate::config::upstreams::balance::{RawBalance, RawSticky, resolve_balance, resolve_sticky};
-use crate::config::upstreams::health::{RawCheck, RawEjection, resolve_check, resolve_ejection};
+use crate::config::upstreams::health::{
+    RawCheck, RawEjection, resolve_check, resolve_ejection, resolve_statuses,
+};
 use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
 use crate::config::{Http2, Upstreams};
 
@@ -131,6 +133,11 @@ pub(in crate::config) struct RawUpstream {
     /// at all servers, Thruway tries a server again. Thruway retries a request only if a retry is safe. A
     /// retry after a failure on a reused connection goes to the same server and does not count. Default: 2.
     pub(in crate::config) retries_max: Option<Spanned<u32>>,
+    /// Statuses of responses, from 400 to 599, after which Thruway sends an idempotent request to another
+    /// server: `502` or `502-504`. Thruway discards the response. If no retry is allowed, the client gets the
+    /// response unchanged. Risk: with `429` or `503`, an overloaded upstream gets more requests, up to
+    /// `retry_budget`. Default: none.
+    pub(in crate::config) retry_statuses: Option<Spanned<Vec<Spanned<String>>>>,
     /// Maximum number of bytes of a request body that Thruway keeps for a retry, 0 to 16777216. Thruway frees
     /// these bytes when the response begins. Default: 65536.
     pub(in crate::config) replay_bytes_max: Option<Spanned<usize>>,
@@ -338,6 +345,7 @@ fn resolve_upstream(resolver: &mut Resolver<'_>, name: String, raw: Spanned<RawU
         connections_max: resolver.or(raw.connections_max, default.connections_max, 0..=10_000_000),
         queue: resolve_queue(resolver, raw.queue),
         retries_max: resolver.or(raw.retries_max, default.retries_max, 0..=100),
+        retry_statuses: resolve_retry_statuses(resolver, raw.retry_statuses.take()),
         retry_budget: resolve_retry_budget(resolver, raw.retry_budget),
         replay_bytes_max: resolver.or(raw.replay_bytes_max, default.replay_bytes_max, 0..=REPLAY_BYTES_MAX),
         ..default
@@ -459,6 +467,23 @@ fn resolve_queue(resolver: &mut Resolver<'_>, raw: RawQueue) -> QueueConfig {
         length_max: raw.requests_max.unwrap_or(default.length_max),
         timeout: resolver.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
     }
+}
+
+fn resolve_retry_statuses(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+) -> Vec<StatusRange> {
+    let raw = raw.map(Spanned::into_inner).unwrap_or_default();
+    let ranges = resolve_statuses(resolver, &raw);
+    let errors = StatusRange::new(400, 599);
+    let is_other = |text: &&Spanned<String>| {
+        text.get_ref().parse().is_ok_and(|range: StatusRange| !range.is_within(errors))
+    };
+    if let Some(other) = raw.iter().find(is_other) {
+        let message = "only error statuses from 400 to 599 can cause a retry";
+        resolver.refuse_with(other, message, "write `502-504` or `503`");
+    }
+    ranges
 }
 
 fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> RetryBudget {

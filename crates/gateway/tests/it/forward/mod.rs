@@ -8,6 +8,7 @@ mod script;
 // Upstream servers that fail
 mod deadlines;
 mod failures;
+mod retry_statuses;
 mod reuse;
 
 // Forwarded messages
