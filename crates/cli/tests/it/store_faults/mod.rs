@@ -276,7 +276,7 @@ fn limits_survive_a_failover() {
     let promote = || {
         // Sentinel promotes a replica only if it lost its master less than ten times this time ago.
         sentinel.cli(&["sentinel", "set", "main", "down-after-milliseconds", "10000"]);
-        until(|| replica.cli(&["role"]).starts_with("master"));
+        until(|| replica.is_master());
         (&replica, counts(&replica))
     };
     check_fault("failover (Sentinel)", &fleet, &master, || master.kill(), promote);

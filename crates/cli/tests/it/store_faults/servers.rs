@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -89,10 +89,18 @@ impl RedisServer {
 
     /// Runs `redis-cli` and returns its output.
     pub(super) fn cli(&self, arguments: &[&str]) -> String {
+        self.try_cli(arguments).unwrap_or_else(|output| panic!("{output:?}"))
+    }
+
+    fn try_cli(&self, arguments: &[&str]) -> Result<String, Output> {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(arguments).output();
         let output = output.unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        if output.status.success() { Ok(String::from_utf8(output.stdout).unwrap()) } else { Err(output) }
+    }
+
+    /// Returns `true` if the server is a master. While it becomes one, it closes its connections.
+    pub(super) fn is_master(&self) -> bool {
+        self.try_cli(&["role"]).is_ok_and(|role| role.starts_with("master"))
     }
 
     /// Returns a number of `INFO`.
