@@ -13,7 +13,7 @@ use crate::config::upstreams::RawUpstream;
 use crate::config::values::{Span, Spanned};
 use crate::config::{Action, Config, Failure, ListenerConfig, Route};
 
-/// Returns warnings about unused upstreams and policies, redirects to ports without TLS, and shared sticky
+/// Returns warnings about unused upstreams and policies, weak password hashes, redirects to ports without TLS, and shared sticky
 /// cookies. An unused upstream or policy is not an error, because the operator may use it later. But a
 /// misspelled name may also be the cause.
 pub(crate) fn unused(config: &Config) -> Vec<Failure> {
@@ -28,9 +28,28 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
+    let policies = policies.chain(weak_passwords(config));
     let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
     let stores = peers_without_store(config).into_iter().chain(durable_in_memory(config));
     warnings.chain(shared_sticky_cookies(config)).chain(stores).collect()
+}
+
+/// Returns a warning for each policy with password hashes in the weak format of Apache.
+fn weak_passwords(config: &Config) -> impl Iterator<Item = Failure> {
+    config.places.policies.iter().filter_map(|(name, span)| {
+        let Some(PolicyConfig::BasicAuth(users)) = config.policies.get(name) else { return None };
+        let weak: Vec<_> = users.users.iter().filter(|(_, hash)| hash.is_weak()).collect();
+        let (user, _) = weak.first()?;
+        let user = user.escape_debug();
+        let message = match weak.len() {
+            1 => format!("the password hash of the user `{user}` is weak, because `$apr1$` uses MD5"),
+            n => format!(
+                "the password hashes of {n} users are weak, because `$apr1$` uses MD5: the first is `{user}`"
+            ),
+        };
+        let hint = "use bcrypt: `htpasswd -nBC 10 NAME` prints `NAME:HASH`";
+        Some(config.warning_at(span, message).with_hint(hint))
+    })
 }
 
 /// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other only in a

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_gateway::{InvalidLine, KeyDigest, PasswordHash, is_user_name, lines_of};
+use thruway_gateway::{InvalidLine, InvalidPasswordHash, KeyDigest, PasswordHash, is_user_name, lines_of};
 
 use crate::config::policies::headers::resolve_text_of_file;
 use crate::config::resolver::Resolver;
@@ -120,7 +120,7 @@ fn resolve_user(
     let name = name.get_ref();
     authentication.roles.insert(name.clone(), role.into());
     if let Some(hash) = password_hash {
-        match hash.get_ref().parse() {
+        match strong_password(hash.get_ref()) {
             Ok(hash) => authentication.passwords.push((name.clone(), hash)),
             Err(error) => resolver.refuse_with(&hash, error, PASSWORD_HINT),
         }
@@ -159,6 +159,15 @@ fn read_users(
     }
 }
 
+/// Parses the hash of a password. The admin listener accepts no weak hashes.
+fn strong_password(text: &str) -> Result<PasswordHash, String> {
+    let hash: PasswordHash = text.parse().map_err(|error: InvalidPasswordHash| error.to_string())?;
+    if hash.is_weak() {
+        return Err("an MD5 hash is too weak for users of the admin listener: use bcrypt".to_owned());
+    }
+    Ok(hash)
+}
+
 /// Parses `ROLE:HASH`. Errors do not contain the hash.
 fn role_and_credential(text: &str) -> Result<(AdminRole, Credential), String> {
     let role = match text.split_once(':') {
@@ -170,7 +179,7 @@ fn role_and_credential(text: &str) -> Result<(AdminRole, Credential), String> {
     let credential = if hash.starts_with("sha256:") {
         hash.parse().map(Credential::Token).map_err(|error| error.to_string())
     } else {
-        hash.parse().map(Credential::Password).map_err(|error| error.to_string())
+        strong_password(hash).map(Credential::Password)
     };
     Ok((role, credential?))
 }

@@ -21,13 +21,13 @@ use crate::config::values::{Span, Spanned};
 pub(in crate::config) struct RawBasicAuth {
     /// Realm that browsers show. Default: the name of the policy.
     pub(in crate::config) realm: Option<Spanned<String>>,
-    /// User names, each with the bcrypt or Argon2 hash of the password. Thruway hides the hashes in error
-    /// messages. Default: none.
+    /// User names, each with the hash of the password: bcrypt, Argon2, or `$apr1$`. Thruway hides the hashes in
+    /// error messages. Risk: `$apr1$` is weak. Default: none.
     #[serde(default)]
     #[schemars(extend("writeOnly" = true))]
     pub(in crate::config) users: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// File with lines `NAME:HASH`, in the format of `htpasswd -B`. A relative path starts at the directory
-    /// of the config. Default: none.
+    /// File with lines `NAME:HASH`, in the format of `htpasswd`. A relative path starts at the directory of the
+    /// config. Default: none.
     pub(in crate::config) users_file: Option<Spanned<PathBuf>>,
     /// Header in which Thruway sends the user name to the upstream. On routes with this policy, Thruway
     /// removes a header with this name from client requests. Default: none.

@@ -70,6 +70,10 @@ fn invalid_users_are_errors() {
         (format!("\"a:b\" = {{ role = \"read\", {token} }}"), "this is not a valid user name"),
         (format!("\" a\" = {{ role = \"read\", {token} }}"), "this is not a valid user name"),
         ("a = { role = \"read\", password_hash = \"sesame\" }".to_owned(), "write a password hash"),
+        (
+            "a = { role = \"read\", password_hash = \"$$apr1$$x$$ro/6RlB/jB4ZRUA9qJm6A0\" }".to_owned(),
+            "an MD5 hash is too weak for users of the admin listener: use bcrypt",
+        ),
         ("a = { role = \"read\", token_digest = \"sesame\" }".to_owned(), "write the digest"),
         (format!("a = {{ role = \"read\", {token} }}, b = {{ role = \"operator\", {token} }}"), "same token"),
     ] {
@@ -97,6 +101,7 @@ fn invalid_line_of_users_file_is_an_error_without_its_hash() {
         (format!("a:{HASH}"), "line 1 of this file: the role must be `read` or `operator`"),
         (format!("a:admin:{HASH}"), "line 1 of this file: the role must be `read` or `operator`"),
         ("a:read:sesame".to_owned(), "line 1 of this file: write a password hash"),
+        ("a:read:$apr1$x$ro/6RlB/jB4ZRUA9qJm6A0".to_owned(), "line 1 of this file: an MD5 hash is too weak"),
         ("a:read:sha256:sesame".to_owned(), "line 1 of this file: write the digest of the key"),
         (format!("a:read:{HASH}\na:operator:{DIGEST}"), "the user `a` has two roles"),
         (format!("own:operator:{HASH}"), "the user `own` has two roles"),

@@ -32,6 +32,26 @@ fn rate_limit_settings_are_optional() {
 }
 
 #[test]
+fn weak_password_hashes_get_a_warning() {
+    let warnings = |users: &str| {
+        let route = "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath = \"/\"\ndemo = true\npolicies = [\"a\"]\n";
+        let config = resolved(&format!("{route}[policies.a.basic_auth.users]\n{users}"));
+        usage::unused(&config.unwrap()).iter().map(ToString::to_string).collect::<String>()
+    };
+    let bcrypt = format!("ada = \"$$2y$$04${}\"\n", "$".to_owned() + &"a".repeat(53));
+    assert_eq!(warnings(&bcrypt), "");
+    let weak = |name: &str| format!("{name} = \"$$apr1$$x$$ro/6RlB/jB4ZRUA9qJm6A0\"\n");
+    let one = warnings(&(bcrypt + &weak("eve")));
+    assert!(one.contains("the password hash of the user `eve` is weak, because `$apr1$` uses MD5"), "{one}");
+    assert!(one.contains("use bcrypt: `htpasswd -nBC 10 NAME`") && !one.contains("ro/6"), "{one}");
+    let two = warnings(&(weak("ada") + &weak("eve")));
+    assert!(
+        two.contains("the password hashes of 2 users are weak") && two.contains("the first is `ada`"),
+        "{two}"
+    );
+}
+
+#[test]
 fn shared_limits_declare_their_behavior_without_the_store() {
     let limit = |keys: &str| match policy(&format!("quota = {{ requests = 7{keys} }}")).unwrap() {
         PolicyConfig::Quota(quota) => quota,

@@ -1,11 +1,12 @@
 //! Authentication with user names and passwords (RFC 7617).
 //!
-//! The config contains only slow hashes of passwords. A password check takes some tens of milliseconds on a
-//! separate thread. Only a few checks run at the same time, and only a limited number of requests may wait
+//! The config contains only hashes of passwords. All formats except `$apr1$` are slow, so a password check takes
+//! some tens of milliseconds on a separate thread. Only a few checks run at the same time, and only a limited number of requests may wait
 //! for a check. Further requests get 503. After a successful check, the policy caches a digest of the
 //! password, so that later requests with this password are fast. The digest depends on a random secret of the
 //! process. A check for an unknown user name takes as long as a check for a known user name.
 
+mod apr1;
 mod password;
 pub(super) mod state;
 #[cfg(test)]

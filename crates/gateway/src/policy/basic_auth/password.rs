@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use argon2::{Argon2, PasswordVerifier as _};
 
-/// The hash of a password: bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`).
+use super::apr1;
+
+/// The hash of a password: bcrypt (`$2y$…`), Argon2 (`$argon2id$…`), or the weak MD5 hash of Apache (`$apr1$…`).
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Box<str>);
 
@@ -22,8 +24,16 @@ pub enum InvalidPasswordHash {
 }
 
 impl PasswordHash {
+    /// Returns `true` if an attacker with the hash can try passwords fast. Such a hash has the format `$apr1$…`.
+    pub fn is_weak(&self) -> bool {
+        self.0.starts_with(apr1::PREFIX)
+    }
+
     /// Returns `true` if this is the hash of `password`. The computation is slow on purpose.
     pub(super) fn is_of(&self, password: &str) -> bool {
+        if self.is_weak() {
+            return apr1::is_of(&self.0, password);
+        }
         if self.0.starts_with("$argon2") {
             let hash = argon2::PasswordHash::new(&self.0);
             return hash
@@ -41,6 +51,8 @@ impl FromStr for PasswordHash {
             check_argon2(text)?;
         } else if ["$2a$", "$2b$", "$2x$", "$2y$"].iter().any(|kind| text.starts_with(kind)) {
             check_bcrypt(text)?;
+        } else if text.starts_with(apr1::PREFIX) {
+            apr1::parts(text).ok_or(InvalidPasswordHash::Damaged)?;
         } else {
             return Err(InvalidPasswordHash::Kind);
         }
@@ -83,7 +95,7 @@ impl fmt::Display for InvalidPasswordHash {
         f.write_str(match self {
             Self::Cost => "the cost of this hash is too high: a check would take too long",
             Self::Damaged => "the hash is incomplete or malformed",
-            Self::Kind => "write a password hash: bcrypt (`$2y$…`) or Argon2 (`$argon2id$…`)",
+            Self::Kind => "write a password hash: bcrypt (`$2y$…`), Argon2 (`$argon2id$…`) or `$apr1$…`",
         })
     }
 }

@@ -105,7 +105,13 @@ fn unknown_damaged_or_too_costly_hash_is_an_error() {
     for (text, error) in [
         ("open sesame", InvalidPasswordHash::Kind),
         ("{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", InvalidPasswordHash::Kind),
-        ("$apr1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb", InvalidPasswordHash::Kind),
+        ("$1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbb.", InvalidPasswordHash::Kind),
+        ("$apr1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb", InvalidPasswordHash::Damaged),
+        ("$apr1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbb.", InvalidPasswordHash::Damaged),
+        ("$apr1$aaaaaaaaa$bbbbbbbbbbbbbbbbbbbbb.", InvalidPasswordHash::Damaged),
+        ("$apr1$$bbbbbbbbbbbbbbbbbbbbb.", InvalidPasswordHash::Damaged),
+        ("$apr1$a:$bbbbbbbbbbbbbbbbbbbbb.", InvalidPasswordHash::Damaged),
+        ("$apr1$", InvalidPasswordHash::Damaged),
         (&bcrypt[..59], InvalidPasswordHash::Damaged),
         ("$2y$99$", InvalidPasswordHash::Damaged),
         (&bcrypt.replace("$04$", "$31$"), InvalidPasswordHash::Cost),
@@ -115,6 +121,36 @@ fn unknown_damaged_or_too_costly_hash_is_an_error() {
     ] {
         assert_eq!(text.parse::<PasswordHash>(), Err(error), "{text}");
     }
+}
+
+/// The hashes are the output of `openssl passwd -apr1`.
+#[test]
+fn apr1_hashes_of_openssl_verify_only_their_passwords() {
+    let long = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456";
+    for (password, hash) in [
+        ("", "$apr1$sAlT./9z$G0sm4IFieLUlez5y3TXA6/"),
+        ("a", "$apr1$sAlT./9z$P.OPLo/DtxIv6jnExUiJ5/"),
+        ("open sesame", "$apr1$sAlT./9z$9Z7ENwmMUfnNmDadDZJuS."),
+        ("pä:ss", "$apr1$sAlT./9z$GHpEyjo14DdhA3YnWpN2m/"),
+        (long, "$apr1$sAlT./9z$yUO7cnaEzkVXXHLWJNUpv0"),
+        ("open sesame", "$apr1$x$ro/6RlB/jB4ZRUA9qJm6A0"),
+    ] {
+        let hash: PasswordHash = hash.parse().unwrap();
+        assert!(hash.is_weak() && hash.is_of(password), "{password}");
+        for other in [&format!("{password}a"), "open", "Open sesame", "b"] {
+            assert!(!hash.is_of(other), "{password} {other}");
+        }
+    }
+    assert!(!BCRYPT.parse::<PasswordHash>().unwrap().is_weak());
+}
+
+#[test]
+fn user_with_an_apr1_hash_can_log_in() {
+    let hash = "$apr1$x$ro/6RlB/jB4ZRUA9qJm6A0".parse().unwrap();
+    let config = BasicAuthConfig { users: vec![("eve".to_owned(), hash)], ..config() };
+    let scene = scene(PolicyConfig::BasicAuth(config));
+    assert_eq!(outcome(&ask(&scene, &login("eve:open sesame"))), ("200", "user eve"));
+    assert_eq!(outcome(&ask(&scene, &login("eve:open"))).0, "401");
 }
 
 #[test]
