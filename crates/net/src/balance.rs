@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::tls::failure::TlsFailure;
+use crate::tls_failure::TlsFailure;
 
 /// The number of connections of each worker, and the maximum number of connections.
 #[derive(Clone, Debug)]

@@ -34,6 +34,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//! - `tls` (default): [`tls`], the implementation of TLS. Without it, [`tls`] contains only the types that describe a
+//!   TLS connection.
+//! - `http2` (default): `Http2Stream`, an HTTP/2 stream as a byte stream.
 #![deny(unsafe_code)]
 
 // clocks, timers and logs
@@ -64,13 +69,23 @@ mod proxy_protocol;
 mod transport;
 mod unsent_limits;
 mod stream;
+#[cfg(feature = "http2")]
 mod http2_stream;
 mod socket;
 mod sends;
 mod thread_state;
 mod buffers;
 mod splice;
+mod tls_info;
+mod tls_failure;
+#[cfg(feature = "tls")]
 pub mod tls;
+/// Types that describe TLS connections. The feature `tls` adds the implementation of TLS.
+#[cfg(not(feature = "tls"))]
+pub mod tls {
+    pub use crate::tls_failure::TlsFailure;
+    pub use crate::tls_info::{CertificateName, PeerCertificate, TlsInfo, TlsVersion};
+}
 
 // worker threads
 mod thread_priority;
@@ -87,6 +102,7 @@ pub use buffers::{LargeBuffer, PooledBuffer};
 pub use clock::{Clock, ManualTime, process_cpu_time};
 pub use deadlines::{Deadline, Deadlines};
 pub use dispatch::Accepted;
+#[cfg(feature = "http2")]
 pub use http2_stream::Http2Stream;
 pub use ip_text::IpText;
 pub use listened::{is_listened_on, is_of_this_machine};

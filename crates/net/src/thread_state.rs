@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::splice::PipePool;
+#[cfg(feature = "tls")]
 use crate::tls::Scratch;
 use crate::unsent_limits::{PLACES, RaisedLimits};
 
@@ -22,9 +23,11 @@ pub(crate) struct ThreadState {
     /// Accepted connections with a higher limit for unsent bytes.
     pub(crate) raised_limits: RefCell<RaisedLimits>,
     /// Buffers that a TLS connection borrows during each poll. `None` while a connection uses the buffers.
+    #[cfg(feature = "tls")]
     pub(crate) tls_scratch: Cell<Option<Scratch>>,
     /// Server name (SNI) that a client sent in the most recent handshake step on this thread. rustls passes
     /// this name only to the certificate resolver.
+    #[cfg(feature = "tls")]
     pub(crate) asked_name: Cell<Option<Box<str>>>,
 }
 
@@ -54,7 +57,9 @@ thread_local! {
             large_buffers_in_use: Cell::new(0),
             pipes: RefCell::new(PipePool::new()),
             raised_limits: RefCell::new(RaisedLimits::new(&PLACES)),
+            #[cfg(feature = "tls")]
             tls_scratch: Cell::new(None),
+            #[cfg(feature = "tls")]
             asked_name: Cell::new(None),
         }
     };

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use crate::balance::Balance;
 use crate::clock::Clock;
 use crate::deadlines::Deadlines;
-use crate::tls::failure::TlsFailure;
+use crate::tls_failure::TlsFailure;
 
 /// State that the connections of one worker thread share. Other threads cannot access this state.
 #[derive(Debug)]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use thruway_http1::Limits;
 
-use crate::http2::Http2Limits;
 use crate::trusted::TrustedProxies;
 
 /// Limits and timeouts of a server.
@@ -34,6 +33,46 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// Timeouts of connections and of a graceful shutdown.
     pub timeouts: Timeouts,
+}
+
+/// Limits of one HTTP/2 connection. [`Limits`](crate::Limits) contains the limits of a message in all HTTP
+/// versions. [`Timeouts`](crate::Timeouts) contains the timeouts. Without the feature `http2`, these limits
+/// have no effect.
+///
+/// The HTTP/2 library has further limits that cannot be configured. A header section may have at most
+/// `request_target_bytes + header_section_bytes + 32 × field_lines` bytes. A request with a larger header
+/// section gets 431. The connection ends in these cases:
+///
+/// - A header section is four times as large as this limit, or is split into more frames than necessary.
+/// - The client has reset more than 20 streams that the server has not accepted yet.
+/// - The client has sent more than a hundred empty DATA frames in total that do not end a stream.
+/// - Too many small DATA frames are unread. For each frame of less than 256 bytes, the library counts the
+///   difference to 256 bytes. The sum may be at most half of the connection window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http2Limits {
+    /// Maximum number of concurrent streams. Default 100, the minimum that RFC 9113 §6.5.2 recommends. The
+    /// server refuses further streams with `REFUSED_STREAM`, and the client may retry them. A stream may need
+    /// as much memory as an HTTP/1.1 connection.
+    pub concurrent_streams: u32,
+    /// Number of body bytes that a client may send on one stream before the handler reads them. Default 64
+    /// KiB, at most 2 GiB. Larger values speed up uploads over long distances. The window of the connection
+    /// is the sum of all stream windows, so a handler that does not read its request body cannot block other
+    /// streams.
+    pub stream_window_bytes: u32,
+    /// Maximum size of a frame from the client in bytes: 16 KiB (default) to 16 MiB. Larger frames delay
+    /// other streams.
+    pub frame_bytes: u32,
+    /// Maximum number of response bytes that the server buffers for one stream. Default 64 KiB. Smaller
+    /// values cost CPU time for additional polls. Larger values cost memory for clients that do not read.
+    pub send_buffer_bytes: usize,
+    /// Maximum number of points in the flood guard of a connection. Default 2000. Each connection starts with
+    /// this number of points. Frames that cause useless work remove points. When no points are left, the
+    /// connection ends with the error `ENHANCE_YOUR_CALM`. A reset that the client sends or causes removes 10
+    /// points. A SETTINGS frame, or a useless empty frame, removes 5 points. A CONTINUATION, PING, PRIORITY,
+    /// `WINDOW_UPDATE` or unknown frame removes 1 point. An acknowledgement of SETTINGS also removes 1 point. A
+    /// received DATA frame adds 1 point, a sent DATA frame adds 2 points, and a complete response adds 5
+    /// points. After ten seconds, the connection has all points again.
+    pub flood_guard: u32,
 }
 
 /// Timeouts of a connection, with a precision of a few hundred milliseconds.
@@ -82,6 +121,18 @@ impl Default for Config {
             http2: Http2Limits::default(),
             trusted_proxies: TrustedProxies::default(),
             timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Default for Http2Limits {
+    fn default() -> Self {
+        Self {
+            concurrent_streams: 100,
+            stream_window_bytes: 64 << 10,
+            frame_bytes: 16 << 10,
+            send_buffer_bytes: 64 << 10,
+            flood_guard: 2000,
         }
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use thruway_message::{Method, RequestHead};
-use thruway_net::tls::{PeerCertificate, TlsAcceptor, TlsInfo};
+#[cfg(feature = "tls")]
+use thruway_net::tls::TlsAcceptor;
+use thruway_net::tls::{PeerCertificate, TlsInfo};
 use thruway_net::{ClientAddr, Peer};
 
+#[cfg(feature = "compression")]
 use crate::layers::ListenerCompression;
 use crate::response::Response;
 
@@ -29,6 +32,7 @@ pub struct ConnectionInfo {
     pub tls: Option<Arc<ConnectionTls>>,
     /// Compression settings of the listener, for routes with the layer
     /// [`ByListener`](crate::layers::ByListener).
+    #[cfg(feature = "compression")]
     pub compression: ListenerCompression,
     /// Settings of the listener for handlers, from [`Listener::handler_settings`](crate::Listener::handler_settings).
     pub handler_settings: Option<Arc<dyn Any + Send + Sync>>,
@@ -105,12 +109,26 @@ pub(crate) type LiveOtherHosts = Arc<ArcSwapOption<OtherHosts>>;
 
 /// The TLS acceptors that decide if a host belongs to this listener or to another one. `own` belongs to this
 /// listener. `others` belong to the listeners that require other client certificates.
+#[cfg(feature = "tls")]
 #[derive(Debug)]
 pub(crate) struct OtherHosts {
     pub(crate) own: Arc<TlsAcceptor>,
     pub(crate) others: Vec<Arc<TlsAcceptor>>,
 }
 
+/// Without the feature `tls`, all hosts belong to all listeners.
+#[cfg(not(feature = "tls"))]
+#[derive(Debug)]
+pub(crate) enum OtherHosts {}
+
+#[cfg(not(feature = "tls"))]
+impl OtherHosts {
+    const fn has(&self, _: &str) -> bool {
+        match *self {}
+    }
+}
+
+#[cfg(feature = "tls")]
 impl OtherHosts {
     /// Returns `true` if the certificates of another listener match `host` better than the certificates of
     /// this listener.

@@ -5,20 +5,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use thruway_net::tls::{ALPN_ACME, HandshakeError, TlsFailure, accept_tls, end_tls, wait_for_close};
 use thruway_net::{
     Accepted, Admitted, ClientAddr, ConnectionGuard, ListenAddr, LogLimit, Peer, PooledBuffer, ProxyHeader,
     ReceiveError, Stream, Worker, receive_proxy_header, spawn,
 };
 
 use crate::connection::{ConnectionDriver, Recording, WorkerTracing};
-use crate::connection_info::{ConnectionInfo, ConnectionTls};
+use crate::connection_info::ConnectionInfo;
 use crate::listener::{Listener, ListenerProtocols, ListenerTls, ProxyProtocol};
 use crate::live::{Serving, WorkerHandler};
 use crate::pre_handler::PreHandlers;
+#[cfg(feature = "http2")]
 use crate::protocol::HttpProtocol;
 use crate::record::StreamRecords;
 use crate::streams::ClientStream;
+#[cfg(feature = "tls")]
+use crate::tls_handshake::shake_hands;
 
 /// The drivers for the connections of one worker.
 pub(crate) struct Drivers {
@@ -192,19 +194,6 @@ fn warn_of_proxy_header(proxy: ClientAddr, reason: &ReceiveError) {
     }
 }
 
-/// Logs why a TLS handshake failed. Any client can make a handshake fail, so the number of lines is limited. Clients
-/// that only open and close a connection, such as health checks of load balancers, cause no lines.
-#[cold]
-fn log_tls_failure(info: &ConnectionInfo, error: &HandshakeError) {
-    static LIMIT: LogLimit = LogLimit::new();
-    let (client, failure) = (&info.client, error.failure());
-    if failure == TlsFailure::Ended {
-        tracing::debug!(%client, %error, "TLS handshake failed");
-    } else if let Some(Admitted { suppressed }) = LIMIT.admit() {
-        tracing::info!(%client, cause = %failure, %error, suppressed, "TLS handshake with a client failed");
-    }
-}
-
 /// Drives an HTTP connection in a separate task. `early` contains the bytes that were already read from
 /// `stream`. After a TLS handshake, the connection moves to a new task, so that the memory of the handshake
 /// is freed.
@@ -220,62 +209,20 @@ fn spawn_http(
     let http = http.clone();
     match (tls, protocols) {
         (None, ListenerProtocols::Http1) => spawn(http.drive_from(stream, early, info, guard)),
+        #[cfg(feature = "http2")]
         (None, ListenerProtocols::Http2) => {
             spawn(async move { http.drive_protocol(HttpProtocol::Http2, stream, early, info, guard).await });
         }
+        #[cfg(feature = "http2")]
         (None, ListenerProtocols::Both) => {
             spawn(async move { http.drive_detected(stream, early, info, guard).await });
         }
+        #[cfg(not(feature = "tls"))]
+        (Some(tls), _) => match tls {},
+        #[cfg(feature = "tls")]
         (Some(tls), protocols) => spawn(shake_hands(http, stream, early, info, guard, tls, protocols)),
     }
 }
-
-/// Performs the TLS handshake, which also selects the HTTP version. Then a new task drives the connection.
-async fn shake_hands(
-    http: ConnectionDriver,
-    stream: Stream,
-    early: PooledBuffer,
-    mut info: ConnectionInfo,
-    guard: ConnectionGuard,
-    tls: ListenerTls,
-    protocols: ListenerProtocols,
-) {
-    let within = http.header_time_left(&guard);
-    match accept_tls(stream, early, &tls.acceptor, &guard, within).await {
-        Ok(mut stream) => {
-            if stream.alpn() == Some(ALPN_ACME) {
-                return end_tls(stream, &guard, within).await;
-            }
-            let is_http2 = protocols == ListenerProtocols::Http2 || stream.alpn() == Some(ALPN_HTTP2);
-            let ListenerTls { strict_transport_security, other_hosts, .. } = tls;
-            let info_of_tls = stream.take_info();
-            info.tls =
-                Some(Arc::new(ConnectionTls { info: info_of_tls, strict_transport_security, other_hosts }));
-            if is_http2 {
-                let early = PooledBuffer::default();
-                spawn(
-                    async move { http.drive_protocol(HttpProtocol::Http2, stream, early, info, guard).await },
-                );
-            } else {
-                spawn(http.drive(stream, info, guard));
-            }
-        }
-        Err((stream, HandshakeError::PlainHttp(early))) => {
-            http.count_tls_failure(TlsFailure::NotTls);
-            spawn(http.refuse_plain_http(stream, early, info, guard));
-        }
-        Err((stream, error)) => {
-            http.count_tls_failure(error.failure());
-            log_tls_failure(&info, &error);
-            if matches!(error, HandshakeError::Refused(_)) {
-                wait_for_close(stream, &guard, http.linger()).await;
-            }
-        }
-    }
-}
-
-/// The ALPN name of HTTP/2 (RFC 9113 §3.1).
-const ALPN_HTTP2: &[u8] = b"h2";
 
 /// Returns the properties of a connection before any bytes have arrived.
 fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
@@ -284,14 +231,14 @@ fn info_of(accepted: &Accepted, listener: &Listener) -> ConnectionInfo {
         ListenAddr::Tcp(_) => accepted.stream.local_address(),
         ListenAddr::Unix(_) => None,
     };
-    let compression = listener.compression.clone();
     ConnectionInfo {
         client: accepted.client,
         peer: Peer::of(&accepted.stream, accepted.client, &listener.address),
         listener: accepted.listener,
         destination,
         tls: None,
-        compression,
+        #[cfg(feature = "compression")]
+        compression: listener.compression.clone(),
         handler_settings: listener.handler_settings.clone(),
     }
 }

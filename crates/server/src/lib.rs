@@ -11,9 +11,24 @@
 //! }
 //! ```
 //!
+//! # Features
+//! The first four features are on by default. A service that does not need them can build fewer crates with
+//! `default-features = false`:
+//!
+//! - `compression`: the layers `layers::Compression` and `layers::ByListener`.
+//! - `files`: the handler `Files`.
+//! - `http2`: HTTP/2. Without it, listeners accept only HTTP/1.1.
+//! - `tls`: listeners with TLS.
+//! - `axum-extractors`: the extractor `extractors::Axum`, for extractors of axum and of other crates.
+//! - `websocket`: the extractor `extractors::websocket::WebSocketUpgrade`.
+//!
 //! This crate does not parse HTTP/1.1, which is the task of `thruway-http1`. It does not open sockets, which
 //! is the task of `thruway-net`.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "compression", feature = "files", feature = "http2", feature = "tls")),
+    allow(dead_code, reason = "some functions have no other caller than an optional module")
+)]
 
 // handlers
 mod handler;
@@ -21,7 +36,9 @@ mod request;
 mod response;
 mod router;
 pub mod extractors;
+#[cfg(any(feature = "compression", feature = "files"))]
 mod content_coding;
+#[cfg(feature = "files")]
 mod files;
 pub mod layers;
 
@@ -33,7 +50,9 @@ mod config;
 mod trusted;
 mod connection_info;
 mod connection;
+#[cfg(feature = "http2")]
 mod http2;
+#[cfg(feature = "http2")]
 mod protocol;
 mod record;
 mod access_log;
@@ -41,6 +60,8 @@ mod listener;
 mod streams;
 mod pre_handler;
 mod live;
+#[cfg(feature = "tls")]
+mod tls_handshake;
 mod drivers;
 mod server;
 
@@ -51,15 +72,17 @@ pub use access_log::{
     AccessLog, AccessLogFormat, AccessLogLines, AccessLogMembers, AccessLogSample, AccessLogTarget,
     AccessLogTemplate, InvalidTemplate, OpenTarget, Syslog, SyslogAddress, SyslogFacility,
 };
-pub use config::{Config, Timeouts};
+pub use config::{Config, Http2Limits, Timeouts};
 pub use connection::ConnectionDriver;
 pub use connection_info::{ConnectionInfo, ConnectionTls};
+#[cfg(any(feature = "compression", feature = "files"))]
 pub use content_coding::ContentCoding;
+#[cfg(feature = "files")]
 pub use files::{Files, InvalidFileCandidate, content_type_of_path};
 pub use handler::{Answer, Handler, IntoHandler, Later, WithState, with_state, with_whole_content};
-pub use http2::Http2Limits;
 pub use listener::{AnswerFirst, Listener, ProxyProtocol};
 pub use live::{BoundListeners, LiveServer};
+#[cfg(feature = "http2")]
 pub use protocol::HttpProtocol;
 pub use record::{Record, Recorder, StreamRecord, TakeRecord, TakeStreamRecord};
 pub use request::{
@@ -81,10 +104,9 @@ pub use thruway_http1::Limits;
 pub use thruway_message::{
     Authority, FieldLinesBuf, FieldName, FieldValue, Method, OwnedRequestHead, StatusCode, Version,
 };
-pub use thruway_net::tls::{
-    CertificateFiles, CertificateName, ClientAuthentication, PeerCertificate, TlsAcceptor, TlsAcceptorConfig,
-    TlsInfo, TlsVersion,
-};
+#[cfg(feature = "tls")]
+pub use thruway_net::tls::{CertificateFiles, ClientAuthentication, TlsAcceptor, TlsAcceptorConfig};
+pub use thruway_net::tls::{CertificateName, PeerCertificate, TlsInfo, TlsVersion};
 pub use thruway_net::{
     ClientAddr, DrainHandle, DroppedLines, InvalidListenAddr, InvalidNetwork, ListenAddr, Network, Networks,
     Peer, ReloadSignal, ReopenSignal, TerminationSignals, WorkerLoad, WorkersHold, raise_descriptor_limit,

@@ -4,11 +4,15 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "tls")]
 use thruway_message::FieldValue;
+#[cfg(feature = "tls")]
 use thruway_net::tls::TlsAcceptor;
 use thruway_net::{ClientAddr, ListenAddr, Networks};
 
+#[cfg(feature = "tls")]
 use crate::connection_info::{LiveOtherHosts, OtherHosts};
+#[cfg(feature = "compression")]
 use crate::layers::ListenerCompression;
 use crate::request::Request;
 use crate::response::Response;
@@ -23,6 +27,7 @@ pub struct Listener {
     pub(crate) streams: Option<Arc<dyn ServeStream>>,
     pub(crate) protocols: ListenerProtocols,
     pub(crate) redirect_to_https: Option<u16>,
+    #[cfg(feature = "compression")]
     pub(crate) compression: ListenerCompression,
     pub(crate) first: Option<Arc<dyn AnswerFirst>>,
     pub(crate) handler_settings: Option<Arc<dyn Any + Send + Sync>>,
@@ -34,17 +39,25 @@ pub(crate) enum ListenerProtocols {
     #[default]
     Http1,
     /// HTTP/1.1 and HTTP/2. The first bytes of a connection determine its version.
+    #[cfg(feature = "http2")]
     Both,
+    #[cfg(feature = "http2")]
     Http2,
 }
 
 /// TLS settings of a listener.
+#[cfg(feature = "tls")]
 #[derive(Clone)]
 pub(crate) struct ListenerTls {
     pub(crate) acceptor: Arc<TlsAcceptor>,
     pub(crate) strict_transport_security: Option<Arc<str>>,
     pub(crate) other_hosts: LiveOtherHosts,
 }
+
+/// Without the feature `tls`, no listener has TLS settings.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+pub(crate) enum ListenerTls {}
 
 /// A handler that can answer requests of a listener before redirects and routes apply. Use it for resources
 /// that must be reachable on every listener.
@@ -75,6 +88,7 @@ impl Listener {
             streams: None,
             protocols: ListenerProtocols::Http1,
             redirect_to_https: None,
+            #[cfg(feature = "compression")]
             compression: ListenerCompression::AsElsewhere,
             first: None,
             handler_settings: None,
@@ -90,7 +104,9 @@ impl Listener {
 
     /// Accepts only TLS connections. If the listener uses the PROXY protocol, TLS begins after the PROXY
     /// header. The handshake must end within [`header_section`](crate::Timeouts::header_section). The server
-    /// does not decrypt connections that it passes to [`streams`](Self::streams).
+    /// does not decrypt connections that it passes to [`streams`](Self::streams). The protocol `h2` (ALPN) needs
+    /// the feature `http2`.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(self, acceptor: Arc<TlsAcceptor>) -> Self {
         let other_hosts = LiveOtherHosts::default();
@@ -99,6 +115,7 @@ impl Listener {
 
     /// Adds the header `Strict-Transport-Security` (RFC 6797) to responses over TLS, unless a response
     /// already contains it. `value` is the value of the header, such as `max-age=31536000`.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn strict_transport_security(mut self, value: &FieldValue<'_>) -> Self {
         if let Some(tls) = &mut self.tls {
@@ -112,6 +129,7 @@ impl Listener {
     /// certificate for the host, and this listener has none. If both have a certificate, one with the exact
     /// name takes precedence over a wildcard. Pass the acceptors of all listeners that require other client
     /// certificates. Otherwise, clients of this listener could reach those hosts without such a certificate.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_other_hosts(self, others: Vec<Arc<TlsAcceptor>>) -> Self {
         if let Some(tls) = &self.tls {
@@ -124,12 +142,14 @@ impl Listener {
 
     /// Also accepts HTTP/2 on connections without TLS (RFC 9113 §3.3). The first bytes of a connection
     /// determine the HTTP version.
+    #[cfg(feature = "http2")]
     #[must_use]
     pub fn http2(self) -> Self {
         Self { protocols: ListenerProtocols::Both, ..self }
     }
 
     /// Accepts only HTTP/2. Closes connections that do not begin with the HTTP/2 preface.
+    #[cfg(feature = "http2")]
     #[must_use]
     pub fn http2_only(self) -> Self {
         Self { protocols: ListenerProtocols::Http2, ..self }
@@ -144,6 +164,7 @@ impl Listener {
 
     /// Sets the compression of responses on this listener. Only routes with the layer
     /// [`ByListener`](crate::layers::ByListener) use this setting.
+    #[cfg(feature = "compression")]
     #[must_use]
     pub fn compression(self, compression: ListenerCompression) -> Self {
         Self { compression, ..self }
@@ -170,7 +191,9 @@ impl Listener {
 
     /// Returns this listener as the replacement of the listener `before`. Existing connections of `before`
     /// then also use the setting [`with_other_hosts`](Self::with_other_hosts) of this listener.
+    #[cfg_attr(not(feature = "tls"), expect(unused, reason = "only TLS settings are shared"))]
     pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
+        #[cfg(feature = "tls")]
         if let (Some(tls), Some(before)) = (&mut self.tls, &before.tls) {
             before.other_hosts.store(tls.other_hosts.load_full());
             tls.other_hosts = before.other_hosts.clone();

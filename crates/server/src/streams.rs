@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+#[cfg(feature = "tls")]
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
 use thruway_net::tls::{ClientHello, HandshakeError, read_client_hello};
 use thruway_net::{ConnectionGuard, PooledBuffer, Stream, Worker};
 
@@ -51,6 +53,7 @@ impl ClientStream {
     ///
     /// # Cancel safety
     /// Not cancel safe: if the future is dropped, the bytes that were read are lost.
+    #[cfg(feature = "tls")]
     pub async fn read_client_hello(&mut self, within: Duration) -> Result<ClientHello, HandshakeError> {
         let early = std::mem::take(&mut self.early);
         let (hello, early) = read_client_hello(&mut self.stream, early, &self.guard, within).await?;

@@ -6,6 +6,7 @@ use std::io;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::buffers::PooledBuffer;
+use crate::tls_failure::{AlertName, TlsFailure};
 
 /// Reason why a TLS handshake failed.
 #[derive(Debug)]
@@ -24,40 +25,6 @@ pub enum HandshakeError {
     TimedOut,
 }
 
-/// Kind of a TLS failure, for counters and logs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum TlsFailure {
-    /// The certificate has expired.
-    CertificateExpired,
-    /// The certificate does not contain the requested host name.
-    CertificateForOtherName,
-    /// The certificate is malformed or has a problem that the other kinds do not describe.
-    CertificateInvalid,
-    /// The client has sent no certificate, but the server requires one.
-    CertificateMissing,
-    /// The certificate is not valid yet.
-    CertificateNotYetValid,
-    /// No trusted issuer has signed the certificate.
-    CertificateUnknownIssuer,
-    /// The connection ended during the handshake.
-    Ended,
-    /// The two peers have no TLS version, algorithm or protocol (ALPN) in common.
-    Incompatible,
-    /// The peer does not use TLS.
-    NotTls,
-    /// The peer broke a rule of TLS.
-    Protocol,
-    /// The peer rejected the handshake. Contains the name of the alert from the peer.
-    Refused(AlertName),
-    /// The handshake exceeded the timeout.
-    TimedOut,
-}
-
-/// Name of a TLS alert (RFC 8446 §6).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct AlertName(&'static str);
-
 impl HandshakeError {
     /// Returns the kind of the failure.
     pub fn failure(&self) -> TlsFailure {
@@ -71,40 +38,6 @@ impl HandshakeError {
 }
 
 impl TlsFailure {
-    /// Names of all kinds, for metrics.
-    pub const NAMES: [&'static str; 12] = [
-        "certificate_expired",
-        "certificate_for_other_name",
-        "certificate_invalid",
-        "certificate_missing",
-        "certificate_not_yet_valid",
-        "certificate_unknown_issuer",
-        "ended",
-        "incompatible",
-        "not_tls",
-        "protocol",
-        "alert_received",
-        "timed_out",
-    ];
-
-    /// Returns the position of the kind in [`NAMES`](Self::NAMES).
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Self::CertificateExpired => 0,
-            Self::CertificateForOtherName => 1,
-            Self::CertificateInvalid => 2,
-            Self::CertificateMissing => 3,
-            Self::CertificateNotYetValid => 4,
-            Self::CertificateUnknownIssuer => 5,
-            Self::Ended => 6,
-            Self::Incompatible => 7,
-            Self::NotTls => 8,
-            Self::Protocol => 9,
-            Self::Refused(_) => 10,
-            Self::TimedOut => 11,
-        }
-    }
-
     fn of(error: &Error) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::of_certificate(error),
@@ -142,23 +75,6 @@ impl TlsFailure {
     pub fn is_no_protocol(self) -> bool {
         self == Self::Refused(AlertName(name_of(AlertDescription::NoApplicationProtocol)))
     }
-
-    const fn message(self) -> &'static str {
-        match self {
-            Self::CertificateExpired => "the certificate has expired",
-            Self::CertificateForOtherName => "the certificate does not contain the requested name",
-            Self::CertificateInvalid => "the certificate is invalid",
-            Self::CertificateMissing => "the client has sent no certificate",
-            Self::CertificateNotYetValid => "the certificate is not valid yet",
-            Self::CertificateUnknownIssuer => "the certificate issuer is not trusted",
-            Self::Ended => "the connection ended during the TLS handshake",
-            Self::Incompatible => "the two peers have no TLS version, algorithm or protocol in common",
-            Self::NotTls => "the peer does not use TLS",
-            Self::Protocol => "the peer broke a rule of TLS",
-            Self::Refused(_) => "the peer refused TLS with the alert",
-            Self::TimedOut => "the TLS handshake took too long",
-        }
-    }
 }
 
 /// Returns the name of an alert, or `other` for rare alerts.
@@ -188,18 +104,6 @@ pub(super) fn broken(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-impl fmt::Display for TlsFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message())?;
-        match self {
-            Self::Refused(AlertName(name)) => write!(f, " {name}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for TlsFailure {}
-
 impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,24 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_name() {
-        use TlsFailure as F;
-        let kinds = [
-            F::CertificateExpired,
-            F::CertificateForOtherName,
-            F::CertificateInvalid,
-            F::CertificateMissing,
-            F::CertificateNotYetValid,
-            F::CertificateUnknownIssuer,
-            F::Ended,
-            F::Incompatible,
-            F::NotTls,
-            F::Protocol,
-            F::Refused(AlertName("other")),
-            F::TimedOut,
-        ];
-        assert!(kinds.iter().enumerate().all(|(place, kind)| kind.index() == place));
-        assert_eq!(kinds.len(), F::NAMES.len());
-        assert_eq!(F::of(&Error::NoCertificatesPresented), F::CertificateMissing);
+    fn kind_follows_from_the_error_of_the_library() {
+        assert_eq!(TlsFailure::of(&Error::NoCertificatesPresented), TlsFailure::CertificateMissing);
+        let alert = TlsFailure::of(&Error::AlertReceived(AlertDescription::NoApplicationProtocol));
+        assert!(alert.is_no_protocol(), "{alert}");
     }
 }

@@ -1,6 +1,6 @@
 //! Reads the subject, the names and the validity of a certificate.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::str::FromStr as _;
 use std::time::{Duration, SystemTime};
@@ -13,23 +13,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::RdnSequence;
 use x509_cert::{Certificate, Version};
 
-/// Identity of a peer, from its certificate.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PeerCertificate {
-    /// The subject as text (RFC 4514), such as `CN=client,O=Example`. Empty if the certificate has no
-    /// subject or cannot be parsed.
-    pub subject: String,
-    /// The issuer as text (RFC 4514).
-    pub issuer: String,
-    /// The subject alternative names that can be written as text.
-    pub names: Vec<CertificateName>,
-    /// The serial number, in hexadecimal.
-    pub serial: String,
-    /// The SHA-256 digest of the certificate, in hexadecimal.
-    pub fingerprint: String,
-    /// The certificate in DER.
-    pub der: Vec<u8>,
-}
+use crate::tls_info::{CertificateName, PeerCertificate};
 
 /// Period in which a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,19 +22,6 @@ pub struct Validity {
     pub not_before: SystemTime,
     /// The end of the period.
     pub not_after: SystemTime,
-}
-
-/// Subject alternative name of a certificate (RFC 5280 §4.2.1.6). Names of different kinds are never equal.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum CertificateName {
-    /// A host name.
-    Dns(String),
-    /// A mail address.
-    Email(String),
-    /// An IP address.
-    Ip(IpAddr),
-    /// A URI.
-    Uri(String),
 }
 
 /// Converts the subject in `text` to the form that [`PeerCertificate::subject`] has (RFC 4514). Equal
@@ -130,15 +101,6 @@ impl CertificateName {
                 address.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok().map(Self::Ip)
             }
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for CertificateName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dns(name) | Self::Email(name) | Self::Uri(name) => f.write_str(name),
-            Self::Ip(address) => address.fmt(f),
         }
     }
 }

@@ -28,8 +28,7 @@ mod session;
 mod scratch;
 mod stream;
 mod handshake;
-mod info;
-pub(crate) mod failure;
+mod failure;
 
 // first message of a client, read without decryption
 mod client_hello;
@@ -39,12 +38,14 @@ pub use certificates::{CertificateContents, CertificateError, CertificateFiles, 
 pub use challenges::{ALPN_ACME, TlsAlpnChallenges, UnusableChallenge};
 pub use client_hello::{ClientHello, read_client_hello};
 pub use connector::{InvalidServerName, Roots, TlsConnector, TlsConnectorConfig, TlsServerName};
-pub use failure::{HandshakeError, TlsFailure};
+pub use failure::HandshakeError;
 pub use handshake::{accept_tls, connect_tls, end_tls, wait_for_close};
-pub use identity::{CertificateName, PeerCertificate, Validity, normal_subject};
-pub use info::{TlsInfo, TlsVersion};
+pub use identity::{Validity, normal_subject};
 pub use names::NameMatch;
 pub(crate) use scratch::Scratch;
 pub use shared_tickets::{SharedTicketKeys, TicketKey};
 pub use staples::FileStaple;
 pub use stream::TlsStream;
+
+pub use crate::tls_failure::TlsFailure;
+pub use crate::tls_info::{CertificateName, PeerCertificate, TlsInfo, TlsVersion};

@@ -6,11 +6,14 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::task::{Context, Poll, ready};
 
+use rustls::{HandshakeKind, ProtocolVersion};
+
 use super::failure::broken;
 use super::scratch::{RECORD_BYTES_MAX, Scratch};
 use super::session::{Input, Progress, Session};
 use crate::buffers::PooledBuffer;
 use crate::stream::Stream;
+use crate::tls_info::{PeerCertificate, TlsInfo, TlsVersion};
 use crate::transport::Transport;
 
 /// A TLS connection.
@@ -79,6 +82,32 @@ impl<T: Transport> TlsStream<T> {
     /// Returns the protocol that was negotiated with ALPN (RFC 7301), if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.session.common().alpn_protocol()
+    }
+
+    /// Returns `true` if the session of an earlier connection was resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.session.common().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Returns the parameters of the connection. Moves the server name into the result, so that a second
+    /// call returns no server name.
+    pub fn take_info(&mut self) -> TlsInfo {
+        let common = self.session.common();
+        let suite = common.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+        let group = common.negotiated_key_exchange_group().and_then(|group| group.name().as_str());
+        let certificate = common.peer_certificates().and_then(|chain| chain.first());
+        TlsInfo {
+            version: match common.protocol_version() {
+                Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+                _ => TlsVersion::Tls13,
+            },
+            cipher_suite: suite.unwrap_or_default(),
+            key_exchange: group.unwrap_or_default(),
+            alpn: common.alpn_protocol().map(Box::from),
+            is_resumed: self.is_resumed(),
+            peer_certificate: certificate.map(PeerCertificate::of),
+            server_name: self.server_name.take(),
+        }
     }
 
     /// Decrypts the received records into `buffer`. Reads more records if the received records contain no

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_message::StatusCode;
+#[cfg(feature = "tls")]
 use thruway_net::tls::TlsFailure;
 use thruway_net::{ConnectionGuard, PooledBuffer, Transport, Worker};
 use thruway_telemetry::Tracer;
@@ -16,9 +17,11 @@ use super::worker_tracing::WorkerTracing;
 use crate::config::Config;
 use crate::connection_info::ConnectionInfo;
 use crate::handler::Handler;
+#[cfg(feature = "http2")]
 use crate::http2;
 use crate::live::WorkerHandler;
 use crate::pre_handler::PreHandlers;
+#[cfg(feature = "http2")]
 use crate::protocol::{HttpProtocol, read_protocol};
 use crate::record::TakeRecord;
 
@@ -87,6 +90,7 @@ impl ConnectionDriver {
 
     /// Drives a connection of `protocol` to its end. `early` contains the bytes that were already read from
     /// `transport`. If the protocol was not negotiated, use [`drive_detected`](Self::drive_detected).
+    #[cfg(feature = "http2")]
     pub async fn drive_protocol<T: Transport>(
         &self,
         protocol: HttpProtocol,
@@ -104,6 +108,7 @@ impl ConnectionDriver {
     }
 
     /// Drives a connection and detects its protocol by the first bytes.
+    #[cfg(feature = "http2")]
     pub async fn drive_detected<T: Transport>(
         &self,
         mut transport: T,
@@ -137,6 +142,7 @@ impl ConnectionDriver {
     }
 
     /// Counts a failed TLS handshake with a client.
+    #[cfg(feature = "tls")]
     pub(crate) fn count_tls_failure(&self, failure: TlsFailure) {
         self.service.worker.count_tls_failure(failure);
     }

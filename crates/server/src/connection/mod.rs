@@ -36,15 +36,20 @@ mod timers;
 mod http1;
 mod driver;
 
-// shared with HTTP/2
-pub(crate) use answers::settle;
 pub use driver::ConnectionDriver;
-pub(crate) use exchange::{panicked, poll_later};
-pub(crate) use incoming::IncomingContent;
-pub(crate) use input::{misdirected, too_many_connections};
-pub(crate) use log::{Log, Logged, Outcome};
-pub(crate) use origin_fields::OriginFields;
-pub(crate) use service::{Recording, Service};
-pub(crate) use streaming::{is_client_fault, log_failure, poll_meanwhile, poll_piece};
-pub(crate) use timers::OVER_LIMIT_TIMEOUT_MAX;
+pub(crate) use service::Recording;
+pub(crate) use streaming::is_client_fault;
 pub(crate) use worker_tracing::WorkerTracing;
+
+#[cfg(feature = "http2")]
+pub(crate) use {
+    answers::settle,
+    exchange::{panicked, poll_later},
+    incoming::IncomingContent,
+    input::{misdirected, too_many_connections},
+    log::{Log, Logged, Outcome},
+    origin_fields::OriginFields,
+    service::Service,
+    streaming::{log_failure, poll_meanwhile, poll_piece},
+    timers::OVER_LIMIT_TIMEOUT_MAX,
+};

@@ -34,7 +34,5 @@ mod stream;
 mod connection;
 mod leaving;
 
-pub use limits::Http2Limits;
-
 pub(crate) use connection::drive;
 pub(crate) use wire::PREFACE;

@@ -1,5 +1,6 @@
 //! Layers around handlers, for behavior that many handlers share.
 
+#[cfg(feature = "compression")]
 mod compression;
 mod cors;
 mod from_fn;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use crate::handler::{Answer, Handler, IntoHandler};
 use crate::request::Request;
 
+#[cfg(feature = "compression")]
 pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression, MediaType};
 pub use cors::Cors;
 pub use from_fn::{FromFn, FromSyncFn, MiddlewareFunction, Next, from_fn, from_fn_with_state, from_sync_fn};

@@ -49,6 +49,7 @@ impl InProcessServer {
             listener: 0,
             destination: None,
             tls: None,
+            #[cfg(feature = "compression")]
             compression: <_>::default(),
             handler_settings: None,
         };
