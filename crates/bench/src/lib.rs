@@ -74,7 +74,8 @@ pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
     ByteCounts, Connections, ErrorCount, Generator, Handshakes, IterationsReport, Part, Point, Report,
-    RequestCounts, ServerCost, Settings, StageReport, Status, StepReport, TimesReport, bytes, rate, time,
+    RequestCounts, ServerCost, Settings, StageReport, Status, StepReport, ThresholdReport, ThresholdUnit,
+    TimesReport, bytes, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,

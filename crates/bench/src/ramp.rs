@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Report, rate, rounded, time};
+use crate::report::{Report, ThresholdReport, rate, rounded, time};
 use crate::schedule::Pace;
 
 /// A search for the highest request rate that a server sustains. The search doubles the rate until the server
@@ -69,6 +69,10 @@ pub struct Ramp {
     /// this case, the server may sustain a higher rate.
     #[serde(default)]
     pub is_generator_limit: bool,
+    /// The conditions of `--fail-if`, with their measured values in the step with the highest sustained rate. Empty
+    /// if the server sustained no rate.
+    #[serde(default)]
+    pub thresholds: Vec<ThresholdReport>,
     /// Reasons why the result is less reliable than it seems, as text for the user.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -202,10 +206,17 @@ impl Ramp {
             format: FORMAT.to_owned(),
             target: target.into(),
             p99_limit_us: rounded(p99_limit_us, 3),
+            thresholds: Vec::new(),
             seed,
             steps,
             highest_requests_per_second: search.highest().map(|rate| rounded(rate, 3)),
         }
+    }
+
+    /// Adds the outcomes of the conditions in the report of the highest sustained rate.
+    #[must_use]
+    pub fn with_thresholds(self, highest: Option<&Report>) -> Self {
+        Self { thresholds: highest.map(|report| report.thresholds.clone()).unwrap_or_default(), ..self }
     }
 
     /// Returns the JSON Schema of the result.

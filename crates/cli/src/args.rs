@@ -124,7 +124,7 @@ pub(crate) struct McpClientArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: McpOutput,
     /// Maximum time to wait for a response; each progress report from the server restarts this time
-    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = thruway_bench::parse_pause)]
     pub(crate) timeout: Duration,
     /// `call`: arguments of the tool as a JSON object, instead of `key=value`
     #[arg(long, value_name = "OBJECT")]
@@ -241,7 +241,7 @@ pub(crate) struct McpBridgeArgs {
     #[arg(long, default_value = "auto", value_parser = parse_era)]
     pub(crate) era: EraChoice,
     /// Maximum time to wait for the result of a call; each progress report from the server restarts this time
-    #[arg(long, default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = thruway_bench::parse_pause)]
     pub(crate) timeout: Duration,
     /// Start a separate server process for each session. By default, only sessions of clients that support
     /// elicitation, sampling or roots get a separate server process
@@ -259,7 +259,7 @@ pub(crate) struct McpBridgeArgs {
     pub(crate) servers_max: u16,
     /// End a session that has not been used for this time. Also end a separate server process that has not
     /// been used for this time
-    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = thruway_bench::parse_pause)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
     pub(crate) access: McpAccessArgs,
@@ -304,10 +304,10 @@ pub(crate) struct McpFederateArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) prefer: Vec<String>,
     /// Maximum time for which a list waits for servers that are not connected
-    #[arg(long, default_value = "2s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = thruway_bench::parse_pause)]
     pub(crate) list_wait: Duration,
     /// End a session that has not been used for this time
-    #[arg(long, default_value = "10m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = thruway_bench::parse_pause)]
     pub(crate) session_idle: Duration,
     #[command(flatten)]
     pub(crate) access: McpAccessArgs,

@@ -9,6 +9,7 @@ fn candidate(name: &str, rates: &[f64]) -> Candidate {
         failed: 0,
         is_generator_late: Some(false),
         generator_waiting_share: Some(0.0),
+        thresholds: Vec::new(),
     });
     Candidate { name: name.to_owned(), rounds: rounds.collect() }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Part, Report, rate, time};
+use crate::report::{Part, Report, ThresholdReport, rate, time};
 use crate::statistics::{Ratio, Summary};
 
 /// A measured value that a comparison uses.
@@ -60,7 +60,7 @@ pub struct Candidate {
 }
 
 /// The measurements of one round.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Number of requests per second that got the expected response.
     pub achieved_requests_per_second: f64,
@@ -82,6 +82,9 @@ pub struct Sample {
     /// Absent in comparisons of older versions.
     #[serde(default)]
     pub generator_waiting_share: Option<f64>,
+    /// The conditions of `--fail-if`, with their measured values in this round.
+    #[serde(default)]
+    pub thresholds: Vec<ThresholdReport>,
 }
 
 /// Two candidates, compared in one metric.
@@ -180,6 +183,7 @@ impl Sample {
             failed: report.failures(),
             is_generator_late: Some(report.generator.is_late()),
             generator_waiting_share: Some(report.generator.waiting_worker_share),
+            thresholds: report.thresholds.clone(),
         }
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::rate;
 use super::stages::StageReport;
 use super::steps::{IterationsReport, StepReport};
+use super::thresholds::ThresholdReport;
 use super::times::TimesReport;
 use crate::failure::FailureKind;
 use crate::listen_queue::ListenQueue;
@@ -80,6 +81,9 @@ pub struct Report {
     /// Results of each step of a scenario. Empty if the load has no scenario.
     #[serde(default)]
     pub steps: Vec<StepReport>,
+    /// The conditions of `--fail-if`, with their measured values. Empty if the load has no conditions.
+    #[serde(default)]
+    pub thresholds: Vec<ThresholdReport>,
     /// Progress over time, in parts of equal duration.
     pub over_time: Vec<Part>,
     /// Resource use of the load generator.

@@ -64,7 +64,7 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
 }
 
 /// The columns with their meanings. Most columns contain the value of a member of the JSON report.
-pub(super) const CSV_COLUMNS: [(&str, &str); 35] = [
+pub(super) const CSV_COLUMNS: [(&str, &str); 36] = [
     ("format", "`format`"),
     ("target", "`target`"),
     ("pace", "`settings.pace`"),
@@ -99,6 +99,7 @@ pub(super) const CSV_COLUMNS: [(&str, &str); 35] = [
     ("response_at_least_from_us", "`response_time.at_least_from_us`"),
     ("scope", "`load` for a whole load, `stage` for a stage, `step` for a step of a scenario"),
     ("name", "number of the stage, or name of the step; empty for a whole load"),
+    ("thresholds_violated", "`thresholds[].condition` of the violated conditions, separated by semicolons"),
     ("warnings", "`warnings`, separated by semicolons"),
 ];
 
@@ -107,6 +108,8 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let response = &report.response_time;
     let server = report.server.as_ref();
     let handshakes = report.handshakes.as_ref();
+    let violated = report.thresholds.iter().filter(|threshold| threshold.is_violated);
+    let violated = violated.map(|threshold| threshold.condition.as_str());
     let optional = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     vec![
         ("format", report.format.clone()),
@@ -149,6 +152,7 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("response_at_least_from_us", optional(response.at_least_from_us)),
         ("scope", "load".to_owned()),
         ("name", String::new()),
+        ("thresholds_violated", violated.collect::<Vec<_>>().join("; ")),
         ("warnings", report.warnings.join("; ")),
     ]
 }

@@ -8,7 +8,7 @@ use super::contents::{Part, Report};
 use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
 use super::text;
-use super::{stages, steps};
+use super::{stages, steps, thresholds};
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
 
@@ -19,6 +19,7 @@ struct LoadSummary {
     connection_options: String,
     overview: Vec<[String; 2]>,
     errors: Vec<[String; 2]>,
+    thresholds: Vec<[String; 2]>,
     warnings: Vec<String>,
     times: Vec<TimesRow>,
     stages: Vec<Vec<String>>,
@@ -86,6 +87,7 @@ fn shown(report: &Report) -> LoadSummary {
         connection_options: text::connection_options(report),
         overview: text::overview(report),
         errors: text::errors(report),
+        thresholds: thresholds::rows(&report.thresholds),
         warnings: report.warnings.clone(),
         times: times.collect(),
         stages: stages::table(&report.stages),

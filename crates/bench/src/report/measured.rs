@@ -83,6 +83,7 @@ impl Report {
                 .unwrap_or_default(),
             iterations: IterationsReport::of(load, record.scenario.as_ref(), outcome.window),
             steps: StepReport::all(load, record.scenario.as_ref(), outcome.window),
+            thresholds: Vec::new(),
             over_time: parts(outcome),
             generator: Generator::of(outcome, seconds),
             server: ServerCost::of(load, outcome),

@@ -5,6 +5,7 @@ mod figures;
 mod times;
 mod stages;
 mod steps;
+mod thresholds;
 mod contents;
 
 // creation of reports
@@ -40,4 +41,5 @@ pub use plot::{Bar, bars};
 pub use reference::reference;
 pub use stages::StageReport;
 pub use steps::{IterationsReport, StepReport};
+pub use thresholds::{ThresholdReport, ThresholdUnit};
 pub use times::{Point, TimesReport};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::contents::{Generator, Handshakes, Report};
 use super::figures::{NONE, bytes, count, rate, three_digits, time};
 use super::times::TimesReport;
-use super::{stages, steps};
+use super::{stages, steps, thresholds};
 
 /// Formats the report as plain text.
 pub(super) fn report(report: &Report) -> String {
@@ -22,6 +22,10 @@ pub(super) fn report(report: &Report) -> String {
     if !report.errors.is_empty() {
         text.push_str("\nerrors\n");
         rows(&mut text, &errors(report));
+    }
+    if !report.thresholds.is_empty() {
+        text.push_str("\nthresholds\n");
+        rows(&mut text, &thresholds::rows(&report.thresholds));
     }
     for warning in &report.warnings {
         let _ = write!(text, "\nwarning: {warning}\n");
@@ -53,6 +57,10 @@ pub(super) fn markdown(report: &Report) -> String {
     if !report.errors.is_empty() {
         markdown.push('\n');
         markdown_table(&mut markdown, ["failed", "how"], &errors(report));
+    }
+    if !report.thresholds.is_empty() {
+        markdown.push('\n');
+        markdown_table(&mut markdown, ["threshold", "outcome"], &thresholds::rows(&report.thresholds));
     }
     for warning in &report.warnings {
         let _ = write!(markdown, "\n**Warning:** {warning}\n");

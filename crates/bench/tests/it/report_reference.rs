@@ -6,7 +6,7 @@ use serde_json::Value;
 use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::ramp::{Ramp, Search, Step};
 use thruway_bench::report::reference;
-use thruway_bench::{Limit, Load, Pace, Report, Stages};
+use thruway_bench::{Limit, Load, Pace, Report, Stages, Threshold};
 
 use crate::reports::{load, of_server};
 
@@ -18,6 +18,12 @@ fn documented(heading: &str) -> BTreeSet<&'static str> {
     section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
 }
 
+/// Returns conditions with each unit. In microseconds, `0.3ms` is not exactly a floating-point number.
+fn conditions() -> Vec<Threshold> {
+    let conditions = ["p99 > 0.3ms", "stage 1: errors > 0.30000000000000004%", "failed > 1", "rate < 0.1"];
+    conditions.map(|condition| condition.parse().unwrap()).to_vec()
+}
+
 /// Returns the reports of a closed loop, and of an open loop with stages.
 fn measured() -> Vec<Report> {
     of_server(|address| {
@@ -26,13 +32,16 @@ fn measured() -> Vec<Report> {
         let open = load(address, Some(404), Pace::Stages { stages: stages.into(), seed: Some(7) });
         vec![load(address, None, Pace::Closed), Load { limit, ..open }]
     })
+    .into_iter()
+    .map(|report| Threshold::evaluate_all(&conditions(), report))
+    .collect()
 }
 
 fn ramp(report: &Report) -> Ramp {
     let step = Step::of(report, 1_000.000_000_1);
     let mut search = Search::new(1000.0 / 3.0);
     search.note(thruway_bench::ramp::StepOutcome::Holds);
-    Ramp::new("a", 1_000.000_000_1, &Pace::Closed, vec![step], &search)
+    Ramp::new("a", 1_000.000_000_1, &Pace::Closed, vec![step], &search).with_thresholds(Some(report))
 }
 
 fn comparison(reports: &[Report]) -> Comparison {
@@ -147,6 +156,7 @@ fn numbers_have_a_unit_in_their_name_and_no_noise() {
             let units = ["_us", "_seconds", "_per_second", "_bytes", "_share", "_us_per_request"];
             let has_unit = units.iter().any(|unit| path.ends_with(unit));
             let has_none = path.ends_with(".percentile")
+                || path.contains("thresholds[].")
                 || path.starts_with("pairs[].ratio.")
                 || path.starts_with("pairs[].added_us.");
             assert!(!number.is_f64() || has_unit || has_none, "{path} has no unit");

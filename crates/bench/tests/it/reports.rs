@@ -165,7 +165,7 @@ fn intervals_of_a_load_are_the_rounds_of_a_baseline() {
     assert_eq!((&candidate.name, &baseline.settings), (&good.target, &Some(good.settings.clone())));
     assert!(candidate.rounds.len() < good.over_time.len(), "the last part may be short");
     let part = &good.over_time[0];
-    let round = candidate.rounds[0];
+    let round = &candidate.rounds[0];
     assert_eq!(
         (round.achieved_requests_per_second, round.response_p99_us),
         (part.requests_per_second, part.p99_us)

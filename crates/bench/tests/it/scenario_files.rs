@@ -40,6 +40,10 @@ fn errors_in_the_file_name_line_and_key() {
 fn invalid_values_of_steps_name_line_and_key() {
     assert_refused(&[
         (&format!("{STEP}method = 'CONNECT'"), "line 4, key `method`: `CONNECT` is not a supported method"),
+        (
+            &format!("{STEP}method = \"\\u001B[2J\""),
+            r"line 4, key `method`: `\u{1b}[2J` is not a supported method",
+        ),
         (&format!("{STEP}status = 99"), "line 4, key `status`: a status is a number from 200 to 599"),
         (&format!("{STEP}status = 'a'"), "line 4, key `status`: expected a status such as `200`"),
         (&format!("{STEP}think_time = 5"), "line 4, key `think_time`: expected a time such as"),

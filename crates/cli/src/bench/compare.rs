@@ -75,7 +75,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
     let comparison = concluded(&contenders, baseline.as_ref()).with_settings(settings);
     show(&comparison, &contenders, args)?;
-    let is_violated = print_violations(&contenders, &args.thresholds.fail_if);
+    let is_violated = print_violations(&contenders);
     let is_worse = baseline.is_some() && print_regressions(&comparison, args.tolerance / 100.0);
     if let Some(failure) = &failure {
         eprint!("{failure}");
@@ -140,7 +140,7 @@ fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopF
             return Ok(ControlFlow::Break(()));
         }
         contender.started.as_mut().map_or(Ok(()), StartedServer::still_runs).map_err(not_started)?;
-        contender.reports.push(report);
+        contender.reports.push(Threshold::evaluate_all(&args.thresholds.fail_if, report));
         Ok(ControlFlow::Continue(()))
     })
 }
@@ -182,12 +182,11 @@ fn show(comparison: &Comparison, contenders: &[Contender], args: &CompareArgs) -
 }
 
 /// Prints all violated thresholds of all rounds. Returns `true` if there is at least one.
-fn print_violations(contenders: &[Contender], thresholds: &[Threshold]) -> bool {
+fn print_violations(contenders: &[Contender]) -> bool {
     let mut is_violated = false;
     for Contender { name, reports, .. } in contenders {
         for (round, report) in (1..).zip(reports) {
-            is_violated |=
-                output::print_violations(thresholds, &format!(" by {name} in round {round}"), report);
+            is_violated |= output::print_violations(&format!(" by {name} in round {round}"), report);
         }
     }
     is_violated

@@ -23,7 +23,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     let stop = progress::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };
     let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
-    output::show_report(&report, &args.report)
+    output::show_report(report, &args.report)
 }
 
 /// Runs a load, shows its progress in `line`, and returns the report.

@@ -12,7 +12,8 @@ use super::args::{Form, ReportArgs};
 use crate::config::Failure;
 
 /// Prints a report and returns the exit code. If `--html` is set, also writes the report as an HTML page.
-pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
+pub(super) fn show_report(report: Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let report = Threshold::evaluate_all(&args.thresholds.fail_if, report);
     print(&match args.output {
         Form::Text => report.to_text(),
         Form::Json => report.to_json(),
@@ -20,7 +21,7 @@ pub(super) fn show_report(report: &Report, args: &ReportArgs) -> Result<ExitCode
         Form::Markdown => report.to_markdown(),
     })?;
     write(args.html.as_deref(), || report.to_html())?;
-    let is_violated = print_violations(&args.thresholds.fail_if, "", report);
+    let is_violated = print_violations("", &report);
     Ok(match report {
         Report { is_interrupted: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
         _ if is_violated => ExitCode::from(EXIT_THRESHOLD),
@@ -40,17 +41,11 @@ pub(super) fn check_thresholds(
     checked.find_map(Result::err).map_or(Ok(()), |error| Err(failure(&error, Some(error.hint()))))
 }
 
-/// Prints a line for each condition of `thresholds` that is true. `of` names the load, such as ` by URL in round 2`.
-/// Returns `true` if at least one condition is true.
-pub(super) fn print_violations(thresholds: &[Threshold], of: &str, report: &Report) -> bool {
-    let mut is_violated = false;
-    for threshold in thresholds {
-        if let Some(measured) = threshold.violation(report) {
-            is_violated = true;
-            eprintln!("threshold violated{of}: {threshold} ({measured})");
-        }
-    }
-    is_violated
+/// Prints a line for each violated threshold of `report`. `of` names the load, such as ` by URL in round 2`. Returns
+/// `true` if there is at least one.
+pub(super) fn print_violations(of: &str, report: &Report) -> bool {
+    let violated = report.thresholds.iter().filter(|threshold| threshold.is_violated);
+    violated.map(|found| eprintln!("threshold violated{of}: {} ({found})", found.condition)).count() > 0
 }
 
 /// Prints `text` to the standard output. Returns no error if the reader has closed the pipe.

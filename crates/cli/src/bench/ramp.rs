@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use thruway_bench::ramp::{Ramp, Search, Step};
-use thruway_bench::{Load, Pace, ProcessGroups, Report, rate};
+use thruway_bench::{Load, Pace, ProcessGroups, Report, Threshold, rate};
 
 use super::args::{Form, RampArgs};
 use super::http::measure;
@@ -50,12 +50,12 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             search.note(measured.outcome());
             if measured.holds {
                 // Each sustained rate is higher than the earlier sustained rates.
-                highest = Some(report);
+                highest = Some(Threshold::evaluate_all(&args.thresholds.fail_if, report));
             }
             steps.push(measured);
         }
     }
-    let ramp = Ramp::new(target, p99_limit_us, &load.pace, steps, &search);
+    let ramp = Ramp::new(target, p99_limit_us, &load.pace, steps, &search).with_thresholds(highest.as_ref());
     output::print(&match args.output {
         Form::Text => ramp.to_text(),
         Form::Json => ramp.to_json(),
@@ -69,8 +69,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
         eprint!("{failure}");
         return Ok(ExitCode::from(EXIT_FAILED));
     }
-    let thresholds = &args.thresholds.fail_if;
-    let is_violated = highest.is_some_and(|report| output::print_violations(thresholds, "", &report));
+    let is_violated = highest.is_some_and(|report| output::print_violations("", &report));
     Ok(match ramp.highest_requests_per_second {
         _ if stop.is_set() => ExitCode::from(EXIT_INTERRUPTED),
         Some(_) if is_violated => ExitCode::from(EXIT_THRESHOLD),

@@ -44,5 +44,5 @@ pub(super) fn run(args: &ScenarioArgs) -> Result<ExitCode, Failure> {
     let planned = scenario.load(&load.options(), &stop).map_err(not_planned)?;
     let planned = Load { server: report.pid, ..planned };
     let measured = http::measure(&file.display().to_string(), &planned, &ProgressLine::new(""))?;
-    output::show_report(&measured, report)
+    output::show_report(measured, report)
 }

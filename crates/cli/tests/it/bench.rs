@@ -259,7 +259,7 @@ fn help_shows_placeholders_literally() {
 /// `thruway-suite -d 5` once needed a unit, and the help of each command had other words.
 #[test]
 fn duration_has_the_same_form_and_help_in_each_command() {
-    for command in ["http", "compare", "ramp", "mcp", "wrk"] {
+    for command in ["http", "scenario", "compare", "ramp", "mcp", "wrk"] {
         let help = bench(&[command, "--help"]).stdout;
         let help: Vec<_> = help.split_whitespace().collect();
         let text = "Duration of each measurement, such as `500ms`, `10s` or `2m`; a number without a unit is in seconds";
@@ -267,11 +267,56 @@ fn duration_has_the_same_form_and_help_in_each_command() {
     }
     // No server listens on port 1. The error shows that the command accepts the duration.
     let url = "http://127.0.0.1:1/";
-    for args in [&["http", url][..], &["compare", url, url], &["ramp", url], &["mcp", url], &["wrk", url]] {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.toml");
+    fs::write(&file, "[[steps]]\nname = 'a'\nurl = '/'\n").unwrap();
+    let scenario = ["scenario", file.to_str().unwrap(), "--url", "http://127.0.0.1:1"];
+    let others = [&["http", url][..], &["compare", url, url], &["ramp", url], &["mcp", url], &["wrk", url]];
+    for args in [&scenario[..]].into_iter().chain(others) {
         let refused = bench(&[args, &["-d", "5"]].concat());
         assert!(refused.stderr.contains("cannot connect"), "{args:?}: {}", refused.stderr);
         let zero = bench(&[args, &["-d", "0"]].concat());
         assert!(zero.stderr.contains("must be more than 0"), "{args:?}: {}", zero.stderr);
+    }
+}
+
+/// Appends each option of `command` and of its subcommands that takes a time, such as `bench http --duration`.
+fn collect_time_options(command: &[&str], found: &mut Vec<(Vec<String>, String)>) {
+    let help = Thruway::start_in(Path::new("."), &[command, &["--help"]].concat()).end().stdout;
+    for line in help.lines().map(str::trim) {
+        if let Some((flags, _)) = line.split_once(" <TIME>") {
+            let flag = flags.rsplit(' ').next().unwrap();
+            found.push((command.iter().map(|word| (*word).to_owned()).collect(), flag.to_owned()));
+        }
+    }
+    let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or("");
+    let names = commands.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| *name != "help") {
+        collect_time_options(&[command, &[name]].concat(), found);
+    }
+}
+
+#[test]
+fn time_without_unit_is_accepted_by_each_command() {
+    let mut found = Vec::new();
+    collect_time_options(&[], &mut found);
+    let names: Vec<_> = found.iter().map(|(command, flag)| format!("{} {flag}", command.join(" "))).collect();
+    for name in
+        ["bench http --duration", "bench scenario --timeout", "bench ramp --p99", "mcp call --timeout"]
+    {
+        assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+    }
+    for (command, flag) in found {
+        // The option occurs twice, which is an error, so that no command runs. The parser of arguments reports the
+        // first error.
+        let refused = |time| {
+            let args = command.iter().map(String::as_str).chain([&*flag, time, &*flag, time]);
+            let ended = Thruway::start_in(Path::new("."), &args.collect::<Vec<_>>()).end();
+            assert_eq!(ended.code, Some(2), "{command:?} {flag}: {}", ended.stdout);
+            ended.stderr
+        };
+        assert!(refused("5x").contains("invalid value '5x'"), "{command:?}: {}", refused("5x"));
+        assert!(!refused("5").contains("invalid value"), "{command:?}: {}", refused("5"));
     }
 }
 
@@ -730,6 +775,37 @@ fn violated_thresholds_are_named_and_change_the_exit_code() {
     let wrong = bench(&["http", &url, "--fail-if", "p99 > 20"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("invalid value `20`: expected a time with a unit"), "{}", wrong.stderr);
+}
+
+#[test]
+fn json_has_the_outcome_of_each_threshold() {
+    let (_demo, url) = demo("/plaintext");
+    let conditions = ["--fail-if", "max > 0s", "--fail-if", "errors > 0.3%", "--output", "json", "-c", "1"];
+    let ended = |args: &[&str]| {
+        let ended = bench(&[args, &conditions].concat());
+        assert_eq!(ended.code, Some(3), "{args:?}: {}", ended.stderr);
+        let json = ended.json();
+        jsonschema::validate(&bench(&[args[0], "--schema"]).json(), &json).unwrap();
+        json
+    };
+    let of_http = ended(&["http", &url, "-n", "20"]);
+    let of_compare = ended(&["compare", &url, &url, "--rounds", "2", "-n", "20"]);
+    let of_ramp = ended(&["ramp", &url, "-d", "50ms", "--rate", "5000", "--p99", "10s"]);
+    let of_round = &of_compare["candidates"][1]["rounds"][1]["thresholds"];
+    for thresholds in [&of_http["thresholds"], of_round, &of_ramp["thresholds"]] {
+        assert_eq!(
+            (&thresholds[0]["condition"], &thresholds[0]["unit"], &thresholds[0]["is_violated"]),
+            (&"max > 0s".into(), &"us".into(), &true.into())
+        );
+        assert!(thresholds[0]["value"].as_f64().unwrap() > 0.0, "{thresholds}");
+        assert_eq!(
+            (&thresholds[1]["value"], &thresholds[1]["limit"], &thresholds[1]["unit"]),
+            (&0.0.into(), &0.3.into(), &"percent".into())
+        );
+        assert_eq!(thresholds[1]["is_violated"], false);
+    }
+    let text = bench(&["http", &url, "-n", "20", "--fail-if", "errors > 1%"]).stdout;
+    assert!(text.contains("\nthresholds\nerrors > 1%    not violated: errors is 0%\n"), "{text}");
 }
 
 /// The example of the guide, with shorter stages.

@@ -50,11 +50,19 @@ impl fmt::Display for InvalidScenario {
         if !key.is_empty() {
             write!(f, ", key `{}`", key.escape_debug())?;
         }
-        write!(f, ": {message}")
+        write!(f, ": {}", escaped(message))
     }
 }
 
 impl std::error::Error for InvalidScenario {}
+
+/// Escapes control characters. Messages quote values of the file, and a terminal would interpret such characters.
+pub(super) fn escaped(message: &str) -> String {
+    let escaped = message.chars().map(|character| {
+        if character.is_control() { character.escape_debug().to_string() } else { character.to_string() }
+    });
+    escaped.collect()
+}
 
 fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
@@ -94,6 +102,13 @@ const TYPES: [(&str, &str); 6] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn message_has_no_control_characters() {
+        let error = InvalidScenario::new("a\n.toml", 1, "b\u{1b}", "`\u{1b}[2J\r\\` is wrong");
+        let text = r"`a\n.toml`, line 1, key `b\u{1b}`: `\u{1b}[2J\r\` is wrong";
+        assert_eq!(error.to_string(), text);
+    }
 
     #[test]
     fn key_is_found_by_position() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use thruway_message::{FieldLines, FieldName};
 
 use super::data::as_text;
+use super::error::escaped;
 
 /// A value that a step extracts from its response.
 #[derive(Debug)]
@@ -97,9 +98,9 @@ impl Place {
     /// Describes the place for an error message.
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Json(pointer) => format!("the JSON pointer `{pointer}`"),
+            Self::Json(pointer) => format!("the JSON pointer `{}`", escaped(pointer)),
             Self::Header(name) => format!("the header `{name}`"),
-            Self::Regex(regex) => format!("the regular expression `{regex}`"),
+            Self::Regex(regex) => format!("the regular expression `{}`", escaped(regex.as_str())),
         }
     }
 }

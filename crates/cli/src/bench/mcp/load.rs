@@ -33,7 +33,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
         Some(url) => load_endpoint(url, args, &stop)?,
         None => load_child(args, &groups, &stop)?,
     };
-    output::show_report(&report, &args.report)
+    output::show_report(report, &args.report)
 }
 
 fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, Failure> {

@@ -1,13 +1,14 @@
 //! Thresholds: conditions that make a load fail, such as `p99 > 20ms`.
 
+mod missing;
+
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::report::{Report, TimesReport, rate, time};
-use crate::requests::Scenario;
-use crate::stages::Stages;
+use crate::report::{Report, ThresholdReport, ThresholdUnit, TimesReport, rounded};
+pub use missing::PartMissing;
 
 /// A condition on a value of a report, such as `p99 > 20ms`. If the condition is true, the load has failed.
 ///
@@ -78,125 +79,27 @@ enum Operator {
 }
 
 impl Threshold {
-    /// Returns a description of the measured value if the condition is true, such as `p99 is 31.2 ms`. A time that
-    /// was not measured, because no request got a response, makes each condition on times true.
-    pub fn violation(&self, report: &Report) -> Option<String> {
-        let Some(measured) = self.part.measured(report) else {
-            return Some(format!("the load has no {}", self.part));
-        };
-        let times = measured.times;
-        let name = self.metric.name();
-        let (value, text) = match self.metric {
-            Metric::Time(..) if times.count == 0 => return Some(format!("{name} was not measured")),
-            Metric::Time(_, of) => (of(times), time(of(times))),
-            Metric::Errors => {
-                let percent = measured.failed_percent();
-                (percent, format!("{}%", rounded(percent)))
-            }
-            Metric::Failed => {
-                let failed = measured.failed;
-                #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-                (failed as f64, failed.to_string())
-            }
-            Metric::Rate => {
-                let achieved = measured.requests_per_second;
-                (achieved, format!("{} requests/s", rate(achieved)))
-            }
-        };
-        self.operator.compares(value, self.limit).then(|| format!("{name} is {text}"))
-    }
-}
-
-impl Threshold {
-    /// Checks that the load will have the part to which this condition applies. `stages` and `scenario` are the
-    /// stages and the scenario of the load.
-    ///
-    /// # Errors
-    /// Returns an error if the load has no such stage or step, or if the stage has no duration and thus no
-    /// requests.
-    pub fn check(&self, stages: Option<&Stages>, scenario: Option<&Scenario>) -> Result<(), PartMissing> {
-        let number = match &self.part {
-            Part::Load => return Ok(()),
-            Part::Stage(number) => *number,
-            Part::Step(step) => return self.check_step(step, scenario),
-        };
-        let ramps = stages.map_or(&[][..], Stages::ramps);
-        let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
-        let is_empty = match ramps.get(index) {
-            Some(ramp) if !ramp.duration.is_zero() => return Ok(()),
-            found => found.is_some(),
-        };
-        let reason = match ramps.len() {
-            0 => MissingBecause::NoStages,
-            _ if is_empty => MissingBecause::EmptyStage(number),
-            stages => MissingBecause::FewStages(stages),
-        };
-        Err(PartMissing { condition: self.to_string(), reason })
+    /// Returns the report with the outcomes of `thresholds`.
+    #[must_use]
+    pub fn evaluate_all(thresholds: &[Self], report: Report) -> Report {
+        let outcomes = thresholds.iter().map(|threshold| threshold.evaluate(&report)).collect();
+        Report { thresholds: outcomes, ..report }
     }
 
-    fn check_step(&self, step: &str, scenario: Option<&Scenario>) -> Result<(), PartMissing> {
-        let names: Vec<_> = scenario.iter().flat_map(|scenario| scenario.step_names()).collect();
-        if names.contains(&step) {
-            return Ok(());
-        }
-        let reason = match scenario {
-            None => MissingBecause::NoScenario,
-            Some(_) => MissingBecause::OtherSteps(format!("`{}`", names.join("`, `"))),
-        };
-        Err(PartMissing { condition: self.to_string(), reason })
-    }
-}
-
-/// A condition applies to a stage or a step that the load does not have.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PartMissing {
-    condition: String,
-    reason: MissingBecause,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum MissingBecause {
-    NoStages,
-    /// The stage with this number has no duration.
-    EmptyStage(u64),
-    /// The load has only this number of stages.
-    FewStages(usize),
-    NoScenario,
-    /// The scenario has only the steps with these names.
-    OtherSteps(String),
-}
-
-impl PartMissing {
-    /// Returns a hint for the user of `thruway bench`.
-    pub fn hint(&self) -> String {
-        match &self.reason {
-            MissingBecause::NoStages => "add `--stages`, or remove the stage from the condition".to_owned(),
-            MissingBecause::EmptyStage(_) => "use the next stage, which begins at the same time".to_owned(),
-            MissingBecause::FewStages(1) => "the only stage has the number 1".to_owned(),
-            MissingBecause::FewStages(stages) => format!("use a stage from 1 to {stages}"),
-            MissingBecause::NoScenario => "only loads of `thruway bench scenario` have steps".to_owned(),
-            MissingBecause::OtherSteps(names) => format!("the steps are {names}"),
+    /// Evaluates the condition for the load of `report`. A value that was not measured makes the condition true: a
+    /// time if no request got a response, and each value of a stage that never began.
+    pub fn evaluate(&self, report: &Report) -> ThresholdReport {
+        let value = self.part.measured(report).and_then(|measured| self.metric.value(&measured));
+        ThresholdReport {
+            condition: self.to_string(),
+            metric: self.metric.name().to_owned(),
+            value: value.map(|value| rounded(value, DECIMALS)),
+            limit: rounded(self.limit, DECIMALS),
+            unit: self.metric.unit(),
+            is_violated: value.is_none_or(|value| self.operator.compares(value, self.limit)),
         }
     }
 }
-
-impl Display for PartMissing {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "the condition `{}` can never be checked: ", self.condition)?;
-        match &self.reason {
-            MissingBecause::NoStages => f.write_str("the load has no stages"),
-            MissingBecause::EmptyStage(number) => {
-                write!(f, "stage {number} has no duration, so it has no requests")
-            }
-            MissingBecause::FewStages(1) => f.write_str("the load has only one stage"),
-            MissingBecause::FewStages(stages) => write!(f, "the load has only {stages} stages"),
-            MissingBecause::NoScenario => f.write_str("the load has no scenario"),
-            MissingBecause::OtherSteps(_) => f.write_str("the scenario has no such step"),
-        }
-    }
-}
-
-impl Error for PartMissing {}
 
 impl FromStr for Threshold {
     type Err = InvalidThreshold;
@@ -306,6 +209,26 @@ impl Measured<'_> {
 }
 
 impl Metric {
+    /// Returns the value of the metric in its unit, or `None` if the metric is a time and no time was measured.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn value(self, measured: &Measured<'_>) -> Option<f64> {
+        match self {
+            Self::Time(_, of) => (measured.times.count > 0).then(|| of(measured.times)),
+            Self::Errors => Some(measured.failed_percent()),
+            Self::Failed => Some(measured.failed as f64),
+            Self::Rate => Some(measured.requests_per_second),
+        }
+    }
+
+    const fn unit(self) -> ThresholdUnit {
+        match self {
+            Self::Time(..) => ThresholdUnit::Us,
+            Self::Errors => ThresholdUnit::Percent,
+            Self::Failed => ThresholdUnit::Requests,
+            Self::Rate => ThresholdUnit::RequestsPerSecond,
+        }
+    }
+
     fn named(name: &str) -> Result<Self, String> {
         let times = TIMES.map(|(name, of)| Self::Time(name, of));
         let mut metrics = times.into_iter().chain(OTHERS);
@@ -374,11 +297,8 @@ fn names() -> String {
     times.chain(OTHERS.map(Metric::name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Rounds to three significant digits or more.
-fn rounded(percent: f64) -> String {
-    let text = format!("{percent:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
+/// Number of decimal places of values in reports.
+const DECIMALS: i32 = 4;
 
 /// The names of the times of a report, with their values in microseconds.
 const TIMES: [(&str, TimeOf); 11] = [
@@ -438,41 +358,5 @@ mod tests {
         }
         let unknown = "p97 > 1s".parse::<Threshold>().unwrap_err().to_string();
         assert!(unknown.starts_with("unknown metric `p97`: expected one of min, mean, p50"), "{unknown}");
-    }
-
-    #[test]
-    fn condition_on_a_missing_stage_is_an_error() {
-        let check = |condition: &str, stages: Option<&str>| {
-            let stages = stages.map(|stages| stages.parse::<Stages>().unwrap());
-            condition.parse::<Threshold>().unwrap().check(stages.as_ref(), None)
-        };
-        let three = Some("1s:5,0s:10,1s:10");
-        for condition in ["p99 > 1s", "stage 1: p99 > 1s", "stage 3: p99 > 1s"] {
-            assert_eq!(check(condition, three), Ok(()));
-        }
-        assert_eq!(check("p99 > 1s", None), Ok(()));
-        for (condition, stages, reason, hint) in [
-            ("stage 9: p99 > 1s", three, "the load has only 3 stages", "use a stage from 1 to 3"),
-            (
-                "stage 2: max > 1s",
-                Some("1s:5"),
-                "the load has only one stage",
-                "the only stage has the number 1",
-            ),
-            (
-                "stage 2: p99 > 1s",
-                three,
-                "stage 2 has no duration, so it has no requests",
-                "use the next stage",
-            ),
-            ("stage 1: p99 > 1s", None, "the load has no stages", "add `--stages`"),
-            ("step login: p99 > 1s", None, "the load has no scenario", "`thruway bench scenario`"),
-            ("stage 18446744073709551615: p99 > 1s", three, "the load has only 3 stages", "from 1 to 3"),
-        ] {
-            let error = check(condition, stages).unwrap_err();
-            let expected = format!("the condition `{condition}` can never be checked: {reason}");
-            assert_eq!(error.to_string(), expected);
-            assert!(error.hint().contains(hint), "{condition}: {}", error.hint());
-        }
     }
 }
