@@ -78,143 +78,60 @@ pub enum Outcome<O> {
 /// A future that produces the answer of a handler.
 pub type Later<O> = Pin<Box<dyn Future<Output = Result<O, HandlerError>> + Send>>;
 
-impl<F, O, R> Handler<NoInput, O, fn() -> R> for F
-where
-    F: Fn() -> R + Send + Sync + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
+/// Implements [`Handler`] for functions. Each line contains the type parameters, the marker, the input, the
+/// function, further bounds, and the outcome of a call.
+macro_rules! handlers {
+    ($(
+        [$($generic:ident)*] $marker:ty, $input:ty, ($($function:tt)*), ($($bounds:tt)*),
+        |$called:ident, $argument:pat_param, $call:pat_param| $outcome:expr;
+    )*) => {$(
+        impl<F, O, $($generic,)* R> Handler<$input, O, $marker> for F
+        where
+            F: $($function)* + Send + Sync + 'static,
+            R: IntoAnswer<O>,
+            $($bounds)*
+        {
+            fn output_schema() -> Option<JsonObject> {
+                R::output_schema()
+            }
 
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
+            fn is_wrapped() -> bool {
+                R::is_wrapped()
+            }
 
-    fn call(&self, _: NoInput, _: &Call<'_>) -> Outcome<O> {
-        Outcome::Now(self().into_answer())
-    }
+            fn call(&self, $argument: $input, $call: &Call<'_>) -> Outcome<O> {
+                let $called = self;
+                $outcome
+            }
+        }
+    )*};
 }
 
-impl<F, I, O, R> Handler<I, O, fn(I) -> R> for F
-where
-    F: Fn(I) -> R + Send + Sync + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
+handlers! {
+    [] fn() -> R, NoInput, (Fn() -> R), (), |handler, _, _| now(handler());
+    [I] fn(I) -> R, I, (Fn(I) -> R), (), |handler, input, _| now(handler(input));
+    [I] fn(I, &Call<'_>) -> R, I, (Fn(I, &Call<'_>) -> R), (), |handler, input, call| now(handler(input, call));
 
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, input: I, _: &Call<'_>) -> Outcome<O> {
-        Outcome::Now(self(input).into_answer())
-    }
+    [T] (fn() -> T, R), NoInput, (Fn() -> T), (T: Future<Output = R> + Send + 'static),
+        |handler, _, _| later(handler());
+    [I T] (fn(I) -> T, R), I, (Fn(I) -> T), (I: AsyncInput, T: Future<Output = R> + Send + 'static),
+        |handler, input, _| later(handler(input));
+    [T] fn(Context) -> (T, R), NoInput, (Fn(Context) -> T), (T: Future<Output = R> + Send + 'static),
+        |handler, _, call| later(handler(call.context()));
+    [I T] fn(I, Context) -> (T, R), I, (Fn(I, Context) -> T), (T: Future<Output = R> + Send + 'static),
+        |handler, input, call| later(handler(input, call.context()));
 }
 
-impl<F, I, O, R> Handler<I, O, fn(I, &Call<'_>) -> R> for F
-where
-    F: Fn(I, &Call<'_>) -> R + Send + Sync + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
-
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
-        Outcome::Now(self(input, call).into_answer())
-    }
+fn now<O>(answer: impl IntoAnswer<O>) -> Outcome<O> {
+    Outcome::Now(answer.into_answer())
 }
 
-impl<F, O, T, R> Handler<NoInput, O, (fn() -> T, R)> for F
-where
-    F: Fn() -> T + Send + Sync + 'static,
-    T: Future<Output = R> + Send + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
-
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, _: NoInput, _: &Call<'_>) -> Outcome<O> {
-        let answer = self();
-        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
-    }
+fn later<O, R: IntoAnswer<O>>(answer: impl Future<Output = R> + Send + 'static) -> Outcome<O> {
+    Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
 }
 
-impl<F, I, O, T, R> Handler<I, O, (fn(I) -> T, R)> for F
-where
-    F: Fn(I) -> T + Send + Sync + 'static,
-    I: AsyncInput,
-    T: Future<Output = R> + Send + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
-
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, input: I, _: &Call<'_>) -> Outcome<O> {
-        let answer = self(input);
-        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
-    }
-}
-
-impl<F, O, T, R> Handler<NoInput, O, fn(Context) -> (T, R)> for F
-where
-    F: Fn(Context) -> T + Send + Sync + 'static,
-    T: Future<Output = R> + Send + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
-
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, _: NoInput, call: &Call<'_>) -> Outcome<O> {
-        let answer = self(call.context());
-        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
-    }
-}
-
-impl<F, I, O, T, R> Handler<I, O, fn(I, Context) -> (T, R)> for F
-where
-    F: Fn(I, Context) -> T + Send + Sync + 'static,
-    T: Future<Output = R> + Send + 'static,
-    R: IntoAnswer<O>,
-{
-    fn output_schema() -> Option<JsonObject> {
-        R::output_schema()
-    }
-
-    fn is_wrapped() -> bool {
-        R::is_wrapped()
-    }
-
-    fn call(&self, input: I, call: &Call<'_>) -> Outcome<O> {
-        let answer = self(input, call.context());
-        Outcome::Later(Box::pin(async move { answer.await.into_answer() }))
-    }
-}
-
-/// A type that can be the only parameter of an `async` handler. `Context` is no such type, so the compiler can
-/// distinguish an input from a `Context`.
+/// A type that can be the only parameter of an `async` handler. `Context` is no such type, so the compiler
+/// can distinguish an input from a `Context`.
 pub trait AsyncInput {}
 
 impl<T: DeserializeOwned> AsyncInput for T {}

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::value::{Error as TextError, MapDeserializer, StringDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
-use serde::{Deserialize, forward_to_deserialize_any};
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Value, json};
 use thruway_mcp::json_rpc::Error;
+use thruway_server::extractors::text_value::{TextValue, TextValueError};
 
 use super::list::start_of;
 use super::uri_template::UriParameters;
@@ -66,111 +67,35 @@ impl<T: DeserializeOwned> From<UriParameters> for UriVariables<T> {
 impl<T> AsyncInput for UriVariables<T> {}
 
 fn converted<T: DeserializeOwned>(texts: impl Iterator<Item = (String, String)>) -> Result<T, TextError> {
-    let members = texts.map(|(name, text)| (name.clone(), NamedText { name, text }));
+    let members = texts.map(|(name, text)| (name.clone(), TextValue::<TextError>::new(name, text)));
     T::deserialize(MapDeserializer::new(members))
 }
 
-/// A text, and the name of the argument or variable for errors.
-struct NamedText {
-    name: String,
-    text: String,
-}
+/// Reason why arguments or variables cannot be converted.
+#[derive(Debug)]
+struct TextError(String);
 
-impl NamedText {
-    fn error(&self, reason: impl fmt::Display) -> TextError {
-        TextError::custom(format_args!("`{}`: {reason}", self.name))
+impl TextValueError for TextError {
+    const HAS_JSON: bool = true;
+
+    fn of(name: &str, reason: impl fmt::Display) -> Self {
+        Self(format!("`{name}`: {reason}"))
     }
 }
 
-/// Parses the text as a number or another simple type.
-macro_rules! parsed {
-    ($($method:ident $visit:ident $kind:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TextError> {
-            let value = self.text.parse::<$kind>();
-            let value = value.map_err(|_| self.error(concat!("expected `", stringify!($kind), "`")))?;
-            visitor.$visit(value)
-        }
-    )*};
-}
-
-/// Parses the text as JSON.
-macro_rules! parsed_as_json {
-    ($($method:ident($($argument:ident: $kind:ty),*))*) => {$(
-        fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> Result<V::Value, TextError> {
-            let mut json = serde_json::Deserializer::from_reader(self.text.as_bytes());
-            let value = json.$method($($argument,)* visitor).map_err(|error| self.error(error))?;
-            json.end().map_err(|error| self.error(error))?;
-            Ok(value)
-        }
-    )*};
-}
-
-impl<'de> Deserializer<'de> for NamedText {
-    type Error = TextError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TextError> {
-        visitor.visit_string(self.text)
-    }
-
-    parsed! {
-        deserialize_bool visit_bool bool
-        deserialize_i8 visit_i8 i8
-        deserialize_i16 visit_i16 i16
-        deserialize_i32 visit_i32 i32
-        deserialize_i64 visit_i64 i64
-        deserialize_i128 visit_i128 i128
-        deserialize_u8 visit_u8 u8
-        deserialize_u16 visit_u16 u16
-        deserialize_u32 visit_u32 u32
-        deserialize_u64 visit_u64 u64
-        deserialize_u128 visit_u128 u128
-        deserialize_f32 visit_f32 f32
-        deserialize_f64 visit_f64 f64
-        deserialize_char visit_char char
-    }
-
-    parsed_as_json! {
-        deserialize_seq()
-        deserialize_tuple(count: usize)
-        deserialize_tuple_struct(name: &'static str, count: usize)
-        deserialize_map()
-        deserialize_struct(name: &'static str, members: &'static [&'static str])
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TextError> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, TextError> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, TextError> {
-        let variant: StringDeserializer<TextError> = self.text.clone().into_deserializer();
-        visitor.visit_enum(variant).map_err(|error| self.error(error))
-    }
-
-    forward_to_deserialize_any! {
-        str string bytes byte_buf unit unit_struct identifier ignored_any
+impl serde::de::Error for TextError {
+    fn custom<T: fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
     }
 }
 
-impl IntoDeserializer<'_, TextError> for NamedText {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
+
+impl std::error::Error for TextError {}
 
 #[cfg(test)]
 mod tests {

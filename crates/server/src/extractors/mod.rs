@@ -4,6 +4,8 @@ mod content;
 mod functions;
 mod head;
 mod path;
+#[doc(hidden)]
+pub mod text_value;
 #[cfg(feature = "axum-extractors")]
 mod axum;
 #[cfg(feature = "websocket")]

@@ -1,14 +1,13 @@
 //! The extractor of route parameters.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
-use serde::forward_to_deserialize_any;
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use thruway_message::StatusCode;
 use thruway_net::{Admitted, LogLimit};
 
+use super::text_value::{TextValue, TextValueError};
 use super::{Extraction, FromRequestParts};
 use crate::request::{Parameters, Rejection, Request};
 
@@ -64,7 +63,7 @@ fn decoded<'a>(parameters: &'a Parameters<'_>) -> Result<Vec<PathParameter<'a>>,
     let decode = |(name, value): (&'a str, &'a str)| {
         let text = percent_encoding::percent_decode_str(value).decode_utf8();
         let text = text.map_err(|_| PathError::of(name, "expected UTF-8"))?;
-        Ok(PathParameter { name, text })
+        Ok(PathParameter::new(name, text))
     };
     parameters.iter().map(decode).collect()
 }
@@ -78,7 +77,9 @@ enum PathError {
     Route(String),
 }
 
-impl PathError {
+impl TextValueError for PathError {
+    const HAS_JSON: bool = false;
+
     fn of(name: &str, reason: impl fmt::Display) -> Self {
         Self::Value(format!("invalid path parameter `{name}`: {reason}"))
     }
@@ -107,10 +108,7 @@ impl std::error::Error for PathError {}
 struct PathParameters<'a>(Vec<PathParameter<'a>>);
 
 /// One parameter of a route.
-struct PathParameter<'a> {
-    name: &'a str,
-    text: Cow<'a, str>,
-}
+type PathParameter<'a> = TextValue<'a, PathError>;
 
 impl<'a> PathParameters<'a> {
     fn only(self) -> Result<PathParameter<'a>, PathError> {
@@ -198,8 +196,8 @@ impl<'de> Deserializer<'de> for PathParameters<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
-        visitor
-            .visit_map(MapDeserializer::new(self.0.into_iter().map(|parameter| (parameter.name, parameter))))
+        let members = self.0.into_iter().map(|parameter| (parameter.name(), parameter));
+        visitor.visit_map(MapDeserializer::new(members))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -222,84 +220,5 @@ impl<'de> Deserializer<'de> for PathParameters<'de> {
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
         visitor.visit_unit()
-    }
-}
-
-/// Parses the text of a parameter as a number or another simple type.
-macro_rules! parsed {
-    ($($method:ident $visit:ident $kind:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
-            let expected = concat!("expected `", stringify!($kind), "`");
-            let value = self.text.parse::<$kind>().map_err(|_| PathError::of(self.name, expected))?;
-            visitor.$visit(value)
-        }
-    )*};
-}
-
-impl<'de> Deserializer<'de> for PathParameter<'de> {
-    type Error = PathError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
-        let name = self.name;
-        let result: Result<_, de::value::Error> = match self.text {
-            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-            Cow::Owned(text) => visitor.visit_string(text),
-        };
-        result.map_err(|error| PathError::of(name, error))
-    }
-
-    parsed! {
-        deserialize_bool visit_bool bool
-        deserialize_i8 visit_i8 i8
-        deserialize_i16 visit_i16 i16
-        deserialize_i32 visit_i32 i32
-        deserialize_i64 visit_i64 i64
-        deserialize_i128 visit_i128 i128
-        deserialize_u8 visit_u8 u8
-        deserialize_u16 visit_u16 u16
-        deserialize_u32 visit_u32 u32
-        deserialize_u64 visit_u64 u64
-        deserialize_u128 visit_u128 u128
-        deserialize_f32 visit_f32 f32
-        deserialize_f64 visit_f64 f64
-        deserialize_char visit_char char
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, PathError> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, PathError> {
-        let variant: de::value::CowStrDeserializer<'_, de::value::Error> = self.text.into_deserializer();
-        visitor.visit_enum(variant).map_err(|error| PathError::of(self.name, error))
-    }
-
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PathError> {
-        visitor.visit_unit()
-    }
-
-    forward_to_deserialize_any! {
-        str string bytes byte_buf unit_struct seq tuple tuple_struct map struct identifier ignored_any
-    }
-}
-
-impl<'de> IntoDeserializer<'de, PathError> for PathParameter<'de> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }
