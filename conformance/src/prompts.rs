@@ -72,6 +72,6 @@ fn with_image() -> Vec<PromptMessage> {
 async fn with_question(context: Context) -> Result<String, HandlerError> {
     let form = ElicitRequestFormParams::new("What context should the prompt use?")
         .with_required_field("context", PrimitiveSchemaDefinition::string());
-    let answer = context.elicit("user_context", form).await?;
+    let answer = context.elicit_form("user_context", form).await?;
     Ok(format!("Use this context: {}", answer.text("context")))
 }

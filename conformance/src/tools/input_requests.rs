@@ -48,7 +48,7 @@ async fn elicit(Elicitation { message }: Elicitation, context: Context) -> Resul
     let form = ElicitRequestFormParams::new(message)
         .with_required_field("username", text().with_description("User's response"))
         .with_required_field("email", text().with_description("User's email address"));
-    let answer = context.elicit("user", form).await?;
+    let answer = context.elicit_form("user", form).await?;
     Ok(format!("User response: {}", described(&answer)))
 }
 
@@ -62,7 +62,7 @@ async fn elicit_with_defaults(context: Context) -> Result<String, HandlerError> 
             PrimitiveSchemaDefinition::one_of(["active", "inactive", "pending"]).with_default("active"),
         )
         .with_field("verified", PrimitiveSchemaDefinition::boolean().with_default(true));
-    let answer = context.elicit("defaults", form).await?;
+    let answer = context.elicit_form("defaults", form).await?;
     Ok(format!("Elicitation completed: {}", described(&answer)))
 }
 
@@ -80,7 +80,7 @@ async fn elicit_choices(context: Context) -> Result<String, HandlerError> {
         .with_field("legacyEnum", PrimitiveSchemaDefinition::one_of_named(named))
         .with_field("untitledMulti", PrimitiveSchemaDefinition::several_of(plain))
         .with_field("titledMulti", PrimitiveSchemaDefinition::several_of_titled(titled("Choice")));
-    let answer = context.elicit("choices", form).await?;
+    let answer = context.elicit_form("choices", form).await?;
     Ok(format!("Elicitation completed: {}", described(&answer)))
 }
 
@@ -88,7 +88,7 @@ async fn elicit_after_progress(context: Context) -> Result<String, HandlerError>
     context.progress(1.0, Some(2.0), Some("about to ask")).await;
     let form = ElicitRequestFormParams::new("Shall this go on?")
         .with_required_field("ok", PrimitiveSchemaDefinition::boolean());
-    let answer = context.elicit("confirm", form).await?;
+    let answer = context.elicit_form("confirm", form).await?;
     Ok(format!("Elicitation completed: {}", described(&answer)))
 }
 

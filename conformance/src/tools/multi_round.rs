@@ -44,7 +44,7 @@ async fn list_roots(context: Context) -> Result<String, HandlerError> {
 async fn confirm(context: Context) -> Result<&'static str, HandlerError> {
     let form = ElicitRequestFormParams::new("Please confirm")
         .with_required_field("ok", PrimitiveSchemaDefinition::boolean());
-    context.elicit("confirm", form).await?;
+    context.elicit_form("confirm", form).await?;
     Ok("state-ok")
 }
 
@@ -60,10 +60,10 @@ async fn ask_everything(context: Context) -> Result<String, HandlerError> {
 async fn ask_twice(context: Context) -> Result<String, HandlerError> {
     let text = PrimitiveSchemaDefinition::string;
     let form = ElicitRequestFormParams::new("Step 1: What is your name?").with_required_field("name", text());
-    let first = context.elicit("step1", form).await?;
+    let first = context.elicit_form("step1", form).await?;
     let form = ElicitRequestFormParams::new("Step 2: What is your favorite color?")
         .with_required_field("color", text());
-    let second = context.elicit("step2", form).await?;
+    let second = context.elicit_form("step2", form).await?;
     Ok(format!("{} likes {}", first.text("name"), second.text("color")))
 }
 
@@ -88,5 +88,5 @@ async fn ask_within_capabilities(context: Context) -> Result<String, HandlerErro
 async fn ask_name(context: &Context) -> Result<ElicitResult, HandlerError> {
     let form = ElicitRequestFormParams::new("What is your name?")
         .with_required_field("name", PrimitiveSchemaDefinition::string());
-    context.elicit("user_name", form).await
+    context.elicit_form("user_name", form).await
 }

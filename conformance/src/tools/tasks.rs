@@ -64,7 +64,7 @@ struct Delete {
 async fn confirm(Delete { filename }: Delete, context: Context) -> Result<String, HandlerError> {
     let form = ElicitRequestFormParams::new(format!("Delete {filename}?"))
         .with_required_field("confirm", PrimitiveSchemaDefinition::boolean());
-    let answer = context.elicit("confirm", form).await?;
+    let answer = context.elicit_form("confirm", form).await?;
     Ok(format!("{filename}: {}", answer.action.as_str()))
 }
 
@@ -93,5 +93,5 @@ async fn ask_then_work(context: Context) -> Result<String, HandlerError> {
 async fn ask_name(context: &Context, key: &str) -> Result<ElicitResult, HandlerError> {
     let form = ElicitRequestFormParams::new("What is your name?")
         .with_required_field("name", PrimitiveSchemaDefinition::string());
-    context.elicit(key, form).await
+    context.elicit_form(key, form).await
 }

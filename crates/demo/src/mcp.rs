@@ -161,7 +161,7 @@ async fn slow(Slow { steps }: Slow, context: Context) -> String {
 async fn ask(context: Context) -> Result<String, HandlerError> {
     let name = PrimitiveSchemaDefinition::string().with_title("Name");
     let form = ElicitRequestFormParams::new("What is your name?").with_required_field("name", name);
-    let answer = context.elicit("name", form).await?;
+    let answer = context.elicit_form("name", form).await?;
     Ok(match answer.action {
         ElicitAction::Accept => format!("Hello, {}!", answer.text("name")),
         ElicitAction::Decline | ElicitAction::Cancel => "Hello!".to_owned(),

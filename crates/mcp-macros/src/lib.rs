@@ -1,5 +1,6 @@
 //! The attributes `#[tool]`, `#[prompt]` and `#[resource]`, which turn functions and methods into items of a
-//! server, and `#[offer]`, which finds the items in an `impl` block.
+//! server, and `#[offer]`, which finds the items in an `impl` block. `#[derive(ElicitForm)]` turns structs into
+//! forms for the user.
 //!
 //! The generated code calls the builder of `thruway-mcp-server`. The path of the builder starts with the
 //! crate that exports the attribute: `thruway-mcp-sdk` or `thruway-mcp-server`. This crate does not
@@ -21,6 +22,7 @@ mod definition;
 mod handler;
 mod expand;
 mod methods;
+mod form;
 
 #[cfg(test)]
 mod tests;
@@ -77,4 +79,16 @@ pub fn server_resource(attribute: TokenStream, item: TokenStream) -> TokenStream
 #[proc_macro_attribute]
 pub fn server_offer(attribute: TokenStream, item: TokenStream) -> TokenStream {
     methods::offer(Library::Server, attribute.into(), &item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_sdk::ElicitForm` has them")]
+#[proc_macro_derive(ElicitForm)]
+pub fn elicit_form(item: TokenStream) -> TokenStream {
+    form::derive(Library::Sdk, item.into()).into()
+}
+
+#[expect(missing_docs, reason = "`thruway_mcp_server::ElicitForm` has them")]
+#[proc_macro_derive(ServerElicitForm)]
+pub fn server_elicit_form(item: TokenStream) -> TokenStream {
+    form::derive(Library::Server, item.into()).into()
 }

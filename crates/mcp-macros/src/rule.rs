@@ -11,16 +11,20 @@ pub(crate) enum Rule {
     BorrowedParameter,
     BorrowedState,
     CallByValue,
+    ChoiceWithData,
     ConditionalParameter,
     ContextByReference,
     ContextWithoutAsync,
     Duplicate,
+    FlatForm,
     Generic,
+    GenericForm,
     ImplParameter,
     InputWithOthers,
     InvalidTemplate,
     MutableSelf,
     NoArgument,
+    NoForm,
     NoFunction,
     NoImpl,
     NoItem,
@@ -71,6 +75,10 @@ impl Rule {
                 "write a type that owns its values, such as `String` or `Arc<T>`",
             ),
             Self::CallByValue => ("a handler takes `Call` by reference", "write `&Call<'_>`"),
+            Self::ChoiceWithData => (
+                "a choice in a form is a text, so the variants cannot have data, and serde must write their names",
+                "remove the data, or `tag`, `content` and `untagged`",
+            ),
             Self::ConditionalParameter => (
                 "a parameter of a handler cannot be conditional",
                 "write two functions, each with its own `#[cfg]`",
@@ -81,10 +89,17 @@ impl Rule {
                 "write `async fn`, or take `&Call<'_>` for information about the request",
             ),
             Self::Duplicate => ("this argument or attribute is repeated", "remove all but one"),
+            Self::FlatForm => (
+                "a form cannot contain the fields of another type",
+                "write the fields into this struct instead of `#[serde(flatten)]`",
+            ),
             Self::Generic => (
                 "a handler cannot be generic: clients call it by name, with arguments of one schema",
                 "write concrete types",
             ),
+            Self::GenericForm => {
+                ("a form or a choice cannot be generic", "write concrete types without lifetimes")
+            }
             Self::ImplParameter => {
                 ("a parameter of a handler cannot have an `impl` type", "write a concrete type")
             }
@@ -105,6 +120,10 @@ impl Rule {
             Self::NoArgument => (
                 "each argument of this attribute must begin with its name",
                 "write the description as the doc comment of the function, or as `description = \"…\"`",
+            ),
+            Self::NoForm => (
+                "`#[derive(ElicitForm)]` is for structs with named fields, and for enums without data",
+                "write `struct Booking { city: String }`",
             ),
             Self::NoFunction => (
                 "this attribute is only for functions and methods",

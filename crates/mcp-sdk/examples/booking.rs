@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_mcp_sdk::schema::{
-    ElicitAction, ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool, ToolAnnotations,
-};
-use thruway_mcp_sdk::{Context, HandlerError, McpServer};
+use thruway_mcp_sdk::schema::{Tool, ToolAnnotations};
+use thruway_mcp_sdk::{Context, ElicitForm, Elicited, HandlerError, McpServer};
 use thruway_server::{Router, Server, ServerError};
 use tokio::time::sleep;
 
@@ -18,16 +16,19 @@ struct Booking {
     nights: u8,
 }
 
+/// The form that the user fills in.
+#[derive(Deserialize, JsonSchema, ElicitForm)]
+struct Confirmation {
+    #[schemars(title = "Book it")]
+    #[serde(default)]
+    sure: bool,
+}
+
 /// To answer the question, a modern client sends its call again, so this function runs again from the
 /// start. The code before the question must therefore be safe to repeat.
 async fn book(Booking { destination, nights }: Booking, context: Context) -> Result<String, HandlerError> {
-    let sure = PrimitiveSchemaDefinition::boolean().with_title("Book it").with_default(false);
     let question = format!("Book {nights} nights in {destination}?");
-    let form = ElicitRequestFormParams::new(question).with_required_field("sure", sure);
-    let answer = context.elicit("sure", form).await?;
-    let has_enough_values =
-        answer.content.is_some_and(|content| content.get("sure").is_some_and(|sure| sure == true));
-    if answer.action != ElicitAction::Accept || !has_enough_values {
+    if !matches!(context.elicit(question).await?, Elicited::Accepted(Confirmation { sure: true })) {
         return Err(HandlerError::failed("nothing was booked"));
     }
     for night in 1..=nights {

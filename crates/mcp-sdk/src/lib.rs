@@ -14,6 +14,8 @@ pub use thruway_mcp_gateway::{
     Member, MemberCalls, MemberState, MemberStatus, NameStyle, RelayedCall, RelayedResponse, Rule,
     TaskArchive, ToolFilter, ToolSearch, UnmatchedPattern, WithheldItem,
 };
+#[doc = include_str!("elicit_form.md")]
+pub use thruway_mcp_macros::ElicitForm;
 #[doc = include_str!("offer.md")]
 pub use thruway_mcp_macros::offer;
 #[doc = include_str!("prompt.md")]
@@ -24,13 +26,15 @@ pub use thruway_mcp_macros::resource;
 pub use thruway_mcp_macros::tool;
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
+pub use thruway_mcp_server::expansion::ElicitForm;
 pub use thruway_mcp_server::{
     AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing,
-    CompletionInput, Context, EventArchive, Handler, HandlerError, Identity, IntoAnswer, InvalidKeys,
-    InvalidResource, InvalidToken, InvalidUriTemplate, JwtVerifier, Later, Layer, LegacySessions,
-    LocalClient, McpBody, McpEndpoint, McpServer, McpServerOptions, McpService, Next, NoInput, Offer,
-    Outcome, ProtectedResource, RegistrationError, ReplicaId, ReplicaIds, ResourceAnswer, ServerResult,
-    SharedChanges, SseEndpoints, Structured, TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
+    CompletionInput, Context, Elicited, EventArchive, FormChoice, FormField, Handler,
+    HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken, InvalidUriTemplate,
+    JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer,
+    McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource, RegistrationError,
+    ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SharedChanges, SseEndpoints, Structured,
+    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
 };
 pub use thruway_net::ClientAddr;
 

@@ -70,6 +70,14 @@ fn generated<T: JsonSchema + ?Sized>() -> JsonObject {
     object_of(SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>())
 }
 
+/// Returns the schema of `T` with the schemas of its members in place of references.
+pub(crate) fn without_references<T: JsonSchema + ?Sized>() -> JsonObject {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = object_of(settings.into_generator().into_root_schema_for::<T>());
+    forget_formats_of_numbers(&mut schema);
+    schema
+}
+
 fn object_of(schema: Schema) -> JsonObject {
     match Value::from(schema) {
         Value::Object(object) => object,

@@ -45,8 +45,8 @@ pub use authorization::{
     JwtVerifier, ProtectedResource, VerifyToken,
 };
 pub use handlers::{
-    BoxError, Call, Context, Handler, HandlerError, IntoAnswer, Later, Layer, Next, NoInput, Outcome,
-    ServerResult, Structured,
+    BoxError, Call, Context, ElicitForm, Elicited, FormChoice, FormField, Handler, HandlerError, IntoAnswer,
+    Later, Layer, Next, NoInput, Outcome, ServerResult, Structured,
 };
 pub use http_sse::SseEndpoints;
 pub use in_memory::LocalClient;
@@ -59,6 +59,28 @@ pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};
 pub use thruway_net::ClientAddr;
 
+/// Turns a struct into a form that [`Context::elicit`] shows to the user, and an enum into a choice in forms.
+/// `thruway_mcp_sdk::ElicitForm` is the same derive macro; its documentation describes all options.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use thruway_mcp_server::{Context, ElicitForm, HandlerError, tool};
+///
+/// #[derive(Deserialize, JsonSchema, ElicitForm)]
+/// struct Guest {
+///     /// The name of the guest.
+///     name: String,
+/// }
+///
+/// /// Greets the user.
+/// #[tool]
+/// async fn greet(context: Context) -> Result<String, HandlerError> {
+///     let guest: Guest = context.elicit_form("Who are you?").await?.or_fail()?;
+///     Ok(format!("Hello, {}!", guest.name))
+/// }
+/// ```
+pub use thruway_mcp_macros::ServerElicitForm as ElicitForm;
 /// Implements [`Offer`] for a type with methods as tools, prompts and resources. [`McpServer::with`] adds all
 /// methods with [`#[tool]`](tool), [`#[prompt]`](prompt) or [`#[resource]`](resource) in the `impl` block to a
 /// server. The methods share one value of the type.

@@ -27,6 +27,15 @@ impl CompiledSchema {
         Self::compile_with(&jsonschema::draft202012::options(), schema)
     }
 
+    /// Compiles a schema that this program defines. The schema also rejects texts without the format that a
+    /// keyword `format` names, such as `email`.
+    ///
+    /// # Errors
+    /// The schema is invalid.
+    pub fn compile_with_formats(schema: &JsonObject) -> Result<Self, InvalidSchema> {
+        Self::compile_with(&jsonschema::draft202012::options().should_validate_formats(true), schema)
+    }
+
     /// Compiles a schema from another program. Rejects regular expressions that can take more than linear
     /// time in the length of the text.
     ///
@@ -71,6 +80,15 @@ mod tests {
     use alloc::borrow::ToOwned;
 
     use super::*;
+
+    #[test]
+    fn formats_are_validated_on_request() {
+        let schema = JsonObject::from_iter([("format".to_owned(), "email".into())]);
+        let compiled = CompiledSchema::compile_with_formats(&schema).unwrap();
+        assert_eq!(compiled.violations(&"ada@example.com".into()), None);
+        assert!(compiled.violations(&"ada".into()).is_some());
+        assert_eq!(CompiledSchema::compile(&schema).unwrap().violations(&"ada".into()), None);
+    }
 
     #[test]
     fn untrusted_schema_with_backtracking_pattern_is_rejected() {

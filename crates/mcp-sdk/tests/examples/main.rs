@@ -42,7 +42,7 @@ async fn client_example_calls_tool_and_answers_elicitation() {
         Tool::new("ask"),
         |_: Value, context: thruway_mcp_sdk::Context| async move {
             let form = ElicitRequestFormParams::new("Who are you?");
-            let answer = context.elicit("name", form).await?;
+            let answer = context.elicit_form("name", form).await?;
             Ok::<_, thruway_mcp_sdk::HandlerError>(format!("Hello, {}!", answer.text("name")))
         },
     );

@@ -23,7 +23,7 @@ impl VerifyToken for Plain {
 }
 
 async fn greet((): (), context: Context) -> Result<String, HandlerError> {
-    context.elicit("name", ElicitRequestFormParams::new("Who?")).await?;
+    context.elicit_form("name", ElicitRequestFormParams::new("Who?")).await?;
     Ok(format!("hello, {}", context.identity().map_or("nobody", |identity| &identity.subject)))
 }
 

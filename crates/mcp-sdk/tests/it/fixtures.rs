@@ -99,7 +99,7 @@ fn asking(server: McpServer) -> McpServer {
 pub(crate) async fn ask(context: &Context, key: &str) -> Result<String, HandlerError> {
     let form = ElicitRequestFormParams::new("Who are you?")
         .with_required_field("name", PrimitiveSchemaDefinition::string());
-    Ok(name_in(&context.elicit(key, form).await?))
+    Ok(name_in(&context.elicit_form(key, form).await?))
 }
 
 async fn ask_all(context: &Context) -> Result<String, HandlerError> {

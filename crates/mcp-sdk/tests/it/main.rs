@@ -22,6 +22,7 @@ mod tasks;
 mod lists;
 mod tools;
 mod tool_attribute;
+mod typed_forms;
 mod offer_attribute;
 mod plain_results;
 mod prompt_and_resource_attributes;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use thruway_mcp::schema::{CallToolResult, GetPromptResult};
 
+// The trait without the derive macro, because the SDK exports another derive macro.
+pub use crate::handlers::ElicitForm;
 use crate::handlers::IntoAnswer;
 use crate::registry::{RegistrationError, ResourceAnswer};
 pub use crate::registry::{TextArguments, UriVariables};
@@ -190,6 +192,30 @@ impl<T: SharedOffer> Offer for Arc<T> {
 ///     fn value(&mut self) -> String { self.0.lock().unwrap().to_string() }
 /// }
 /// McpServer::new("counter", "1.0.0").add(Counter(Default::default())).unwrap();
+/// ```
+///
+/// The next programs differ in one place from this program, which compiles:
+/// ```
+/// use thruway_mcp_server::{ElicitForm, expansion::{schemars::JsonSchema, serde::Deserialize}};
+/// #[derive(Deserialize, JsonSchema, ElicitForm)]
+/// #[serde(crate = "thruway_mcp_server::expansion::serde")]
+/// #[schemars(crate = "thruway_mcp_server::expansion::schemars")]
+/// struct Booking { nights: Option<u8> }
+/// ```
+/// A form cannot have a list of texts:
+/// ```compile_fail,E0277
+/// use thruway_mcp_server::{ElicitForm, expansion::{schemars::JsonSchema, serde::Deserialize}};
+/// #[derive(Deserialize, JsonSchema, ElicitForm)]
+/// #[serde(crate = "thruway_mcp_server::expansion::serde")]
+/// #[schemars(crate = "thruway_mcp_server::expansion::schemars")]
+/// struct Booking { nights: Vec<String> }
+/// ```
+/// A form needs the schema of its type:
+/// ```compile_fail,E0277
+/// use thruway_mcp_server::{ElicitForm, expansion::{schemars::JsonSchema, serde::Deserialize}};
+/// #[derive(Deserialize, ElicitForm)]
+/// #[serde(crate = "thruway_mcp_server::expansion::serde")]
+/// struct Booking { nights: Option<u8> }
 /// ```
 #[cfg(doctest)]
 struct Refused;

@@ -1,6 +1,6 @@
-//! Lets a handler read information about its request, and send messages before the answer.
+//! Lets an `async` handler read information about its request, and send messages before the answer.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use thruway_mcp::json_rpc::{Error, ErrorCode, write_notification};
-use thruway_mcp::params::Params;
 use thruway_mcp::schema::{
     ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams,
     ElicitRequestURLParams, ElicitResult, Implementation, ListRootsResult, LoggingLevel,
@@ -20,170 +19,26 @@ use thruway_mcp::schema::{
 use thruway_mcp::{Revision, check_finite, modern};
 use tokio::sync::mpsc;
 
-use super::HandlerError;
+use super::call::ClientSide;
+use super::form::TypedForm;
+use super::{Call, ElicitForm, Elicited, HandlerError};
 use crate::Identity;
-use crate::ask::{BoundRequest, Question, Rounds};
-use crate::authorization::Caller;
+use crate::ask::{Question, Rounds};
 use crate::dispatch::InterimMessage;
 use crate::session::Session;
 use crate::tasks::Task;
-
-/// A request in progress. This value borrows from the received message.
-pub struct Call<'a> {
-    revision: Revision,
-    method: &'a str,
-    params: &'a Params<'a>,
-    client: ClientSide<'a>,
-    caller: &'a Caller,
-    /// The task that the call may become. `None` if the call cannot become a task.
-    task: Option<&'a Arc<Task>>,
-    /// The context of the handler, and the receiver of the handler's messages. `None` until the first call
-    /// of the method `context`.
-    pub(crate) messages: RefCell<Option<(Context, mpsc::Receiver<InterimMessage>)>>,
-}
-
-/// The source of the information about the client, which depends on the era.
-#[derive(Clone, Copy)]
-pub(crate) enum ClientSide<'a> {
-    /// Modern era: each request contains all information about the client.
-    Modern(&'a Arc<Rounds>),
-    /// Legacy era: the client sent the information with `initialize`.
-    Legacy(&'a Arc<Session>),
-    /// Legacy era without a session: the server has no information about the client.
-    Unknown,
-}
-
-impl<'a> Call<'a> {
-    pub(crate) const fn new(
-        revision: Revision,
-        method: &'a str,
-        params: &'a Params<'a>,
-        client: ClientSide<'a>,
-        caller: &'a Caller,
-    ) -> Self {
-        Self { revision, method, params, client, caller, task: None, messages: RefCell::new(None) }
-    }
-
-    /// Returns a copy of this call that may become the task `task`.
-    pub(crate) const fn of_task<'b>(&'b self, task: &'b Arc<Task>) -> Call<'b> {
-        let Self { revision, method, params, client, caller, .. } = *self;
-        Call { revision, method, params, client, caller, task: Some(task), messages: RefCell::new(None) }
-    }
-
-    pub(crate) const fn caller(&self) -> &'a Caller {
-        self.caller
-    }
-
-    /// Returns the identity of the caller, if the endpoint requires tokens.
-    pub fn identity(&self) -> Option<&Identity> {
-        self.caller.identity().map(|identity| &**identity)
-    }
-
-    /// Returns the parts of the request to which the server binds the client's answers.
-    pub(crate) fn bound(&self) -> BoundRequest {
-        BoundRequest::new(self.caller, self.method, self.params)
-    }
-
-    /// Returns the protocol revision of the request.
-    pub const fn revision(&self) -> Revision {
-        self.revision
-    }
-
-    /// Returns the method of the request, such as `tools/call`.
-    pub const fn method(&self) -> &str {
-        self.method
-    }
-
-    /// Returns the name of the tool or prompt, or the URI of the resource. Returns `None` for a completion.
-    pub fn name(&self) -> Option<&str> {
-        match self.method {
-            methods::RESOURCES_READ => self.params.uri.as_deref(),
-            methods::TOOLS_CALL | methods::PROMPTS_GET => self.params.name.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Returns the JSON text of the arguments, exactly as the client sent it. The server has not checked this
-    /// text against the schema.
-    pub fn arguments(&self) -> Option<&str> {
-        self.params.arguments.map(RawValue::get)
-    }
-
-    /// Returns the member `name` of the request's `_meta`. Returns `None` if `name` is a member that the
-    /// protocol defines.
-    pub fn meta(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.params.meta.other(name)?.get()).ok()
-    }
-
-    /// Returns the client's name and version. A client can send any name and version, so do not use these
-    /// values for security decisions.
-    pub fn client_info(&self) -> Option<Implementation> {
-        match self.client {
-            ClientSide::Modern(_) => serde_json::from_str(self.params.meta.client_info?.get()).ok(),
-            ClientSide::Legacy(session) => session.client_info(),
-            ClientSide::Unknown => None,
-        }
-    }
-
-    /// Returns the client's capabilities.
-    ///
-    /// # Errors
-    /// Returns an error if the client sent malformed capabilities.
-    pub fn client_capabilities(&self) -> Result<ClientCapabilities, Error> {
-        match self.client {
-            ClientSide::Modern(_) => modern::client_capabilities(&self.params.meta),
-            ClientSide::Legacy(session) => Ok(session.client_capabilities()),
-            ClientSide::Unknown => Ok(ClientCapabilities::default()),
-        }
-    }
-
-    /// Returns the context for an asynchronous handler. All calls of this method return clones of the same
-    /// context.
-    pub(crate) fn context(&self) -> Context {
-        if let Some((context, _)) = &*self.messages.borrow() {
-            return context.clone();
-        }
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
-        let meta = &self.params.meta;
-        let (log_level, client_requests) = match self.client {
-            ClientSide::Modern(rounds) => {
-                let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
-                (level, ClientRequests::Modern(rounds.clone()))
-            }
-            ClientSide::Legacy(session) => (session.log_level(), ClientRequests::Legacy(session.clone())),
-            ClientSide::Unknown => (None, ClientRequests::Unavailable),
-        };
-        let context = Context(Arc::new(Inner {
-            revision: self.revision,
-            identity: self.caller.identity().cloned(),
-            client_info: self.client_info(),
-            client_capabilities: self.client_capabilities(),
-            meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
-            progress_token: meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned),
-            progress: Mutex::new(None),
-            log_level,
-            client_requests,
-            task: self.task.cloned(),
-            outbox,
-        }));
-        *self.messages.borrow_mut() = Some((context.clone(), messages));
-        context
-    }
-}
 
 /// Gives an asynchronous handler information about its request. Before the answer, the handler can also
 /// report progress, log, and ask the client questions. Clones refer to the same request.
 ///
 /// ```
-/// use thruway_mcp_server::schema::{
-///     ElicitAction, ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool,
-/// };
+/// use thruway_mcp_server::schema::{ElicitAction, ElicitRequestFormParams, PrimitiveSchemaDefinition, Tool};
 /// use thruway_mcp_server::{Context, HandlerError, McpServer};
 ///
 /// async fn greet(context: Context) -> Result<String, HandlerError> {
 ///     let form = ElicitRequestFormParams::new("What is your name?")
 ///         .with_required_field("name", PrimitiveSchemaDefinition::string());
-///     let answer = context.elicit("name", form).await?;
+///     let answer = context.elicit_form("name", form).await?;
 ///     match answer.action {
 ///         ElicitAction::Accept => Ok(format!("Hello, {}!", answer.text("name"))),
 ///         _ => Err(HandlerError::failed("the user did not give a name")),
@@ -204,6 +59,8 @@ struct Inner {
     progress_token: Option<RequestId>,
     /// The last progress that the handler reported.
     progress: Mutex<Option<f64>>,
+    /// The number of forms with the same type and message that the handler has shown.
+    forms: Mutex<BTreeMap<String, u32>>,
     log_level: Option<LoggingLevel>,
     client_requests: ClientRequests,
     /// The task that the request may become, or has become.
@@ -218,6 +75,35 @@ enum ClientRequests {
 }
 
 impl Context {
+    /// Returns the context of `call`, and the receiver of the handler's messages.
+    pub(super) fn of(call: &Call<'_>) -> (Self, mpsc::Receiver<InterimMessage>) {
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let meta = &call.params.meta;
+        let (log_level, client_requests) = match call.client {
+            ClientSide::Modern(rounds) => {
+                let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
+                (level, ClientRequests::Modern(rounds.clone()))
+            }
+            ClientSide::Legacy(session) => (session.log_level(), ClientRequests::Legacy(session.clone())),
+            ClientSide::Unknown => (None, ClientRequests::Unavailable),
+        };
+        let context = Self(Arc::new(Inner {
+            revision: call.revision(),
+            identity: call.caller().identity().cloned(),
+            client_info: call.client_info(),
+            client_capabilities: call.client_capabilities(),
+            meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
+            progress_token: meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned),
+            progress: Mutex::new(None),
+            forms: Mutex::new(BTreeMap::new()),
+            log_level,
+            client_requests,
+            task: call.task.cloned(),
+            outbox,
+        }));
+        (context, messages)
+    }
+
     /// Returns the protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.0.revision
@@ -355,23 +241,80 @@ impl Context {
         }
     }
 
+    /// Asks the user to fill in a form with the fields of `T`. The server validates the values with the
+    /// schema of `T`.
+    ///
+    /// ```
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    /// use thruway_mcp_server::{Context, ElicitForm, Elicited, HandlerError, tool};
+    ///
+    /// #[derive(Deserialize, JsonSchema, ElicitForm)]
+    /// struct Stay {
+    ///     #[schemars(range(min = 1, max = 30))]
+    ///     nights: u8,
+    ///     is_smoker: Option<bool>,
+    /// }
+    ///
+    /// /// Books a hotel.
+    /// #[tool]
+    /// async fn book(city: String, context: Context) -> Result<String, HandlerError> {
+    ///     match context.elicit::<Stay>(format!("How long do you stay in {city}?")).await? {
+    ///         Elicited::Accepted(stay) => Ok(format!("booked {} nights in {city}", stay.nights)),
+    ///         Elicited::Declined | Elicited::Cancelled => Ok("nothing was booked".to_owned()),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// In MCP revision 2026-07-28, the handler runs again from the start after the answer. The type `T` and
+    /// the message identify the question, so the handler must write the same message in every run. If the
+    /// message is another one, the user gets a new question. Use [`elicit_form`](Self::elicit_form) to choose
+    /// the key of the question.
+    ///
+    /// # Errors
+    /// Returns an error if the client does not support forms, if the client answers with an error, if the
+    /// values do not match the schema, or if the schema of `T` is too complex for a form.
+    pub async fn elicit<T: ElicitForm>(
+        &self,
+        message: impl Into<String> + Send,
+    ) -> Result<Elicited<T>, HandlerError> {
+        let message = message.into();
+        let key = self.form_key(&T::schema_name(), &message);
+        let form = TypedForm::of::<T>(message, self.0.revision)
+            .map_err(|error| HandlerError::failed(error.to_string()))?;
+        let answer = self.elicit_form(&key, form.params.clone()).await?;
+        form.read(answer)
+    }
+
+    /// Returns the key of a form. The key is the same in every run of the handler, and differs from the keys
+    /// of earlier forms in this run.
+    fn form_key(&self, form: &str, message: &str) -> String {
+        let digest = Sha256::digest(message);
+        let digest = u64::from_be_bytes(digest[..8].try_into().unwrap_or_default());
+        let key = format!("{form}-{digest:016x}");
+        let mut asked = self.0.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asked.entry(key.clone()).and_modify(|count| *count += 1).or_insert(1_u32);
+        if *count == 1 { key } else { format!("{key}-{count}") }
+    }
+
     /// Asks the user to fill in a form. `key` identifies the question within the request. The handler must
-    /// use the same key for this question in every run.
+    /// use the same key for this question in every run. [`elicit`](Self::elicit) derives the form from a
+    /// type.
     ///
     /// # Errors
     /// Returns an error if the client does not support forms, or if the client answers with an error.
-    pub async fn elicit(
+    pub async fn elicit_form(
         &self,
         key: &str,
         form: ElicitRequestFormParams,
     ) -> Result<ElicitResult, HandlerError> {
         let required = || ClientCapabilities::default().with_elicitation();
-        self.require(ClientCapabilities::has_form_elicitation, required)?;
+        self.require("forms (elicitation)", ClientCapabilities::has_form_elicitation, required)?;
         self.ask(key, methods::ELICITATION_CREATE, &form).await
     }
 
     /// Asks the user to visit a web page. Use this method for data that must not pass through the client.
-    /// `key` has the same meaning as for [`elicit`](Self::elicit).
+    /// `key` has the same meaning as for [`elicit_form`](Self::elicit_form).
     ///
     /// # Errors
     /// Returns an error if the client cannot open web pages, or if the client answers with an error.
@@ -381,12 +324,12 @@ impl Context {
         page: ElicitRequestURLParams,
     ) -> Result<ElicitResult, HandlerError> {
         let required = || ClientCapabilities::default().with_url_elicitation();
-        self.require(ClientCapabilities::has_url_elicitation, required)?;
+        self.require("web pages (elicitation by URL)", ClientCapabilities::has_url_elicitation, required)?;
         self.ask(key, methods::ELICITATION_CREATE, &page).await
     }
 
     /// Sends a request to the client's language model. `key` has the same meaning as for
-    /// [`elicit`](Self::elicit).
+    /// [`elicit_form`](Self::elicit_form).
     ///
     /// # Errors
     /// Returns an error if the client does not support sampling, or if the client answers with an error.
@@ -396,23 +339,25 @@ impl Context {
         request: CreateMessageRequestParams,
     ) -> Result<CreateMessageResult, HandlerError> {
         let required = || ClientCapabilities::default().with_sampling();
-        self.require(|capabilities| capabilities.sampling.is_some(), required)?;
+        self.require("sampling", |capabilities| capabilities.sampling.is_some(), required)?;
         self.ask(key, methods::SAMPLING_CREATE_MESSAGE, &request).await
     }
 
     /// Asks the client for its working directories (roots). `key` has the same meaning as for
-    /// [`elicit`](Self::elicit).
+    /// [`elicit_form`](Self::elicit_form).
     ///
     /// # Errors
     /// Returns an error if the client does not support roots, or if the client answers with an error.
     pub async fn list_roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
         let required = || ClientCapabilities::default().with_roots();
-        self.require(|capabilities| capabilities.roots.is_some(), required)?;
+        self.require("roots", |capabilities| capabilities.roots.is_some(), required)?;
         self.ask(key, methods::ROOTS_LIST, &Value::Object(serde_json::Map::new())).await
     }
 
+    /// Checks that the client supports `feature`.
     fn require(
         &self,
+        feature: &str,
         has: impl FnOnce(&ClientCapabilities) -> bool,
         required: impl FnOnce() -> ClientCapabilities,
     ) -> Result<(), HandlerError> {
@@ -422,7 +367,8 @@ impl Context {
         Err(HandlerError::Protocol(match self.0.client_requests {
             ClientRequests::Modern(_) => modern::missing_capability(&required()),
             ClientRequests::Legacy(_) | ClientRequests::Unavailable => {
-                Error::new(ErrorCode::INVALID_REQUEST, "the client lacks a required capability")
+                let reason = format!("the client lacks a required capability: {feature}");
+                Error::new(ErrorCode::INVALID_REQUEST, reason)
             }
         }))
     }
@@ -472,12 +418,6 @@ impl Context {
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("revision", &self.0.revision).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 

@@ -211,7 +211,7 @@ pub(super) fn stream_on(mut stream: TcpStream, request: &Message) -> EventStream
 pub(super) async fn ask(context: Context) -> Result<String, HandlerError> {
     let name = PrimitiveSchemaDefinition::string();
     let form = ElicitRequestFormParams::new("Who are you?").with_required_field("name", name);
-    Ok(format!("hello {}", context.elicit("name", form).await?.text("name")))
+    Ok(format!("hello {}", context.elicit_form("name", form).await?.text("name")))
 }
 
 /// A server that supports only the legacy era.

@@ -39,8 +39,8 @@ async fn ask(context: CallContext) -> Result<String, HandlerError> {
         let name = PrimitiveSchemaDefinition::string();
         ElicitRequestFormParams::new("Who are you?").with_required_field("name", name)
     };
-    let first = context.elicit("first", form()).await?;
-    let second = context.elicit("second", form()).await?;
+    let first = context.elicit_form("first", form()).await?;
+    let second = context.elicit_form("second", form()).await?;
     Ok(format!("{} and {}", first.text("name"), second.text("name")))
 }
 
