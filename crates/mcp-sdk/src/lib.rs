@@ -34,7 +34,7 @@ pub use thruway_mcp_server::{
     JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer,
     McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource, RegistrationError,
     ReplicaId, ReplicaIds, ResourceAnswer, ServerResult, SharedChanges, SseEndpoints, Structured,
-    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend,
+    TaskOptions, TaskSupport, UriParameters, VerifyToken, backend, testing,
 };
 pub use thruway_net::ClientAddr;
 

@@ -14,7 +14,7 @@ use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 /// A client of a server in the same process, for tests. A test can also send invalid messages with this
-/// client.
+/// client. [`TestClient`](crate::testing::TestClient) converts results to types.
 ///
 /// The client uses the modern era until [`initialize`](Self::initialize) begins a session of the legacy
 /// era.
@@ -190,6 +190,36 @@ impl LocalClient {
         let message = serde_json::from_slice(&self.line).expect("the server must send JSON");
         self.line.clear();
         Some(message)
+    }
+
+    /// Opens a subscription of the modern era, and waits until the server has accepted it. The subscription lasts
+    /// until the client is dropped.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses the subscription or closes the connection.
+    pub(crate) async fn listen(&mut self, notifications: &Value) -> Result<(), Error> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let params = self.complete(json!({"notifications": notifications}));
+        let method = methods::SUBSCRIPTIONS_LISTEN;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        while let Some(mut message) = self.receive_new().await {
+            if message["method"] == methods::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED
+                && message["params"]["_meta"][meta_keys::SUBSCRIPTION_ID] == id
+            {
+                return Ok(());
+            }
+            if message.get("method").is_none() && message["id"] == id {
+                return outcome(&mut message).map(|_| ());
+            }
+            self.aside.push_back(message);
+        }
+        Err(Error::internal("the server has closed the connection"))
+    }
+
+    /// Returns the messages that arrived while `request` waited for its answer.
+    pub(crate) fn take_received(&mut self) -> VecDeque<Value> {
+        std::mem::take(&mut self.aside)
     }
 
     /// Adds the members of `_meta` that every request of the modern era needs.

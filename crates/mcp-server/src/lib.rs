@@ -37,8 +37,8 @@ mod http_sse;
 mod stdio;
 mod in_memory;
 
-#[cfg(test)]
-mod testing;
+// tests of applications
+pub mod testing;
 
 pub use authorization::{
     AccessTokenRules, Authorization, CallerToken, Identity, InvalidKeys, InvalidResource, InvalidToken,

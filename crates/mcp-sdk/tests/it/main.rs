@@ -17,6 +17,7 @@ mod rounds;
 mod authorization;
 mod subscriptions;
 mod tasks;
+mod test_client;
 
 // offers of servers, in both eras
 mod lists;

@@ -207,6 +207,27 @@ impl SamplingMessage {
     }
 }
 
+/// Returns an answer of a model with the name `model` that consists of this text.
+impl From<String> for CreateMessageResult {
+    fn from(text: String) -> Self {
+        let text = TextContent { text, ..TextContent::default() };
+        Self {
+            role: Role::Assistant,
+            content: OneOrMany::One(SamplingMessageContentBlock::Text(text)),
+            model: "model".into(),
+            stop_reason: None,
+            meta: None,
+        }
+    }
+}
+
+/// Returns an answer of a model with the name `model` that consists of this text.
+impl From<&str> for CreateMessageResult {
+    fn from(text: &str) -> Self {
+        Self::from(String::from(text))
+    }
+}
+
 impl CreateMessageResult {
     /// Returns the first text of the answer, or an empty string if the answer contains no text.
     pub fn text(&self) -> &str {
