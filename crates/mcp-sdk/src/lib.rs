@@ -29,7 +29,7 @@ pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::expansion::ElicitForm;
 pub use thruway_mcp_server::{
     AccessTokenRules, ArchivedEvent, Authorization, BoxError, Call, CallerToken, ChangeSharing,
-    CompletionInput, Context, Elicited, EventArchive, FormChoice, FormField, Handler,
+    ClientSession, CompletionInput, Context, Elicited, EventArchive, FormChoice, FormField, Handler,
     HandlerError, Identity, IntoAnswer, InvalidKeys, InvalidResource, InvalidToken, InvalidUriTemplate,
     JwtVerifier, Later, Layer, LegacySessions, LocalClient, McpBody, McpEndpoint, McpServer,
     McpServerOptions, McpService, Next, NoInput, Offer, Outcome, ProtectedResource, RegistrationError,

@@ -53,7 +53,7 @@ pub use in_memory::LocalClient;
 pub use registry::{CompletionInput, InvalidUriTemplate, RegistrationError, ResourceAnswer, UriParameters};
 pub use replica_ids::{ReplicaId, ReplicaIds};
 pub use server::{ChangeSharing, LegacySessions, McpServer, McpServerOptions, Offer, SharedChanges};
-pub use session::{ArchivedEvent, EventArchive};
+pub use session::{ArchivedEvent, ClientSession, EventArchive};
 pub use streamable_http::{McpBody, McpEndpoint, McpService};
 pub use tasks::{TaskOptions, TaskSupport};
 pub use thruway_mcp::{Revision, json_rpc, schema};

@@ -32,6 +32,7 @@ mod prompt_and_resource_attributes;
 mod layers;
 mod legacy;
 mod sessions;
+mod session_state;
 mod resumption;
 mod batches;
 mod sse;

@@ -1,7 +1,7 @@
 //! The default backend, which calls the handlers of this process.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
@@ -21,12 +21,24 @@ use crate::backend::{Accepted, Backend, LegacyRequest, Listening, ModernRequest,
 use crate::handlers::{Call, ClientSide};
 use crate::registry::Registry;
 use crate::server::{Change, ServerCore};
-use crate::session::Session;
+use crate::session::{ClientSession, Session};
 
 /// The backend with the tools, resources and prompts of this process.
 #[derive(Default)]
 pub(crate) struct LocalBackend {
     registry: ArcSwap<Registry>,
+}
+
+/// The registry with the visibility of one session, which is part of the state of this session.
+#[derive(Default)]
+struct SessionView(Mutex<Option<CachedView>>);
+
+struct CachedView {
+    /// The version of the visibility.
+    version: u64,
+    /// The registry from which the view was made.
+    of: Arc<Registry>,
+    view: Arc<Registry>,
 }
 
 impl LocalBackend {
@@ -45,13 +57,34 @@ impl LocalBackend {
     /// Returns `true` if the server has tasks, or tools that can run as tasks.
     fn has_tasks(&self, core: &ServerCore) -> bool {
         let registry = self.registry.load();
-        registry.tools.entries().iter().any(|tool| tool.task_support().is_some()) || !core.tasks.is_empty()
+        let tools = registry.tools.entries().iter().chain(registry.hidden.tools.entries());
+        tools.into_iter().any(|tool| tool.task_support().is_some()) || !core.tasks.is_empty()
+    }
+
+    /// Returns the registry with the visibility of `session`. Returns `None` if the session sees the same items as
+    /// clients without a session.
+    fn view_of(&self, session: &Arc<Session>) -> Option<Arc<Registry>> {
+        let version = ClientSession::visibility_version(session)?;
+        let registry = self.registry.load_full();
+        let cache = ClientSession::new(session.clone()).state::<SessionView>();
+        let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &*cached
+            && cached.version == version
+            && Arc::ptr_eq(&cached.of, &registry)
+        {
+            return Some(cached.view.clone());
+        }
+        let visibility = ClientSession::visibility(session);
+        let view = Arc::new(registry.view(&visibility));
+        *cached = Some(CachedView { version: visibility.version, of: registry, view: view.clone() });
+        Some(view)
     }
 
     fn subscribe(&self, incoming: &LegacyRequest<'_>) -> Result<(), Error> {
         let params: SubscribeRequestParams = params::parse(incoming.request.params)?;
         let session = incoming.session.ok_or_else(no_session)?;
-        let registry = self.registry.load();
+        let (view, registry) = (self.view_of(session), self.registry.load());
+        let registry = view.as_deref().unwrap_or(&registry);
         let is_known = registry.resources.find(&params.uri).is_some()
             || registry.templates.entries().iter().any(|template| template.matches(&params.uri));
         if !is_known {
@@ -90,10 +123,15 @@ impl Backend for LocalBackend {
     fn capabilities(&self, core: &ServerCore, revision: Revision) -> ServerCapabilities {
         let registry = self.registry.load();
         let options = &core.options;
-        let has_resources = !registry.resources.is_empty() || !registry.templates.is_empty();
+        let hidden = &registry.hidden;
+        let has_resources = !registry.resources.is_empty()
+            || !registry.templates.is_empty()
+            || !hidden.resources.is_empty()
+            || !hidden.templates.is_empty();
         let has_completions = !registry.completions.is_empty();
-        let has_tools = !registry.tools.is_empty() || options.may_add_tools;
-        let has_prompts = !registry.prompts.is_empty() || options.may_add_prompts;
+        let has_tools = !registry.tools.is_empty() || !hidden.tools.is_empty() || options.may_add_tools;
+        let has_prompts =
+            !registry.prompts.is_empty() || !hidden.prompts.is_empty() || options.may_add_prompts;
         let list = ListCapability { list_changed: Some(true) };
         let resources = ResourcesCapability { subscribe: Some(true), list_changed: Some(true) };
         let mut capabilities = ServerCapabilities {
@@ -113,7 +151,8 @@ impl Backend for LocalBackend {
 
     fn check_legacy_param_headers(&self, headers: FieldLines<'_>, params: &Params<'_>) -> Result<(), Error> {
         let registry = self.registry.load();
-        match params.name.as_deref().and_then(|name| registry.tools.find(name)) {
+        let find = |name| registry.tools.find(name).or_else(|| registry.hidden.tools.find(name));
+        match params.name.as_deref().and_then(find) {
             Some(tool) if !tool.param_headers().is_empty() => {
                 modern::check_present_param_headers(headers, tool.param_headers(), &arguments(params)?)
             }
@@ -130,7 +169,10 @@ impl Backend for LocalBackend {
                 let client = session.map_or(ClientSide::Unknown, ClientSide::Legacy);
                 let call = Call::new(revision, &request.method, params, client, caller);
                 let answering = Answering::Legacy { core: core.clone(), revision };
-                return answering.handle(&self.registry.load(), request, params, &call, output);
+                let view = session.and_then(|session| self.view_of(session));
+                let registry = self.registry.load();
+                let registry = view.as_deref().unwrap_or(&registry);
+                return answering.handle(registry, request, params, &call, output);
             }
         };
         match outcome {

@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
-use thruway_mcp::{Revision, modern};
+use thruway_mcp::{Era, Revision, modern};
 use tokio::sync::mpsc;
 
-use super::Context;
+use super::{Context, HandlerError};
 use crate::Identity;
 use crate::ask::{BoundRequest, Rounds};
 use crate::authorization::Caller;
 use crate::dispatch::InterimMessage;
-use crate::session::Session;
+use crate::session::{ClientSession, Session};
 use crate::tasks::Task;
 
 /// A request in progress. This value borrows from the received message.
@@ -129,6 +129,17 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Returns the session of the client, for state that belongs to one client.
+    ///
+    /// # Errors
+    /// Returns an error if the request has no session. Requests of MCP revision 2026-07-28 never have one.
+    pub fn session(&self) -> Result<ClientSession, HandlerError> {
+        match self.client {
+            ClientSide::Legacy(session) => Ok(ClientSession::new(session.clone())),
+            ClientSide::Modern(_) | ClientSide::Unknown => Err(no_session(self.revision)),
+        }
+    }
+
     /// Returns the context for an asynchronous handler. All calls of this method return clones of the same
     /// context.
     pub(crate) fn context(&self) -> Context {
@@ -139,6 +150,16 @@ impl<'a> Call<'a> {
         *self.messages.borrow_mut() = Some((context.clone(), messages));
         context
     }
+}
+
+/// Returns the error for a request without a session.
+pub(super) fn no_session(revision: Revision) -> HandlerError {
+    let reason = if revision.era() == Era::Modern {
+        format!("the operation needs a session, but requests of MCP revision {revision} have no sessions")
+    } else {
+        "the operation needs a session, but the request has none".to_owned()
+    };
+    HandlerError::failed(reason)
 }
 
 impl fmt::Debug for Call<'_> {

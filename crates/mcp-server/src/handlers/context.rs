@@ -19,13 +19,13 @@ use thruway_mcp::schema::{
 use thruway_mcp::{Revision, check_finite, modern};
 use tokio::sync::mpsc;
 
-use super::call::ClientSide;
+use super::call::{ClientSide, no_session};
 use super::form::TypedForm;
 use super::{Call, ElicitForm, Elicited, HandlerError};
 use crate::Identity;
 use crate::ask::{Question, Rounds};
 use crate::dispatch::InterimMessage;
-use crate::session::Session;
+use crate::session::{ClientSession, Session};
 use crate::tasks::Task;
 
 /// Gives an asynchronous handler information about its request. Before the answer, the handler can also
@@ -133,6 +133,17 @@ impl Context {
     /// Returns an error if the client sent malformed capabilities.
     pub fn client_capabilities(&self) -> Result<&ClientCapabilities, HandlerError> {
         self.0.client_capabilities.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// Returns the session of the client, for state that belongs to one client.
+    ///
+    /// # Errors
+    /// Returns an error if the request has no session. Requests of MCP revision 2026-07-28 never have one.
+    pub fn session(&self) -> Result<ClientSession, HandlerError> {
+        match &self.0.client_requests {
+            ClientRequests::Legacy(session) => Ok(ClientSession::new(session.clone())),
+            ClientRequests::Modern(_) | ClientRequests::Unavailable => Err(no_session(self.0.revision)),
+        }
     }
 
     /// Reports the progress of the handler to the client, if the client requested progress reports. Waits

@@ -163,8 +163,9 @@ pub struct RegistrationError {
 }
 
 impl RegistrationError {
-    pub(crate) fn new(name: &str, reason: String) -> Self {
-        Self { name: name.to_owned(), reason }
+    /// Returns the error for the item `name`, for implementations of [`Offer`](crate::Offer).
+    pub fn new(name: &str, reason: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), reason: reason.into() }
     }
 }
 

@@ -7,12 +7,14 @@ mod uri_template;
 mod tools;
 mod prompts;
 mod texts;
+mod hidden;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::handlers::Layer;
 
+pub(crate) use hidden::HiddenItems;
 pub use list::RegistrationError;
 pub(crate) use list::{List, Named};
 pub use prompts::CompletionInput;
@@ -36,4 +38,6 @@ pub(crate) struct Registry {
     pub(crate) completions: Vec<Arc<CompletionHandler>>,
     /// The layers around all handlers. The last layer gets each call first.
     pub(crate) layers: Vec<Arc<dyn Layer>>,
+    /// The items that clients cannot see. The other lists do not contain these items.
+    pub(crate) hidden: HiddenItems,
 }

@@ -22,6 +22,7 @@ use crate::registry::{
     CompletionHandler, CompletionInput, PromptEntry, RegistrationError, Registry, ResourceAnswer,
     ResourceEntry, TemplateEntry, ToolEntry, UriParameters,
 };
+use crate::session::ItemName;
 use crate::tasks::TaskSupport;
 
 pub use change_sharing::{ChangeSharing, SharedChanges};
@@ -247,6 +248,36 @@ impl McpServer {
         self
     }
 
+    /// Hides the tool `name` from all clients, except in sessions that
+    /// [show](crate::ClientSession::show_tool) it. Clients without a session, such as clients of MCP revision
+    /// 2026-07-28, cannot list and call the tool. The application may add the tool before or after this call.
+    #[must_use]
+    pub fn hide_tool(self, name: impl Into<String>) -> Self {
+        self.hide(&ItemName::Tool(name.into()));
+        self
+    }
+
+    /// Hides the prompt `name` from all clients, except in sessions that
+    /// [show](crate::ClientSession::show_prompt) it, as [`hide_tool`](Self::hide_tool).
+    #[must_use]
+    pub fn hide_prompt(self, name: impl Into<String>) -> Self {
+        self.hide(&ItemName::Prompt(name.into()));
+        self
+    }
+
+    /// Hides a resource or a resource template from all clients, except in sessions that
+    /// [show](crate::ClientSession::show_resource) it, as [`hide_tool`](Self::hide_tool). `uri` is the URI or
+    /// the URI template.
+    #[must_use]
+    pub fn hide_resource(self, uri: impl Into<String>) -> Self {
+        self.hide(&ItemName::Resource(uri.into()));
+        self
+    }
+
+    fn hide(&self, name: &ItemName) {
+        self.insert(&name.list(), |registry| registry.hide(name));
+    }
+
     /// Adds a function with [`#[tool]`](crate::tool), [`#[prompt]`](crate::prompt) or
     /// [`#[resource]`](crate::resource), [a value with such methods](crate::offer), or another
     /// [`Offer`]. Replaces existing items that have the same names as the new items.
@@ -270,7 +301,7 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(ToolEntry::new(definition, handler)?);
-        self.insert(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
+        self.insert(&Change::Tools, |registry| registry.insert_tool(entry.clone()));
         Ok(())
     }
 
@@ -288,13 +319,15 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(ToolEntry::new(definition, handler)?.with_task_support(support));
-        self.insert(&Change::Tools, |registry| registry.tools.insert(entry.clone()));
+        self.insert(&Change::Tools, |registry| registry.insert_tool(entry.clone()));
         Ok(())
     }
 
     /// Removes the tool `name`. Returns `true` if the server had this tool.
     pub fn remove_tool(&self, name: &str) -> bool {
-        self.take_out(&Change::Tools, |registry| registry.tools.remove(name))
+        self.take_out(&Change::Tools, |registry| {
+            registry.tools.remove(name) | registry.hidden.tools.remove(name)
+        })
     }
 
     /// Adds a resource, or replaces the resource with the same URI.
@@ -304,12 +337,14 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) {
         let entry = Arc::new(ResourceEntry::new(definition, handler));
-        self.insert(&Change::Resources, |registry| registry.resources.insert(entry.clone()));
+        self.insert(&Change::Resources, |registry| registry.insert_resource(entry.clone()));
     }
 
     /// Removes the resource at `uri`. Returns `true` if the server had this resource.
     pub fn remove_resource(&self, uri: &str) -> bool {
-        self.take_out(&Change::Resources, |registry| registry.resources.remove(uri))
+        self.take_out(&Change::Resources, |registry| {
+            registry.resources.remove(uri) | registry.hidden.resources.remove(uri)
+        })
     }
 
     /// Adds a resource template, or replaces the template with the same text. If a client reads a resource
@@ -323,7 +358,7 @@ impl McpServer {
         handler: impl Handler<I, ResourceAnswer, M>,
     ) -> Result<(), RegistrationError> {
         let entry = Arc::new(TemplateEntry::new(definition, handler)?);
-        self.insert(&Change::Resources, |registry| registry.templates.insert(entry.clone()));
+        self.insert(&Change::Resources, |registry| registry.insert_template(entry.clone()));
         Ok(())
     }
 
@@ -333,12 +368,14 @@ impl McpServer {
         I: DeserializeOwned + JsonSchema + 'static,
     {
         let entry = Arc::new(PromptEntry::new(definition, handler));
-        self.insert(&Change::Prompts, |registry| registry.prompts.insert(entry.clone()));
+        self.insert(&Change::Prompts, |registry| registry.insert_prompt(entry.clone()));
     }
 
     /// Removes the prompt `name`. Returns `true` if the server had this prompt.
     pub fn remove_prompt(&self, name: &str) -> bool {
-        self.take_out(&Change::Prompts, |registry| registry.prompts.remove(name))
+        self.take_out(&Change::Prompts, |registry| {
+            registry.prompts.remove(name) | registry.hidden.prompts.remove(name)
+        })
     }
 
     /// Notifies all clients that subscribed to the resource at `uri`. Call this method when the content of
@@ -362,7 +399,7 @@ impl McpServer {
         }
     }
 
-    /// Adds an entry to the registry, and announces the change to subscribed clients.
+    /// Changes the registry, and announces the change to subscribed clients.
     fn insert(&self, change: &Change, edit: impl FnMut(&mut Registry)) {
         self.local.change(edit);
         self.core.announce_and_share(change);

@@ -2,6 +2,7 @@
 
 mod in_flight;
 mod backend_session;
+mod client_session;
 mod event_archive;
 mod log_inbox;
 mod streams;
@@ -9,8 +10,8 @@ mod table;
 
 use std::any::Any;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -27,8 +28,11 @@ use crate::ask::PendingRequests;
 use crate::authorization::Caller;
 use crate::server::Subscription;
 use crate::shares::{Holder, Shares};
+use client_session::ApplicationState;
 
 pub use backend_session::{BackendSession, DroppedMessages, OutOfBandMessages};
+pub use client_session::ClientSession;
+pub(crate) use client_session::{ItemName, Visibility};
 pub(crate) use event_archive::SessionArchive;
 pub use event_archive::{ArchivedEvent, EventArchive};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
@@ -73,6 +77,8 @@ pub struct Session {
     ended: Notify,
     /// The state that the backend stores in this session, if any.
     backend: Option<Box<dyn BackendSession>>,
+    /// The state of the application, if any.
+    application: OnceLock<Box<ApplicationState>>,
 }
 
 /// Keeps a session in use while a stream is open or a request is in progress. A session in use does not
@@ -104,6 +110,7 @@ impl Session {
             is_ended: AtomicBool::new(false),
             ended: Notify::new(),
             backend: None,
+            application: OnceLock::new(),
         }
     }
 
