@@ -8,6 +8,7 @@ use bytes::Bytes;
 use h2::Reason;
 use h2::ext::Protocol;
 use http::Request;
+use thruway_server::extractors::websocket::{Message, WebSocketUpgrade};
 use thruway_server::{
     Config, OwnedRequest, Record, Request as Received, Response, Router, StatusCode, TakeRecord, Tunnel,
 };
@@ -67,6 +68,63 @@ fn handlers_open_tunnels_for_connect_and_extended_connect() {
         assert_eq!(library.taken(&mut content), 0);
         assert!(content.is_end_stream());
     }
+}
+
+/// Returns a server with the extractor `WebSocketUpgrade`, which echoes texts.
+fn chat() -> TestServer {
+    TestServer::new(Router::new().get("/chat", |upgrade: WebSocketUpgrade| {
+        upgrade.protocols(["chat.v1"]).on_upgrade(async |mut socket| {
+            while let Some(Ok(message)) = socket.recv().await {
+                if matches!(message, Message::Text(_)) {
+                    socket.send(message).await.unwrap();
+                }
+            }
+        })
+    }))
+}
+
+#[test]
+fn websocket_extractor_accepts_extended_connect() {
+    let scene = chat();
+    let mut library = H2Client::connect(&scene);
+    let mut request = websocket("/chat");
+    request.headers_mut().insert("sec-websocket-version", "13".parse().unwrap());
+    request.headers_mut().insert("sec-websocket-protocol", "chat.v2, chat.v1".parse().unwrap());
+    let (mut response, mut to) = library.begin(request, false);
+    let (head, mut content) = library.now(&mut response).unwrap().into_parts();
+    assert_eq!(head.status.as_u16(), 200);
+    assert_eq!(head.headers["sec-websocket-protocol"], "chat.v1");
+    for name in ["upgrade", "connection", "sec-websocket-accept"] {
+        assert!(!head.headers.contains_key(name), "{name}");
+    }
+    // Frames of RFC 6455 §5.2: a text and a close message from the client are masked, here with zeros.
+    send_some(&mut library, &mut to, Bytes::from_static(b"\x81\x85\0\0\0\0hello"));
+    assert_eq!(library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap(), b"\x81\x05hello"[..]);
+    send_some(&mut library, &mut to, Bytes::from_static(b"\x88\x82\0\0\0\0\x03\xe8"));
+    let close = library.now_with(|cx| content.poll_data(cx)).unwrap().unwrap();
+    assert_eq!(close, b"\x88\x02\x03\xe8"[..]);
+    assert_eq!(library.taken(&mut content), 0);
+    assert!(content.is_end_stream());
+}
+
+#[test]
+fn websocket_extractor_refuses_other_requests_over_http2() {
+    let scene = chat();
+    let mut library = H2Client::connect(&scene);
+    let version = |version: &'static str| {
+        let mut request = websocket("/chat");
+        request.headers_mut().insert("sec-websocket-version", version.parse().unwrap());
+        request
+    };
+    let mut other_protocol = version("13");
+    other_protocol.extensions_mut().insert(Protocol::from_static("connect-udp"));
+    for request in [websocket("/chat"), version("8"), other_protocol] {
+        let (response, _to) = library.begin(request, false);
+        let (head, ..) = library.answer(response);
+        assert_eq!(head.status().as_u16(), 426);
+        assert!(!head.headers().contains_key("upgrade"));
+    }
+    assert_eq!(library.get("/chat").0.status().as_u16(), 426);
 }
 
 #[test]
