@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use thruway_message::{FieldLinesBuf, StatusCode};
 
-use super::{Content, Response};
+use super::{Content, Response, log_invalid_field};
 
 /// Conversion of a return value of a handler into a response.
 ///
@@ -18,6 +18,8 @@ use super::{Content, Response};
 /// | [`Json<T>`](Json) | 200, `application/json` |
 /// | [`StatusCode`], `()` | this status (204 for `()`) without a body |
 /// | `(StatusCode, value)` | response of the value, with this status |
+/// | `([(name, header)], value)` | response of the value, with these headers. They replace headers with the same name. |
+/// | `(StatusCode, [(name, header)], value)` | both |
 /// | `Result`, `Option` | response of the contained value; 404 for `None` |
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a response")]
 pub trait IntoResponse {
@@ -107,6 +109,36 @@ impl IntoResponse for () {
 impl<R: IntoResponse> IntoResponse for (StatusCode, R) {
     fn into_response(self) -> Response {
         self.1.into_response().with_status(self.0)
+    }
+}
+
+impl<N, V, R, const HEADERS: usize> IntoResponse for ([(N, V); HEADERS], R)
+where
+    N: AsRef<str>,
+    V: AsRef<[u8]>,
+    R: IntoResponse,
+{
+    fn into_response(self) -> Response {
+        let mut response = self.1.into_response();
+        for (name, value) in self.0 {
+            if let Err(error) = response.set_field(name.as_ref(), value) {
+                log_invalid_field(error, name.as_ref());
+                return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
+            }
+        }
+        response
+    }
+}
+
+impl<N, V, R, const HEADERS: usize> IntoResponse for (StatusCode, [(N, V); HEADERS], R)
+where
+    N: AsRef<str>,
+    V: AsRef<[u8]>,
+    R: IntoResponse,
+{
+    fn into_response(self) -> Response {
+        let (status, headers, value) = self;
+        (headers, (status, value)).into_response()
     }
 }
 

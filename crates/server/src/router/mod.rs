@@ -168,6 +168,25 @@ impl Router {
         self
     }
 
+    /// Adds all routes of `other`, which can have another state. Ignores the fallback of `other`.
+    ///
+    /// ```
+    /// use thruway_server::Router;
+    ///
+    /// let health = Router::new().get("/health", || "healthy\n");
+    /// let users = Router::new().with_state(7_u32).get("/users", || "all users\n");
+    /// let router = Router::new().merge(health).merge(users);
+    /// # let _ = router;
+    /// ```
+    ///
+    /// # Panics
+    /// Panics if both routers have a handler for a path and a method, or if their paths conflict.
+    #[must_use]
+    pub fn merge(mut self, other: impl Into<Self>) -> Self {
+        self.try_merge(other).unwrap_or_else(|error| panic!("{error}"));
+        self
+    }
+
     /// Puts `layer` around the router, including its 404 and 405 responses.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Layered {
@@ -222,6 +241,29 @@ impl Router {
         let paths = [prefix.to_owned(), format!("{prefix}/"), format!("{prefix}/{{*mounted}}")];
         for path in paths.iter().filter(|path| !path.is_empty()) {
             self.add_any(path, Some(prefix.len()), handler.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Like [`merge`](Self::merge), but returns errors instead of panicking. After an error, the router has some of
+    /// the routes of `other`.
+    ///
+    /// # Errors
+    /// Both routers have a handler for a path and a method, or their paths conflict.
+    pub fn try_merge(&mut self, other: impl Into<Self>) -> Result<(), RouteError> {
+        for Route { path, handlers, any, mount_prefix, .. } in other.into().routes {
+            let route = self.route_at(&path)?;
+            for (name, handler) in handlers {
+                let method = name.as_str();
+                if route.handlers.iter().any(|(own, _)| own.as_str() == method) {
+                    return Err(RouteError::new(&path, format!("it already has a handler for {method}")));
+                }
+                route.handlers.push((name, handler));
+                route.allow = route.allowed_methods();
+            }
+            if let Some(handler) = any {
+                self.add_any(&path, mount_prefix, handler)?;
+            }
         }
         Ok(())
     }

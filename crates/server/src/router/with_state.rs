@@ -108,6 +108,16 @@ impl<S: Clone + Send + Sync + 'static> RouterWithState<S> {
         self
     }
 
+    /// Adds all routes of `other`, which can have another state: see [`Router::merge`].
+    ///
+    /// # Panics
+    /// Panics for the same reasons as [`Router::merge`].
+    #[must_use]
+    pub fn merge(mut self, other: impl Into<Router>) -> Self {
+        self.router = self.router.merge(other);
+        self
+    }
+
     /// Puts `layer` around the router, including its 404 and 405 responses.
     #[must_use]
     pub fn layer(self, layer: impl Layer) -> Layered {

@@ -56,6 +56,26 @@ fn response_headers_have_fixed_order() {
 }
 
 #[test]
+fn tuple_with_headers_replaces_headers_of_the_value() {
+    let router = Router::new()
+        .get("/headers", || ([("Content-Type", "text/css"), ("X-A", "1")], "a {}"))
+        .get("/status", || (StatusCode::CREATED, [("Location", format!("/{}", 7))], Json([1])))
+        .get("/invalid", || ([("X-A", "1\r\nX-B: 2")], "not sent"));
+    let scene = TestServer::new(router);
+    let reply = get(&scene, "/headers");
+    assert!(
+        reply.contains("\r\nContent-Type: text/css\r\nX-A: 1\r\n") && !reply.contains("plain"),
+        "{reply}"
+    );
+    assert!(reply.ends_with("\r\n\r\na {}"), "{reply}");
+    let reply = get(&scene, "/status");
+    assert!(reply.starts_with("HTTP/1.1 201 ") && reply.contains("\r\nLocation: /7\r\n"), "{reply}");
+    assert!(reply.contains("\r\nContent-Type: application/json\r\n") && reply.ends_with("[1]"), "{reply}");
+    let reply = get(&scene, "/invalid");
+    assert!(reply.starts_with("HTTP/1.1 500 ") && !reply.contains("X-B"), "{reply}");
+}
+
+#[test]
 fn date_header_follows_the_clock() {
     let scene = TestServer::new(|| "ok");
     scene.advance_time(Duration::from_secs(2));

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thruway_server::layers::{Cors, RequestId, Timeout};
+use thruway_server::extractors::{Path, State};
+use thruway_server::layers::{Cors, Layer, Layered, RequestId, Timeout, from_sync_fn};
 use thruway_server::{
     Answer, Handler, IntoHandler, Json, OwnedRequest, Rejection, Request, Response, Router, with_state,
 };
@@ -46,6 +47,72 @@ fn most_specific_route_wins_and_parameters_are_decoded() {
     }
     assert!(get(&scene, "/users").starts_with("HTTP/1.1 404 "));
     assert!(get(&scene, "/users/").starts_with("HTTP/1.1 404 "));
+}
+
+/// Returns a layer that adds `name` to the header `X-Order` of each response.
+fn mark(name: &'static str) -> impl Layer {
+    from_sync_fn(move |request, next| {
+        next.handle(request).map(move |response| response.with_field("X-Order", name))
+    })
+}
+
+#[test]
+fn layers_of_a_route_a_router_and_all_routes_apply_in_order() {
+    let admin = Router::new().get("/users", || "users").layer(mark("router"));
+    let app = Router::new()
+        .get("/", || "home")
+        .get("/marked", Layered::new(|| "marked").layer(mark("route")))
+        .mount("/admin", admin)
+        .layer(mark("inner"))
+        .layer(mark("outer"));
+    let scene = TestServer::new(app);
+    for (path, status, order) in [
+        ("/", "200", "inner outer"),
+        ("/marked", "200", "route inner outer"),
+        ("/admin/users", "200", "router inner outer"),
+        ("/admin/missing", "404", "router inner outer"),
+        ("/missing", "404", "inner outer"),
+    ] {
+        let reply = get(&scene, path);
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {reply}");
+        let marks: Vec<_> = reply.lines().filter_map(|line| line.strip_prefix("X-Order: ")).collect();
+        assert_eq!(marks.join(" "), order, "{path}");
+    }
+}
+
+#[test]
+fn merged_router_has_the_routes_of_both() {
+    let files = Router::new().get("/{*path}", |request: &Request| request.mounted_path().to_owned());
+    let other = Router::new()
+        .with_state("state")
+        .get("/users/{id}", |State(state): State<&'static str>, Path(id): Path<u32>| format!("{state} {id}"))
+        .post("/", || "posted")
+        .mount("/files", files)
+        .fallback(|| "ignored");
+    let router = Router::new().get("/", || "home").merge(other).fallback(|| "fallback");
+    let scene = TestServer::new(router);
+    for (path, expected) in
+        [("/", "home"), ("/users/7", "state 7"), ("/files/a/b", "/a/b"), ("/other", "fallback")]
+    {
+        assert!(get(&scene, path).ends_with(&format!("\r\n\r\n{expected}")), "{path}");
+    }
+    let refused = send(&scene, "DELETE / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(refused.contains("405 ") && refused.contains("Allow: GET, POST, HEAD, OPTIONS\r\n"), "{refused}");
+}
+
+#[test]
+fn routers_with_the_same_route_cannot_be_merged() {
+    let router = || Router::new().get("/a", || "a").any("/b", || "b").mount("/c", Router::new());
+    let merge = |other: Router| router().try_merge(other).map_err(|error| error.to_string());
+    assert_eq!(merge(Router::new().post("/a", || "a").get("/b", || "b")), Ok(()));
+    for (other, path) in [
+        (Router::new().get("/a", || "a"), "/a"),
+        (Router::new().any("/b", || "b"), "/b"),
+        (Router::new().mount("/c", Router::new()), "/c"),
+    ] {
+        let error = merge(other).unwrap_err();
+        assert!(error.starts_with(&format!("route `{path}` cannot be added: ")), "{error}");
+    }
 }
 
 /// Passes each request to a handler that lives only for this call. Then it reports the state of the request
