@@ -361,3 +361,14 @@ async fn fastmcp_server_has_the_tools_of_its_original() {
         assert_eq!(text(&mut client, "finish_task", json!({"number": 2})).await, failed);
     }
 }
+
+#[test]
+fn each_example_has_a_test() {
+    let programs = include_str!("programs.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = if entry.path().is_dir() { format!("{name}/main.rs") } else { name };
+        assert!(programs.contains(&format!("\"../../examples/{path}\"")), "{path} is not in `programs.rs`");
+    }
+}

@@ -17,3 +17,14 @@ mod server_sent_events;
 mod sign_in;
 mod static_site;
 mod websocket;
+
+#[test]
+fn each_example_has_a_test() {
+    let programs = include_str!("programs.rs");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = if entry.path().is_dir() { format!("{name}/main.rs") } else { name };
+        assert!(programs.contains(&format!("\"../../examples/{path}\"")), "{path} is not in `programs.rs`");
+    }
+}
