@@ -15,23 +15,20 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use multer::{Constraints, Field, Multipart, SizeLimit, parse_boundary};
 use serde_json::json;
 use tempfile::NamedTempFile;
-use thruway_server::{IntoResponse, OwnedRequest, Response, Router, Server, StatusCode, with_state};
+use thruway_server::extractors::State;
+use thruway_server::extractors::multipart::{Field, Multipart, MultipartError};
+use thruway_server::{IntoResponse, Response, Router, Server, StatusCode};
 use tokio::io::AsyncWriteExt;
 
 /// Returns an application that saves uploads in `directory`.
 pub(crate) fn app(directory: PathBuf) -> Router {
-    Router::new().post("/files", with_state(&Arc::new(directory), upload))
+    Router::new().with_state(Arc::new(directory)).post("/files", upload).into_router()
 }
 
-async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Response, Refusal> {
-    let content_type = request.field("content-type").and_then(|value| value.as_str()).unwrap_or_default();
-    let boundary = parse_boundary(content_type)?;
-    let limits = SizeLimit::new().whole_stream(UPLOAD_BYTES_MAX).for_field("file", FILE_BYTES_MAX);
-    let constraints = Constraints::new().allowed_fields(vec!["file"]).size_limit(limits);
-    let mut form = Multipart::with_constraints(request.take_content(), boundary, constraints);
+async fn upload(State(directory): State<Arc<PathBuf>>, form: Multipart) -> Result<Response, Refusal> {
+    let mut form = form.max_bytes(UPLOAD_BYTES_MAX).max_field_bytes(FILE_BYTES_MAX);
     let mut kept = Vec::new();
     while let Some(field) = form.next_field().await? {
         kept.push(keep(&directory, field).await?);
@@ -42,6 +39,9 @@ async fn upload(directory: Arc<PathBuf>, mut request: OwnedRequest) -> Result<Re
 /// Saves the file of `field` in `directory`, and returns its name. Only the user of this process may read the
 /// file. If the upload fails or is canceled, the incomplete file is removed.
 async fn keep(directory: &Path, mut field: Field<'_>) -> Result<String, Refusal> {
+    if field.name() != Some("file") {
+        return Err(Refusal::Field);
+    }
     let name = field.file_name().and_then(safe_name).ok_or(Refusal::Name)?;
     let temporary = NamedTempFile::new_in(directory)?;
     let mut file = tokio::fs::File::from_std(temporary.reopen()?);
@@ -68,12 +68,13 @@ fn safe_name(name: &str) -> Option<String> {
 /// Reason to reject an upload. Earlier files of the same upload stay saved.
 enum Refusal {
     Disk(io::Error),
-    Form(multer::Error),
+    Field,
+    Form(MultipartError),
     Name,
 }
 
-impl From<multer::Error> for Refusal {
-    fn from(error: multer::Error) -> Self {
+impl From<MultipartError> for Refusal {
+    fn from(error: MultipartError) -> Self {
         Self::Form(error)
     }
 }
@@ -94,23 +95,13 @@ impl IntoResponse for Refusal {
                 tracing::error!(%error, "cannot save an upload");
                 return Response::new(StatusCode::INTERNAL_SERVER_ERROR);
             }
-            Self::Form(error) => (status_of(&error), format!("{error}\n")),
+            Self::Field => {
+                (StatusCode::UNPROCESSABLE_CONTENT, "the form has another field than `file`\n".to_owned())
+            }
+            Self::Form(error) => return error.into_response(),
             Self::Name => (StatusCode::UNPROCESSABLE_CONTENT, "a file needs a name\n".to_owned()),
         };
         Response::text(message).with_status(status)
-    }
-}
-
-fn status_of(error: &multer::Error) -> StatusCode {
-    match error {
-        multer::Error::FieldSizeExceeded { .. } | multer::Error::StreamSizeExceeded { .. } => {
-            StatusCode::CONTENT_TOO_LARGE
-        }
-        multer::Error::NoMultipart | multer::Error::NoBoundary | multer::Error::DecodeContentType(_) => {
-            StatusCode::UNSUPPORTED_MEDIA_TYPE
-        }
-        multer::Error::UnknownField { .. } => StatusCode::UNPROCESSABLE_CONTENT,
-        _ => StatusCode::BAD_REQUEST,
     }
 }
 

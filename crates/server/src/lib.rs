@@ -20,6 +20,7 @@
 //! - `http2`: HTTP/2. Without it, listeners accept only HTTP/1.1.
 //! - `tls`: listeners with TLS.
 //! - `axum-extractors`: the extractor `extractors::Axum`, for extractors of axum and of other crates.
+//! - `multipart`: the extractor `extractors::multipart::Multipart`, for forms with files.
 //! - `websocket`: the extractor `extractors::websocket::WebSocketUpgrade`.
 //!
 //! This crate does not parse HTTP/1.1, which is the task of `thruway-http1`. It does not open sockets, which

@@ -8,6 +8,8 @@ mod path;
 pub mod text_value;
 #[cfg(feature = "axum-extractors")]
 mod axum;
+#[cfg(feature = "multipart")]
+pub mod multipart;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

@@ -9,6 +9,7 @@ mod ending;
 mod extractors;
 mod files;
 mod interim;
+mod multipart;
 mod pipelining;
 mod records;
 mod testing;
