@@ -73,9 +73,9 @@ pub use process::{Usage, cpu_of_ended, usage};
 pub use progress::{Progress, Stage};
 pub use record::{Interval, Record};
 pub use report::{
-    ByteCounts, Connections, ErrorCount, Generator, Handshakes, IterationsReport, Part, Point, Report,
-    RequestCounts, ServerCost, Settings, StageReport, Status, StepReport, ThresholdReport, ThresholdUnit,
-    TimesReport, bytes, rate, time,
+    ByteCounts, Connections, Environment, ErrorCount, Generator, Handshakes, IterationsReport, Part, Point,
+    Report, RequestCounts, ServerCost, Settings, StageIterationsReport, StageReport, Status, StepReport,
+    ThresholdReport, ThresholdUnit, TimesReport, UrlReport, bytes, rate, time,
 };
 pub use requests::{
     Conversation, Endpoint, Expected, Http2Request, HttpRequest, HttpRequests, InvalidDigest, InvalidLoadUrl,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::verdict::{Candidate, Metric, Pair, Sample, Verdict};
-use crate::report::{self, Report, Settings};
+use crate::report::{self, Environment, Report, Settings};
 use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 
 /// The result of a comparison. The JSON form of the result can be the baseline of a later comparison.
@@ -13,6 +13,9 @@ use crate::statistics::{CERTAINTY, Ratio, coverage_of_unpaired};
 pub struct Comparison {
     /// The version of the JSON format: `thruway-bench-compare/3`.
     pub format: String,
+    /// Date, machine, version and command line. Absent if the program did not add them.
+    #[serde(default)]
+    pub environment: Option<Environment>,
     /// The load settings, which are the same for each candidate. Absent if an older version of Thruway
     /// wrote the comparison.
     #[serde(default)]
@@ -51,13 +54,25 @@ impl Comparison {
         }
         warnings.extend(candidates.iter().filter_map(late_generator));
         warnings.extend(warning);
-        Self { format: FORMAT.to_owned(), settings: None, candidates, pairs, warnings }
+        let format = FORMAT.to_owned();
+        Self { format, environment: None, settings: None, candidates, pairs, warnings }
     }
 
     /// Returns this comparison with the load settings added.
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
         Self { settings: Some(settings), ..self }
+    }
+
+    /// Returns this comparison with its environment.
+    #[must_use]
+    pub fn with_environment(self, environment: Environment) -> Self {
+        Self { environment: Some(environment), ..self }
+    }
+
+    /// Explains the ratios. Returns `None` if no pair was measured in the same rounds.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        self.pairs.iter().any(|pair| pair.is_paired).then_some(PAIRED_RATIOS)
     }
 
     /// Compares each candidate with its [counterpart](Self::counterpart) in the baseline. Also returns the
@@ -224,5 +239,6 @@ fn zipped(ours: &[f64], theirs: &[f64]) -> Vec<(f64, f64)> {
 }
 
 const TOO_FEW_OF_RUNS: &str = "there are too few rounds for a verdict: use at least four rounds, and a baseline with at least four rounds";
+const PAIRED_RATIOS: &str = "The command computes each ratio (×) for every round, and shows the median of these ratios.\nThis median can differ from the ratio of the medians of the two servers.";
 const SEPARATE_RUNS: &str = "the baseline was measured in another run, and the machine may have changed since then: the verdicts are likely, but not certain. For certainty, compare both servers in one run: `thruway bench compare 'URL -- OLD' 'URL -- NEW'`";
 const FORMAT: &str = "thruway-bench-compare/3";

@@ -52,8 +52,8 @@ impl Comparison {
                 let _ = writeln!(text, "  {:<11} {}", "added", pair.added_in_words());
             }
         }
-        if self.pairs.iter().any(|pair| pair.is_paired) {
-            let _ = writeln!(text, "\n{PAIRED_RATIOS}");
+        if let Some(note) = self.note() {
+            let _ = writeln!(text, "\n{note}");
         }
         for warning in &self.warnings {
             let _ = writeln!(text, "\nwarning: {warning}");
@@ -84,6 +84,9 @@ impl Comparison {
                 pair.added_in_words()
             );
         }
+        if let Some(note) = self.note() {
+            let _ = writeln!(text, "\n{note}");
+        }
         for warning in &self.warnings {
             let _ = write!(text, "\n**Warning:** {warning}\n");
         }
@@ -102,6 +105,5 @@ impl Comparison {
     }
 }
 
-const PAIRED_RATIOS: &str = "The command computes each ratio (×) for every round, and shows the median of these ratios.\nThis median can differ from the ratio of the two medians above.";
 const HEADS_OF_PAIRS: &str =
     "\n| | against | metric | ratio | interval | added | verdict |\n|---|---|---|--:|--:|--:|---|\n";

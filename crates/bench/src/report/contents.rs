@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::environment::Environment;
 use super::figures::rate;
 use super::stages::StageReport;
-use super::steps::{IterationsReport, StepReport};
+use super::steps::{IterationsReport, StepReport, UrlReport};
 use super::thresholds::ThresholdReport;
 use super::times::TimesReport;
 use crate::failure::FailureKind;
@@ -19,6 +20,9 @@ pub struct Report {
     pub format: String,
     /// Target, as given on the command line.
     pub target: String,
+    /// Date, machine, version and command line. Absent if the program did not add them.
+    #[serde(default)]
+    pub environment: Option<Environment>,
     /// Settings of the load.
     pub settings: Settings,
     /// Measured time in seconds. The measured time includes the wait for the last responses after the end
@@ -81,6 +85,10 @@ pub struct Report {
     /// Results of each step of a scenario. Empty if the load has no scenario.
     #[serde(default)]
     pub steps: Vec<StepReport>,
+    /// Results of each method and URL of a scenario. Steps with the same method and URL have one entry. Empty if the
+    /// load has no scenario.
+    #[serde(default)]
+    pub urls: Vec<UrlReport>,
     /// The conditions of `--fail-if`, with their measured values. Empty if the load has no conditions.
     #[serde(default)]
     pub thresholds: Vec<ThresholdReport>,
@@ -101,6 +109,10 @@ pub struct Report {
 pub struct Settings {
     /// The schedule of the requests: `closed`, `constant`, `poisson` or `stages`.
     pub pace: String,
+    /// Unit of the schedule: `requests` or `iterations` (scenarios). It applies to `requests_per_second`, to
+    /// `requests`, and to the rates in `stages`. Absent in reports of older versions.
+    #[serde(default)]
+    pub schedule_unit: Option<String>,
     /// The stages in the form of the option `--stages`. Present only if the pace is `stages`.
     #[serde(default)]
     pub stages: Option<String>,
@@ -270,6 +282,12 @@ pub struct ServerCost {
 }
 
 impl Report {
+    /// Returns the report with its environment.
+    #[must_use]
+    pub fn with_environment(self, environment: Environment) -> Self {
+        Self { environment: Some(environment), ..self }
+    }
+
     /// Returns `true` if requests or iterations started on a schedule.
     pub(super) fn is_open(&self) -> bool {
         let iterations = self.iterations.as_ref();

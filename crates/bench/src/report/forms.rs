@@ -4,7 +4,7 @@ use schemars::{Schema, schema_for};
 
 use super::contents::Report;
 use super::stages::StageReport;
-use super::steps::StepReport;
+use super::steps::{StepReport, UrlReport};
 use super::times::TimesReport;
 use super::{html, text};
 
@@ -52,7 +52,9 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
         let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
         line(&mut csv, columns.into_iter().map(|(_, value)| value));
         let stages = report.stages.iter().map(|stage| columns_of_stage(report, stage));
-        for values in stages.chain(report.steps.iter().map(|step| columns_of_step(report, step))) {
+        let steps = report.steps.iter().map(|step| columns_of_step(report, step));
+        let urls = report.urls.iter().map(|url| columns_of_url(report, url));
+        for values in stages.chain(steps).chain(urls) {
             let value = |name: &&str| values.iter().find(|(known, _)| known == name);
             line(
                 &mut csv,
@@ -64,7 +66,7 @@ pub(crate) fn to_csv<'a>(reports: impl Iterator<Item = &'a Report>) -> String {
 }
 
 /// The columns with their meanings. Most columns contain the value of a member of the JSON report.
-pub(super) const CSV_COLUMNS: [(&str, &str); 36] = [
+pub(super) const CSV_COLUMNS: [(&str, &str); 40] = [
     ("format", "`format`"),
     ("target", "`target`"),
     ("pace", "`settings.pace`"),
@@ -97,8 +99,15 @@ pub(super) const CSV_COLUMNS: [(&str, &str); 36] = [
     ("due_requests_per_second", "`due_requests_per_second`"),
     ("cut_off", "`requests.cut_off`"),
     ("response_at_least_from_us", "`response_time.at_least_from_us`"),
-    ("scope", "`load` for a whole load, `stage` for a stage, `step` for a step of a scenario"),
-    ("name", "number of the stage, or name of the step; empty for a whole load"),
+    (
+        "scope",
+        "`load` for a whole load, `stage` for a stage, `step` for a step of a scenario, `url` for a URL of a scenario",
+    ),
+    ("name", "number of the stage, name of the step, or method and URL; empty for a whole load"),
+    ("offered_iterations_per_second", "`iterations.offered_iterations_per_second`"),
+    ("achieved_iterations_per_second", "`iterations.achieved_iterations_per_second`"),
+    ("iterations_completed", "`iterations.completed`"),
+    ("iterations_failed", "`iterations.failed`"),
     ("thresholds_violated", "`thresholds[].condition` of the violated conditions, separated by semicolons"),
     ("warnings", "`warnings`, separated by semicolons"),
 ];
@@ -110,7 +119,7 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
     let handshakes = report.handshakes.as_ref();
     let violated = report.thresholds.iter().filter(|threshold| threshold.is_violated);
     let violated = violated.map(|threshold| threshold.condition.as_str());
-    let optional = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let iterations = report.iterations.as_ref();
     vec![
         ("format", report.format.clone()),
         ("target", report.target.clone()),
@@ -127,11 +136,8 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("sent_bytes", report.bytes.sent_bytes.to_string()),
         ("received_bytes", report.bytes.received_bytes.to_string()),
         ("connections_opened", report.connections.opened.to_string()),
-        ("handshakes_full", handshakes.map_or_else(String::new, |handshakes| handshakes.full.to_string())),
-        (
-            "handshakes_resumed",
-            handshakes.map_or_else(String::new, |handshakes| handshakes.resumed.to_string()),
-        ),
+        ("handshakes_full", counted(handshakes.map(|found| found.full))),
+        ("handshakes_resumed", counted(handshakes.map(|found| found.resumed))),
         ("handshakes_per_second", optional(handshakes.map(|handshakes| handshakes.handshakes_per_second))),
         ("response_mean_us", response.mean_us.to_string()),
         ("response_p50_us", response.p50_us.to_string()),
@@ -143,18 +149,33 @@ fn columns(report: &Report) -> Vec<(&'static str, String)> {
         ("service_p99_us", report.service_time.p99_us.to_string()),
         ("generator_cpu_us_per_request", optional(report.generator.cpu_us_per_request)),
         ("server_cpu_us_per_request", optional(server.and_then(|server| server.cpu_us_per_request))),
-        (
-            "server_resident_max_bytes",
-            server.map_or_else(String::new, |server| server.resident_max_bytes.to_string()),
-        ),
+        ("server_resident_max_bytes", counted(server.map(|server| server.resident_max_bytes))),
         ("due_requests_per_second", optional(report.due_requests_per_second)),
         ("cut_off", report.requests.cut_off.to_string()),
         ("response_at_least_from_us", optional(response.at_least_from_us)),
         ("scope", "load".to_owned()),
         ("name", String::new()),
+        (
+            "offered_iterations_per_second",
+            optional(iterations.and_then(|found| found.offered_iterations_per_second)),
+        ),
+        (
+            "achieved_iterations_per_second",
+            optional(iterations.map(|found| found.achieved_iterations_per_second)),
+        ),
+        ("iterations_completed", counted(iterations.map(|found| found.completed))),
+        ("iterations_failed", counted(iterations.map(|found| found.failed))),
         ("thresholds_violated", violated.collect::<Vec<_>>().join("; ")),
         ("warnings", report.warnings.join("; ")),
     ]
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn counted(value: Option<u64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 /// Returns the columns of a part of a report: how many requests it had, and their times.
@@ -185,13 +206,25 @@ fn columns_of_stage(report: &Report, stage: &StageReport) -> Vec<(&'static str, 
     let mut columns = columns_of_part(report, part, (stage.answered, stage.failed), &stage.response_time);
     columns.extend([
         ("elapsed_seconds", stage.duration_seconds.to_string()),
-        (
-            "offered_requests_per_second",
-            stage.offered_requests_per_second.map_or_else(String::new, |rate| rate.to_string()),
-        ),
+        ("offered_requests_per_second", optional(stage.offered_requests_per_second)),
         ("achieved_requests_per_second", stage.achieved_requests_per_second.to_string()),
-        ("connections", stage.to_connections.map_or_else(String::new, |count| count.to_string())),
+        ("connections", counted(stage.to_connections)),
     ]);
+    if let Some(iterations) = &stage.iterations {
+        columns.extend([
+            ("offered_iterations_per_second", optional(iterations.offered_iterations_per_second)),
+            ("achieved_iterations_per_second", iterations.achieved_iterations_per_second.to_string()),
+            ("iterations_completed", iterations.completed.to_string()),
+            ("iterations_failed", iterations.failed.to_string()),
+        ]);
+    }
+    columns
+}
+
+fn columns_of_url(report: &Report, url: &UrlReport) -> Vec<(&'static str, String)> {
+    let part = ("url", url.url.clone());
+    let mut columns = columns_of_part(report, part, (url.answered, url.failed), &url.response_time);
+    columns.push(("achieved_requests_per_second", url.achieved_requests_per_second.to_string()));
     columns
 }
 

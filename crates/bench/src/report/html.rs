@@ -5,10 +5,11 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 
 use super::contents::{Part, Report};
+
 use super::figures::{rate, three_digits, time};
 use super::plot::{Bar, Line, Plot, bars};
 use super::text;
-use super::{stages, steps, thresholds};
+use super::{environment, stages, steps, thresholds};
 use crate::compare::comparison::Comparison;
 use crate::compare::verdict::{Metric, Pair, Verdict};
 
@@ -24,6 +25,7 @@ struct LoadSummary {
     times: Vec<TimesRow>,
     stages: Vec<Vec<String>>,
     steps: Vec<Vec<String>>,
+    urls: Vec<Vec<String>>,
     rate_plot: String,
     times_plot: String,
 }
@@ -56,6 +58,8 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     let shown: Vec<LoadSummary> = reports.iter().map(shown).collect();
     let pairs = comparison.map(|comparison| comparison.pairs.iter().map(shown_pair).collect::<Vec<_>>());
+    let of_report = reports.first().and_then(|report| report.environment.as_ref());
+    let environment = comparison.and_then(|comparison| comparison.environment.as_ref()).or(of_report);
     let rendered = templates.add_template("report.html", TEMPLATE).and_then(|()| {
         templates.get_template("report.html")?.render(context! {
             title,
@@ -65,6 +69,8 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
             doubts => comparison.map(|comparison| comparison.warnings.clone()).unwrap_or_default(),
             distribution => distribution(reports),
             bars => comparison.map(comparison_bars),
+            note => comparison.and_then(Comparison::note),
+            environment => Value::from(Serde(&environment.map(environment::Environment::rows))),
         })
     });
     // An error is not expected, because the template is part of this program and tests render it.
@@ -73,7 +79,8 @@ pub(crate) fn page(title: &str, reports: &[Report], comparison: Option<&Comparis
 
 fn shown(report: &Report) -> LoadSummary {
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
-    let rows = if report.offered_requests_per_second.is_some() { &rows[..] } else { &rows[1..] };
+    let closed = [("time", &report.response_time)];
+    let rows = if report.is_open() { &rows[..] } else { &closed[..] };
     // Without any response, there are no times to show.
     let rows = if report.response_time.max_us > 0.0 { rows } else { &[] };
     let times = rows.iter().map(|(name, times)| TimesRow {
@@ -92,6 +99,7 @@ fn shown(report: &Report) -> LoadSummary {
         times: times.collect(),
         stages: stages::table(&report.stages),
         steps: steps::table(&report.steps),
+        urls: steps::table_of_urls(&report.urls, &report.steps),
         rate_plot: over_time(
             report,
             "Requests per second over time",

@@ -8,7 +8,7 @@ use super::contents::{
 };
 use super::figures::{rounded, seconds_of};
 use super::stages::StageReport;
-use super::steps::{IterationsReport, StepReport};
+use super::steps::{IterationsReport, StepReport, UrlReport};
 use super::text;
 use super::times::{TimesReport, microseconds};
 use crate::cut_off::CutOff;
@@ -34,6 +34,7 @@ impl Report {
         let mut report = Self {
             format: FORMAT.to_owned(),
             target: target.into(),
+            environment: None,
             settings: Settings::of(load),
             elapsed_seconds: seconds_of(outcome.elapsed),
             is_interrupted: outcome.is_stopped,
@@ -82,6 +83,7 @@ impl Report {
                 .map(|stages| StageReport::all(stages, record, outcome.elapsed.as_secs_f64()))
                 .unwrap_or_default(),
             iterations: IterationsReport::of(load, record.scenario.as_ref(), outcome.window),
+            urls: UrlReport::all(load, record.scenario.as_ref(), outcome.window),
             steps: StepReport::all(load, record.scenario.as_ref(), outcome.window),
             thresholds: Vec::new(),
             over_time: parts(outcome),
@@ -101,6 +103,7 @@ impl Settings {
             Limit::Duration(duration) => (Some(seconds_of(duration)), None),
             Limit::Requests(requests) => (None, Some(requests)),
         };
+        let unit = if load.requests.scenario().is_some() { "iterations" } else { "requests" };
         let (pace, seed) = match &load.pace {
             Pace::Closed => ("closed", None),
             Pace::Constant { .. } => ("constant", None),
@@ -109,6 +112,7 @@ impl Settings {
         };
         Self {
             pace: pace.to_owned(),
+            schedule_unit: Some(unit.to_owned()),
             stages: load.pace.stages().map(ToString::to_string),
             requests_per_second: load.pace.rate().map(|rate| rounded(rate, 3)),
             seed,

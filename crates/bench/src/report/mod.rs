@@ -1,6 +1,7 @@
 //! Creates reports from the outcomes of loads, and writes them in several formats.
 
 // contents
+mod environment;
 mod figures;
 mod times;
 mod stages;
@@ -25,6 +26,7 @@ pub use contents::{
     ByteCounts, Connections, ErrorCount, Generator, Handshakes, Part, Report, RequestCounts, ServerCost,
     Settings, Status,
 };
+pub use environment::Environment;
 #[doc(hidden)]
 pub use figures::three_digits;
 pub use figures::{bytes, rate, time};
@@ -39,7 +41,7 @@ pub(crate) use html::page;
 pub use plot::{Bar, bars};
 #[doc(hidden)]
 pub use reference::reference;
-pub use stages::StageReport;
-pub use steps::{IterationsReport, StepReport};
+pub use stages::{StageIterationsReport, StageReport};
+pub use steps::{IterationsReport, StepReport, UrlReport};
 pub use thresholds::{ThresholdReport, ThresholdUnit};
 pub use times::{Point, TimesReport};

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::figures::rounded;
+
 /// A line of a plot.
 pub(super) struct Line {
     pub(super) name: String,
@@ -116,6 +118,16 @@ pub fn bars(title: &str, bars: &[Bar]) -> String {
         height - 22.0,
         height - 6.0
     );
+    for mark in ratio_marks(min, max).filter(|mark| (mark - 1.0).abs() > (max - min) / 20.0) {
+        let at = x(mark);
+        let _ = write!(
+            svg,
+            r#"<line class="grid" x1="{at:.1}" x2="{at:.1}" y1="4" y2="{:.1}"/><text x="{at:.1}" y="{:.1}" text-anchor="middle">×{}</text>"#,
+            height - 22.0,
+            height - 6.0,
+            rounded(mark, 4)
+        );
+    }
     let mut top = 8.0;
     for bar in bars {
         let middle = top + ROW / 2.0 + 6.0;
@@ -170,6 +182,17 @@ fn steps(max: f64) -> Vec<f64> {
     (0..=6).map(|n| f64::from(n) * step).take_while(|mark| mark - step < max).collect()
 }
 
+/// Returns at most seven round ratios between `min` and `max`.
+fn ratio_marks(min: f64, max: f64) -> impl Iterator<Item = f64> {
+    let width = (max - min).max(f64::MIN_POSITIVE);
+    let power = 10_f64.powf((width / 6.0).log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| width / step <= 6.0);
+    let step = step.unwrap_or(10.0 * power);
+    let first = (min / step).ceil() * step;
+    (0..7).map(move |n| first + f64::from(n) * step).take_while(move |mark| *mark <= max)
+}
+
 /// Returns the marks of a logarithmic axis that enclose `min` and `max`, such as 1, 3, 10 and 30.
 fn decades(min: f64, max: f64) -> Vec<f64> {
     let first = min.log10().floor();
@@ -216,6 +239,17 @@ mod tests {
             let marks = decades(min, max);
             assert!(marks[0] <= min && marks[marks.len() - 1] >= max && marks.len() <= 12, "{marks:?}");
         }
+    }
+
+    #[test]
+    fn marks_of_ratios_are_round_and_few() {
+        let marks = |min, max| ratio_marks(min, max).map(|mark| rounded(mark, 4)).collect::<Vec<_>>();
+        assert_eq!(marks(0.88, 1.07), [0.9, 0.95, 1.0, 1.05]);
+        assert_eq!(marks(0.5, 12.2), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+        for (min, max) in [(0.98, 1.02), (0.001, 900.0), (1.0, 1.0 + 1e-9)] {
+            assert!((1..=7).contains(&marks(min, max).len()), "{min} {max}: {:?}", marks(min, max));
+        }
+        assert!(marks(1.0, 1.0).len() <= 7);
     }
 
     #[test]

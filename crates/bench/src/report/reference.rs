@@ -122,7 +122,7 @@ const TABLE: &str = "| member | type | meaning |\n|---|---|---|\n";
 
 const CSV: &str = "\n## CSV
 `bench http`, `bench scenario`, `bench mcp` and `bench compare` write one line for each load, and one line for each
-stage and each step of a load.
+stage, each step and each URL of a load.
 
 | column | meaning |
 |---|---|

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{count, rate, rounded};
 use super::times::TimesReport;
-use crate::requests::ScenarioRecord;
+use crate::requests::{PartRecord, ScenarioRecord};
 use crate::run::Load;
 
 /// Results of one step of a scenario. The times of the first step of an iteration begin at the scheduled start
@@ -18,16 +18,34 @@ pub struct StepReport {
     pub scenario: String,
     /// Name of the step.
     pub name: String,
-    /// Number of requests with the expected response.
+    /// Number of runs of the step with the expected response.
     pub answered: u64,
     /// Number of failed requests. A request also fails if a value to extract is missing.
     pub failed: u64,
+    /// Number of redirects that the users have followed.
+    #[serde(default)]
+    pub redirects: u64,
     /// Description of the first failure. Absent if no request failed.
     #[serde(default)]
     pub example: Option<String>,
     /// Rate of requests with the expected response, in requests per second.
     pub achieved_requests_per_second: f64,
-    /// Response times of the requests.
+    /// Response times of the step, including its redirects.
+    pub response_time: TimesReport,
+}
+
+/// Results of all steps with the same method and URL.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct UrlReport {
+    /// Method and URL as the scenario file writes them, such as `GET /items/{{ id }}`.
+    pub url: String,
+    /// Number of runs of these steps with the expected response.
+    pub answered: u64,
+    /// Number of failed requests.
+    pub failed: u64,
+    /// Rate of requests with the expected response, in requests per second. Does not include redirects.
+    pub achieved_requests_per_second: f64,
+    /// Response times of these steps, including redirects.
     pub response_time: TimesReport,
 }
 
@@ -65,11 +83,35 @@ impl StepReport {
             name: name.to_owned(),
             answered: step.answered,
             failed: step.failed,
+            redirects: step.redirects,
             example: step.example.clone(),
             achieved_requests_per_second: per_second(step.answered, window),
             response_time: TimesReport::of(&step.response),
         });
         steps.collect()
+    }
+}
+
+impl UrlReport {
+    /// Returns a report for each method and URL, in the order of the file.
+    pub(super) fn all(load: &Load, record: Option<&ScenarioRecord>, window: Duration) -> Vec<Self> {
+        let (Some(scenario), Some(record)) = (load.requests.scenario(), record) else { return Vec::new() };
+        let mut urls: Vec<(&str, PartRecord)> = Vec::new();
+        for (index, step) in record.steps.iter().enumerate() {
+            let url = scenario.step_url(index);
+            match urls.iter_mut().find(|(known, _)| *known == url) {
+                Some((_, sum)) => sum.add(step),
+                None => urls.push((url, step.clone())),
+            }
+        }
+        let urls = urls.into_iter().map(|(url, sum)| Self {
+            url: url.to_owned(),
+            answered: sum.answered,
+            failed: sum.failed,
+            achieved_requests_per_second: per_second(sum.answered, window),
+            response_time: TimesReport::of(&sum.response),
+        });
+        urls.collect()
     }
 }
 
@@ -131,6 +173,29 @@ pub(super) fn table(steps: &[StepReport]) -> Vec<Vec<String>> {
             times.format_time(times.p99_us),
             times.format_time(times.max_us),
         ]
+    }));
+    rows
+}
+
+/// Returns the table of the URLs, with its heading. Returns nothing if each step has its own URL, because then the
+/// table of the steps has the same values.
+pub(super) fn table_of_urls(urls: &[UrlReport], steps: &[StepReport]) -> Vec<Vec<String>> {
+    if urls.len() == steps.len() {
+        return Vec::new();
+    }
+    let heads = ["url", "requests", "rate", "failed", "p50", "p90", "p99", "max"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(urls.iter().map(|url| {
+        let times = &url.response_time;
+        let mut row = vec![
+            url.url.clone(),
+            count(url.answered + url.failed),
+            format!("{}/s", rate(url.achieved_requests_per_second)),
+            count(url.failed),
+        ];
+        let shown = [times.p50_us, times.p90_us, times.p99_us, times.max_us];
+        row.extend(shown.map(|time| times.format_time(time)));
+        row
     }));
     rows
 }

@@ -14,6 +14,7 @@ pub(super) fn report(report: &Report) -> String {
     times(&mut text, report);
     aligned(&mut text, &stages::table(&report.stages));
     aligned(&mut text, &steps::table(&report.steps));
+    aligned(&mut text, &steps::table_of_urls(&report.urls, &report.steps));
     let failures = steps::failures(&report.steps);
     if !failures.is_empty() {
         text.push_str("\nfailed steps\n");
@@ -39,7 +40,8 @@ pub(super) fn markdown(report: &Report) -> String {
     markdown_table(&mut markdown, ["", ""], &overview(report));
     markdown.push_str("\n| time | p50 | p90 | p99 | p99.9 | max |\n|---|--:|--:|--:|--:|--:|\n");
     let rows = [("response", &report.response_time), ("service", &report.service_time)];
-    let shown = if report.is_open() { &rows[..] } else { &rows[1..] };
+    let closed = [("time", &report.response_time)];
+    let shown = if report.is_open() { &rows[..] } else { &closed[..] };
     for (name, times) in shown {
         let _ = write!(markdown, "| {name} |");
         for value in [times.p50_us, times.p90_us, times.p99_us, times.p99_9_us, times.max_us] {
@@ -49,6 +51,7 @@ pub(super) fn markdown(report: &Report) -> String {
     }
     wide_table(&mut markdown, &stages::table(&report.stages));
     wide_table(&mut markdown, &steps::table(&report.steps));
+    wide_table(&mut markdown, &steps::table_of_urls(&report.urls, &report.steps));
     let failures = steps::failures(&report.steps);
     if !failures.is_empty() {
         markdown.push('\n');
@@ -111,6 +114,7 @@ pub(super) fn connection_options(report: &Report) -> String {
     let connections = match report.deliveries {
         // The publisher also has a connection, which is not a subscriber.
         Some(_) => plural(settings.connections.saturating_sub(1), "subscriber"),
+        None if report.iterations.is_some() => plural(settings.connections, "user"),
         None => plural(settings.connections, "connection"),
     };
     let mut connection_options = format!("{connections}, {}", plural(settings.workers, "worker"));
@@ -130,7 +134,12 @@ pub(super) fn connection_options(report: &Report) -> String {
             let kind = if report.is_open() { "open" } else { "closed" };
             let seed = seed.map_or_else(String::new, |seed| format!(", Poisson, seed {seed}"));
             let stages = settings.stages.as_deref().unwrap_or_default();
-            format!("{kind} loop with stages {stages}{seed}")
+            let unit = match (report.iterations.is_some(), report.is_open()) {
+                (true, true) => " (iterations/s)",
+                (true, false) => " (users)",
+                (false, _) => "",
+            };
+            format!("{kind} loop with stages {stages}{unit}{seed}")
         }
         _ => "closed loop".to_owned(),
     };

@@ -67,10 +67,69 @@ impl LoadUrl {
         Ok(Self::new(Origin::Unix(path.to_owned()), &url, weight))
     }
 
+    /// Returns path and query of the redirect `location` of a response to a request for `target` (RFC 9110 §10.2.2).
+    ///
+    /// # Errors
+    /// Returns a message if the URL is invalid, or belongs to another server.
+    pub(crate) fn target_of_redirect(&self, target: &str, location: &str) -> Result<String, String> {
+        let shown = || location.chars().take(100).collect::<String>().escape_debug().to_string();
+        let scheme = if self.is_https { "https" } else { "http" };
+        let current = Url::for_request(&format!("{scheme}://{}{target}", self.host));
+        let reference = resolved(scheme, target, location);
+        let next = current.and_then(|current| Ok((current.join(&reference)?, current)));
+        match next {
+            Ok((next, current)) if next.has_origin_of(&current) => {
+                let slash = if next.target().starts_with('/') { "" } else { "/" };
+                Ok(format!("{slash}{}", next.target()))
+            }
+            Ok(_) => Err(format!("the redirect leads to another server: `{}`", shown())),
+            Err(_) => Err(format!("the URL of the redirect is invalid: `{}`", shown())),
+        }
+    }
+
     fn new(origin: Origin, url: &Url, weight: u32) -> Self {
         let (host, target) = (url.authority().to_owned(), url.target().to_owned());
         Self { origin, is_https: url.is_https(), host, target, weight }
     }
+}
+
+/// Resolves the reference of a redirect (RFC 3986 §5.2). `target` is path and query of the current URL. Returns a URL with
+/// a scheme, or path and query on the same server.
+fn resolved(scheme: &str, target: &str, reference: &str) -> String {
+    let reference = reference.split('#').next().unwrap_or_default();
+    if let Some(rest) = reference.strip_prefix("//") {
+        return format!("{scheme}://{rest}");
+    }
+    let first = reference.find([':', '/', '?']);
+    if first.is_some_and(|at| reference[at..].starts_with(':')) {
+        return reference.to_owned();
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    let directory = path.rfind('/').map_or("/", |end| &path[..=end]);
+    match reference.chars().next() {
+        None => target.to_owned(),
+        Some('?') => format!("{path}{reference}"),
+        Some('/') => without_dot_segments(reference),
+        Some(_) => without_dot_segments(&format!("{directory}{reference}")),
+    }
+}
+
+/// Removes the segments `.` and `..` from a path (RFC 3986 §5.2.4). Keeps the query.
+fn without_dot_segments(target: &str) -> String {
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    let mut segments = Vec::new();
+    let mut rest = path.split('/').skip(1).peekable();
+    while let Some(segment) = rest.next() {
+        match segment {
+            "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+        if rest.peek().is_none() && matches!(segment, "." | "..") {
+            segments.push("");
+        }
+    }
+    format!("/{}{query}", segments.join("/"))
 }
 
 /// Returns the rest of `text` if `text` begins with `start`. Ignores the case of letters.
@@ -167,6 +226,34 @@ mod tests {
                 (&*url.origin.to_string(), &*url.host, &*url.target, url.weight),
                 (origin, host, target, weight)
             );
+        }
+    }
+
+    #[test]
+    fn redirects_are_resolved_on_the_same_server() {
+        let url = LoadUrl::parse("http://a.example:81").unwrap();
+        for (location, target) in [
+            ("/b", "/b"),
+            ("b?c", "/x/b?c"),
+            ("./b#d", "/x/b"),
+            ("../b", "/b"),
+            ("../../..", "/"),
+            ("?e", "/x/y?e"),
+            ("", "/x/y?z"),
+            ("/b/./c/..?/../", "/b/?/../"),
+            ("//a.example:81/b", "/b"),
+            ("http://a.example:81/b", "/b"),
+            ("HTTP://A.example:81", "/"),
+        ] {
+            assert_eq!(url.target_of_redirect("/x/y?z", location).as_deref(), Ok(target), "{location}");
+        }
+        for (location, error) in [
+            ("https://a.example:81/", "the redirect leads to another server: `https://a.example:81/`"),
+            ("//other/", "the redirect leads to another server: `//other/`"),
+            ("ftp:a", "the URL of the redirect is invalid: `ftp:a`"),
+            ("/a b\u{1b}", "the URL of the redirect is invalid: `/a b\\u{1b}`"),
+        ] {
+            assert_eq!(url.target_of_redirect("/", location), Err(error.to_owned()));
         }
     }
 

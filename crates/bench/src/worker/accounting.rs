@@ -1,10 +1,10 @@
 //! Records the results of the requests that a worker sends.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::connection::Handshake;
 use super::dispatch::Worker;
-use super::plan::{Answered, StartedRequest};
+use super::plan::{Answered, StartedRequest, StepRequest};
 use crate::failure::{Failure, FailureKind};
 use crate::record::Record;
 use crate::stop::Limit;
@@ -96,10 +96,31 @@ impl Worker {
         interval.response.record(now.saturating_sub(ticket.intended));
     }
 
-    /// Records the expected response to the request of the step with the index `step`.
+    /// Returns the time since 1970.
+    pub(super) fn date(&self) -> Duration {
+        self.clock.time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// Records a redirect that the user follows. A redirect counts as an answered request, but not as an answered
+    /// step.
+    pub(super) fn complete_redirect(
+        &self,
+        step: StepRequest,
+        ticket: StartedRequest,
+        now: Duration,
+        answered: &Answered,
+    ) {
+        self.complete(ticket, now, answered);
+        let record = &mut *self.record.borrow_mut();
+        if let Some(scenario) = record.scenario.as_mut().filter(|_| self.is_measured(ticket, now)) {
+            scenario.steps[step.index].redirects += 1;
+        }
+    }
+
+    /// Records the expected response to the request of a step.
     pub(super) fn complete_step(
         &self,
-        step: usize,
+        step: StepRequest,
         ticket: StartedRequest,
         now: Duration,
         answered: &Answered,
@@ -108,11 +129,11 @@ impl Worker {
         self.note_step(step, ticket, now, true, self.has_time(ticket), None);
     }
 
-    /// Records the failed request of the step with the index `step`. `status` is the status of the complete
+    /// Records the failed request of a step. `status` is the status of the complete
     /// response, if there is one. `example` describes the failure.
     pub(super) fn fail_step(
         &self,
-        step: usize,
+        step: StepRequest,
         ticket: StartedRequest,
         now: Duration,
         failure: &Failure,
@@ -129,7 +150,7 @@ impl Worker {
 
     fn note_step(
         &self,
-        step: usize,
+        step: StepRequest,
         ticket: StartedRequest,
         now: Duration,
         is_answered: bool,
@@ -140,9 +161,9 @@ impl Worker {
         let Some(scenario) = record.scenario.as_mut().filter(|_| self.is_measured(ticket, now)) else {
             return;
         };
-        let step = &mut scenario.steps[step];
-        step.record(is_answered, has_time.then(|| now.saturating_sub(ticket.intended)));
-        step.example = step.example.take().or(example);
+        let record = &mut scenario.steps[step.index];
+        record.record(is_answered, has_time.then(|| now.saturating_sub(step.since)));
+        record.example = record.example.take().or(example);
     }
 
     /// Records an iteration of a scenario. `is_complete` is `true` if all its steps got the expected response.
@@ -152,6 +173,9 @@ impl Worker {
             let has_time = is_complete && self.has_time(ticket);
             let time = has_time.then(|| now.saturating_sub(ticket.intended));
             scenario.iterations.record(is_complete, time);
+            if let Some(stages) = &mut scenario.iterations_by_stage {
+                stages.record(ticket.intended.saturating_sub(self.measured_from), is_complete, time);
+            }
         }
     }
 

@@ -84,8 +84,9 @@ impl Worker {
         let lateness = share.pace.window(share.limit).map(Lateness::new);
         let mut record = Record::of_open_loop(lateness);
         record.stages = share.pace.stages().cloned().map(StageRecords::new);
-        record.scenario =
-            requests.scenario().map(|scenario| ScenarioRecord::new(scenario.step_names().len()));
+        record.scenario = requests
+            .scenario()
+            .map(|scenario| ScenarioRecord::new(scenario.step_names().len(), share.pace.stages().cloned()));
         Rc::new(Self {
             clock,
             requests,

@@ -66,6 +66,15 @@ pub(super) struct StartedRequest {
     pub(super) started: Duration,
 }
 
+/// The step of a scenario to which a request belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StepRequest {
+    /// Index of the step.
+    pub(super) index: usize,
+    /// Scheduled start of the step: the start of its first request, before all redirects.
+    pub(super) since: Duration,
+}
+
 /// Next step of a connection that can send a request.
 pub(super) enum NextStep {
     Start(StartedRequest),

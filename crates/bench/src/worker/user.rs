@@ -5,12 +5,14 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
+
+use thruway_http1::ResponseTo;
 
 use super::connection::{Connect, Opened};
 use super::connection_slot::ConnectionSlot;
 use super::dispatch::Worker;
-use super::plan::{Answered, Phase, StartedRequest};
+use super::plan::{Answered, Phase, StartedRequest, StepRequest};
 use super::user_connection::UserConnection;
 use crate::failure::{Failure, FailureKind};
 use crate::requests::{Received, Scenario, UserState};
@@ -32,6 +34,20 @@ enum StepOutcome {
     Failed,
     /// The load ended before the response.
     CutOff,
+}
+
+/// Outcome of one request of a step.
+enum RequestOutcome {
+    /// The step is finished.
+    Finished(StepOutcome),
+    /// The user follows a redirect with this status to this URL.
+    Redirected(u16, String),
+}
+
+impl From<StepOutcome> for RequestOutcome {
+    fn from(outcome: StepOutcome) -> Self {
+        Self::Finished(outcome)
+    }
 }
 
 /// Outcome of the exchange of a request and its response.
@@ -71,11 +87,9 @@ impl<C: Connect> User<C> {
     async fn run_iteration(&mut self, ticket: StartedRequest) {
         let steps = self.scenario.begin_iteration(&mut self.state, ticket.number);
         let mut step_ticket = ticket;
-        for (place, index) in steps.enumerate() {
-            if place > 0 {
-                let now = self.worker().clock.now_exact();
-                step_ticket = StartedRequest { number: ticket.number, intended: now, started: now };
-            }
+        let mut next = steps.start;
+        while steps.contains(&next) {
+            let index = next;
             let outcome = self.run_step(index, step_ticket).await;
             if outcome == StepOutcome::Failed {
                 let now = self.worker().clock.now_exact();
@@ -85,6 +99,9 @@ impl<C: Connect> User<C> {
             if outcome == StepOutcome::CutOff || !self.may_continue() {
                 return self.worker().cut_off_iteration(ticket);
             }
+            let now = self.worker().clock.now_exact();
+            step_ticket = StartedRequest { number: ticket.number, intended: now, started: now };
+            next = self.scenario.step_after(index, &mut self.state);
         }
         let now = self.worker().clock.now_exact();
         self.worker().complete_iteration(ticket, now, true);
@@ -111,8 +128,9 @@ impl<C: Connect> User<C> {
         .await;
     }
 
-    /// Sends the request of a step, and checks its response.
+    /// Sends the request of a step, follows its redirects, and checks the last response.
     async fn run_step(&mut self, index: usize, ticket: StartedRequest) -> StepOutcome {
+        let step = StepRequest { index, since: ticket.intended };
         let scenario = self.scenario.clone();
         let is_persistent = self.worker().connection_options.is_persistent;
         self.request.clear();
@@ -122,15 +140,52 @@ impl<C: Connect> User<C> {
             Ok(to) => to,
             Err(message) => {
                 let failure = Failure::of(FailureKind::InvalidValue);
-                self.worker().fail_step(index, ticket, now, &failure, None, message);
+                self.worker().fail_step(step, ticket, now, &failure, None, message);
                 return StepOutcome::Failed;
             }
         };
-        if let Err(outcome) = self.ensure_connection(index, ticket).await {
-            return outcome;
+        let mut next = (ticket, to);
+        let mut followed = 0;
+        loop {
+            match self.run_request(step, next.0, next.1, followed).await {
+                RequestOutcome::Finished(outcome) => return outcome,
+                RequestOutcome::Redirected(status, location) => {
+                    let now = self.worker().clock.now_exact();
+                    let ticket = StartedRequest { number: ticket.number, intended: now, started: now };
+                    let redirect = (status, &*location);
+                    let state = &mut self.state;
+                    match scenario.redirect(index, state, redirect, is_persistent, now, &mut self.request) {
+                        Ok(to) => next = (ticket, to),
+                        Err(message) => {
+                            let failure = Failure::of(FailureKind::InvalidValue);
+                            self.worker().fail_step(step, ticket, now, &failure, None, message);
+                            return StepOutcome::Failed;
+                        }
+                    }
+                    if !self.may_continue() {
+                        return self.cut_off_step(step, ticket, now);
+                    }
+                    followed += 1;
+                }
+            }
         }
-        let mut received = scenario.receive(index, &mut self.state);
-        let Some(mut connection) = self.connection.take() else { return StepOutcome::Failed };
+    }
+
+    /// Sends one request of a step. The user has followed `followed` redirects before.
+    async fn run_request(
+        &mut self,
+        step: StepRequest,
+        ticket: StartedRequest,
+        to: ResponseTo,
+        followed: u32,
+    ) -> RequestOutcome {
+        let scenario = self.scenario.clone();
+        let is_persistent = self.worker().connection_options.is_persistent;
+        if let Err(outcome) = self.ensure_connection(step, ticket).await {
+            return outcome.into();
+        }
+        let mut received = scenario.receive(step.index, &mut self.state);
+        let Some(mut connection) = self.connection.take() else { return StepOutcome::Failed.into() };
         connection.send(&self.request, to);
         let exchanged = self.exchange(&mut connection, ticket, &mut received).await;
         let now = self.worker().clock.now_exact();
@@ -144,45 +199,51 @@ impl<C: Connect> User<C> {
                     is_event_stream: false,
                 };
                 self.connection = Some(connection).filter(|open| is_persistent && open.is_reusable());
-                self.finish_step(index, ticket, received, now, &answered)
+                if let Some(location) =
+                    received.redirect(followed, &mut self.state, now, self.slot.worker.date())
+                {
+                    self.worker().complete_redirect(step, ticket, now, &answered);
+                    return RequestOutcome::Redirected(received.status, location);
+                }
+                self.finish_step(step, ticket, received, now, &answered).into()
             }
             Exchange::Failed(failure) => {
                 let example = failure.kind.words().to_owned();
-                self.worker().fail_step(index, ticket, now, &failure, None, example);
-                StepOutcome::Failed
+                self.worker().fail_step(step, ticket, now, &failure, None, example);
+                StepOutcome::Failed.into()
             }
-            Exchange::CutOff => self.cut_off_step(index, ticket, now),
+            Exchange::CutOff => self.cut_off_step(step, ticket, now).into(),
         }
     }
 
     fn finish_step(
         &mut self,
-        index: usize,
+        step: StepRequest,
         ticket: StartedRequest,
         received: Received<'_>,
         now: Duration,
         answered: &Answered,
     ) -> StepOutcome {
-        let date = self.slot.worker.clock.time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let date = self.slot.worker.date();
         let status = received.status;
         match received.finish(&mut self.state, now, date) {
             Ok(()) => {
-                self.worker().complete_step(index, ticket, now, answered);
+                self.worker().complete_step(step, ticket, now, answered);
                 StepOutcome::Expected
             }
             Err((failure, example)) => {
-                self.worker().fail_step(index, ticket, now, &failure, Some(status), example);
+                self.worker().fail_step(step, ticket, now, &failure, Some(status), example);
                 StepOutcome::Failed
             }
         }
     }
 
     /// Records a step that the end of the load has cut off.
-    fn cut_off_step(&self, index: usize, ticket: StartedRequest, now: Duration) -> StepOutcome {
+    fn cut_off_step(&self, step: StepRequest, ticket: StartedRequest, now: Duration) -> StepOutcome {
         let worker = self.worker();
         if worker.is_open() || worker.waits_for_all() {
             let failure = Failure::of(FailureKind::Unanswered);
-            worker.fail_step(index, ticket, now, &failure, None, failure.kind.words().to_owned());
+            worker.fail_step(step, ticket, now, &failure, None, failure.kind.words().to_owned());
         } else {
             worker.give_up(ticket, now);
         }
@@ -190,14 +251,18 @@ impl<C: Connect> User<C> {
     }
 
     /// Opens a connection if none is open, or if the server has closed the connection since the last response.
-    async fn ensure_connection(&mut self, index: usize, ticket: StartedRequest) -> Result<(), StepOutcome> {
+    async fn ensure_connection(
+        &mut self,
+        step: StepRequest,
+        ticket: StartedRequest,
+    ) -> Result<(), StepOutcome> {
         if self.connection.as_mut().is_some_and(UserConnection::is_usable) {
             return Ok(());
         }
         self.connection = None;
         let Some(outcome) = self.slot.connect(&self.connect, ticket).await else {
             let now = self.worker().clock.now_exact();
-            return Err(self.cut_off_step(index, ticket, now));
+            return Err(self.cut_off_step(step, ticket, now));
         };
         match outcome {
             Ok(Opened { transport, handshake }) => {
@@ -208,7 +273,7 @@ impl<C: Connect> User<C> {
             Err(failure) => {
                 let now = self.worker().clock.now_exact();
                 let example = format!("{}: {}", failure.kind.words(), failure.detail);
-                self.worker().fail_step(index, ticket, now, &failure, None, example);
+                self.worker().fail_step(step, ticket, now, &failure, None, example);
                 self.slot.back_off_from(now).await;
                 Err(StepOutcome::Failed)
             }

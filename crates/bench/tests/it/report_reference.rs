@@ -79,6 +79,7 @@ fn of_times(path: &str) -> Option<&str> {
         "deliveries.",
         "stages[].response_time.",
         "steps[].response_time.",
+        "urls[].response_time.",
         "iterations.iteration_time.",
     ];
     parents.into_iter().find_map(|parent| path.strip_prefix(parent))

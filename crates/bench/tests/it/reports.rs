@@ -7,8 +7,8 @@ use std::time::Duration;
 use thruway_bench::compare::{Candidate, Comparison, Sample};
 use thruway_bench::ramp::{Step, StepOutcome};
 use thruway_bench::{
-    ConnectionOptions, ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue, Load, LoadUrl,
-    Outcome, OverTime, Pace, Record, Report, StopFlag, WorkerUse,
+    ConnectionOptions, Environment, ErrorCount, FailureKind, HttpRequest, HttpRequests, Limit, ListenQueue,
+    Load, LoadUrl, Outcome, OverTime, Pace, Record, Report, StopFlag, WorkerUse,
 };
 use thruway_testkit::upstream;
 
@@ -262,9 +262,18 @@ fn html_page_is_self_contained_and_escapes_names() {
         name: report.target.clone(),
         rounds: vec![Sample { achieved_requests_per_second: 10.0, ..Sample::of(report) }; 3],
     });
-    let comparison = Comparison::new(candidates.collect());
+    let environment = Environment { command: "thruway '<b>'".to_owned(), ..Environment::current() };
+    let date = environment.date.clone();
+    let comparison = Comparison::new(candidates.collect()).with_environment(environment.clone());
+    let of_load = reports[0].clone().with_environment(environment);
     assert_valid(&Comparison::schema(), &comparison.to_json());
-    for page in [reports[0].to_html(), comparison.to_html(&reports)] {
+    assert!(comparison.to_html(&reports).contains("shows the median of these ratios"));
+    assert!(comparison.to_markdown().contains("shows the median of these ratios"));
+    for page in [of_load.to_html(), comparison.to_html(&reports)] {
+        assert!(
+            page.contains(&date) && page.contains("&lt;b&gt;&#x27;</code>") && !page.contains("'<b>"),
+            "{page}"
+        );
         assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("a <b>"), "{page}");
         assert!(page.contains("1 worker"), "the settings of the load are missing: {page}");
         assert!(page.contains("prefers-color-scheme: dark") && page.contains("name=\"viewport\""));

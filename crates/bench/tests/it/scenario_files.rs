@@ -85,6 +85,36 @@ fn invalid_values_of_steps_name_line_and_key() {
 }
 
 #[test]
+fn invalid_loops_and_redirects_name_line_and_key() {
+    let second = "[[steps]]\nname = 'b'\nurl = '/'\n";
+    let third = "[[steps]]\nname = 'c'\nurl = '/'\n";
+    assert_refused(&[
+        (&format!("{STEP}redirects = 21"), "line 4, key `redirects`: expected a number from 0 to 20"),
+        (&format!("redirects = 21\n{STEP}"), "line 1, key `redirects`: expected a number from 0 to 20"),
+        (&format!("{STEP}repeat = 0"), "line 4, key `repeat`: expected a number from 1 to 10000"),
+        (&format!("{STEP}repeat = [3, 2]"), "line 4, key `repeat`: expected a number from 1 to 10000"),
+        (
+            &format!("{STEP}repeat = 'a'"),
+            "line 4, key `repeat`: expected a number such as `3`, a range such as",
+        ),
+        (
+            &format!("{STEP}repeat = {{ times = 2, from = 'b\\n' }}\n{second}"),
+            "line 4, key `repeat`: neither this step nor an earlier step of the scenario has the name",
+        ),
+        (
+            &format!(
+                "{STEP}{second}repeat = {{ times = 2, from = 'a' }}\n{third}repeat = {{ times = 2, from = 'b' }}"
+            ),
+            "line 11, key `repeat`: this loop begins inside the loop of the step `b`, but ends after it",
+        ),
+        (
+            &format!("{STEP}repeat = 1000\n{second}repeat = {{ times = 200, from = 'a' }}"),
+            "line 8, key `repeat`: an iteration can have up to 200200 steps, but the maximum is 100000",
+        ),
+    ]);
+}
+
+#[test]
 fn url_of_the_server_comes_from_the_file_or_from_the_caller() {
     let of_url = |text: &str, url: Option<&str>| {
         Scenario::parse(text, Path::new("a.toml"), url, &[]).unwrap_err().to_string()

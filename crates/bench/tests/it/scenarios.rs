@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thruway_bench::{
-    ConnectionOptions, Limit, Load, LoadOptions, Outcome, Pace, Report, Scenario, ScenarioRequests, StopFlag,
-    Threshold,
+    ConnectionOptions, Limit, Load, LoadOptions, Outcome, Pace, Report, Scenario, ScenarioRequests, Stages,
+    StopFlag, Threshold,
 };
 use thruway_message::StatusCode;
 use thruway_server::{ListenAddr, Request, Response, Router, RunningServer, Server, with_whole_content};
@@ -39,6 +39,10 @@ fn shop() -> (RunningServer, SocketAddr, Seen) {
                 .with_field("Set-Cookie", format!("session={user}; Path=/; HttpOnly"))
                 .with_field("X-Next", "/page?a=b"),
             "/close" => Response::text("bye").with_field("Connection", "close"),
+            "/hop" => redirect(StatusCode::FOUND, "./login?hop=1"),
+            "/kept" => redirect(StatusCode::TEMPORARY_REDIRECT, "/login"),
+            "/circle" => redirect(StatusCode::FOUND, "/circle"),
+            "/away" => redirect(StatusCode::FOUND, "http://other.example/"),
             "/large" => Response::text("x".repeat(3000)),
             _ if is_known => Response::text("<input name=\"csrf\" value=\"c1\">"),
             _ => Response::text("unknown").with_status(StatusCode::UNAUTHORIZED),
@@ -48,6 +52,10 @@ fn shop() -> (RunningServer, SocketAddr, Seen) {
     let server = Server::new(router).workers(1).listen("127.0.0.1:0").unwrap().start().unwrap();
     let ListenAddr::Tcp(address) = server.addresses()[0].clone() else { panic!("no TCP address") };
     (server, address, seen)
+}
+
+fn redirect(status: StatusCode, location: &'static str) -> Response {
+    Response::text("elsewhere").with_status(status).with_field("Location", location)
 }
 
 fn text_of(bytes: &[u8]) -> String {
@@ -385,4 +393,131 @@ fn cookies_last_as_long_as_the_file_says() {
         assert!(sent.len() == 2 && sent[0].is_empty(), "{sent:?}");
         assert_eq!(sent[1].starts_with("session="), of_second_login == "session=", "{sent:?}");
     }
+}
+
+#[test]
+fn redirects_are_followed_up_to_the_limit() {
+    let (_server, address, seen) = shop();
+    let step = |url: &str, rest: &str| format!("[[steps]]\nname = 'a'\nurl = '{url}'\n{rest}\n");
+    let run = |text: &str| {
+        seen.lock().unwrap().clear();
+        let (report, _) = run(&Load { connections: 1, ..load(address, text, 1) });
+        let lines: Vec<_> =
+            seen.lock().unwrap().iter().map(|entry| format!("{} {}", entry[0], entry[1])).collect();
+        (report, lines)
+    };
+    let extract = "body = 'b'\nredirects = 3\nextract = { token = { json = '/token' } }";
+    let (report, lines) = run(&step("/hop", extract));
+    // After 302, the user sends GET without a body.
+    assert_eq!(lines, ["POST /hop b", "GET /login?hop=1 "]);
+    assert!(report.is_clean(), "{}", report.to_text());
+    assert_report_documented(&report);
+    assert_eq!((report.steps[0].answered, report.steps[0].redirects, report.requests.answered), (1, 1, 2));
+    assert_eq!(report.iterations.as_ref().unwrap().completed, 1);
+
+    // 307 keeps method and body. The limit of the file applies to all its steps.
+    let (report, lines) = run(&format!("redirects = 1\n{}", step("/kept", "body = 'b'")));
+    assert_eq!(lines, ["POST /kept b", "POST /login b"]);
+    assert!(report.is_clean(), "{}", report.to_text());
+
+    let (report, lines) = run(&step("/hop", ""));
+    assert!(report.is_clean() && lines.len() == 1, "redirects are followed without the key: {lines:?}");
+    let (report, lines) = run(&step("/hop", "redirects = 3\nstatus = 302"));
+    assert!(report.is_clean() && lines.len() == 1, "an expected redirect is followed: {lines:?}");
+
+    let (report, lines) = run(&step("/circle", "redirects = 2"));
+    assert_eq!((lines.len(), report.steps[0].redirects), (3, 2));
+    assert_eq!(
+        report.steps[0].example.as_deref(),
+        Some("status 302: no `Location`, or more than 2 redirects")
+    );
+    let (report, lines) = run(&step("/away", "redirects = 2"));
+    assert_eq!(lines.len(), 1);
+    let example = report.steps[0].example.as_deref();
+    assert_eq!(example, Some("the redirect leads to another server: `http://other.example/`"));
+}
+
+#[test]
+fn steps_repeat_alone_and_in_sequences() {
+    let (_server, address, seen) = shop();
+    let text = "
+        [[steps]]
+        name = 'begin'
+        url = '/login?0'
+        [[steps]]
+        name = 'outer'
+        url = '/login?1'
+        [[steps]]
+        name = 'inner'
+        url = '/login?2'
+        repeat = 2
+        [[steps]]
+        name = 'end'
+        url = '/login?1'
+        repeat = { times = 3, from = 'outer' }
+        [[steps]]
+        name = 'last'
+        url = '/login?3'
+        repeat = [1, 2]
+    ";
+    let (report, _) = run(&Load { connections: 1, ..load(address, text, 2) });
+    assert!(report.is_clean(), "{}", report.to_text());
+    let targets: String =
+        seen.lock().unwrap().iter().map(|entry| entry[0].split('?').nth(1).unwrap().to_owned()).collect();
+    let once = "0122112211221";
+    let shortened = targets.replace("33", "3");
+    assert_eq!(shortened, format!("{once}3{once}3"));
+    let runs: Vec<_> = report.steps.iter().map(|step| step.answered).collect();
+    assert_eq!(runs[..4], [2, 6, 12, 6]);
+    assert!((2..=4).contains(&runs[4]));
+
+    // The steps `outer` and `end` have the same URL.
+    let urls: Vec<_> = report.urls.iter().map(|url| (url.url.as_str(), url.answered)).collect();
+    let last = runs[4];
+    let expected = [("GET /login?0", 2), ("GET /login?1", 12), ("GET /login?2", 12), ("GET /login?3", last)];
+    assert_eq!(urls, expected);
+    assert_eq!(report.urls[1].response_time.count, 12);
+    assert_report_documented(&report);
+    for form in
+        [report.to_text(), report.to_markdown(), report.to_csv(), report.to_html().replace("&#x2f;", "/")]
+    {
+        assert!(form.contains("GET /login?1"), "{form}");
+    }
+}
+
+#[test]
+fn stages_of_a_scenario_count_iterations_and_requests() {
+    let (_server, address, _) = shop();
+    let stages: Stages = "200ms:50,0s:100,200ms:100".parse().unwrap();
+    let limit = Limit::Duration(stages.duration());
+    let pace = Pace::Stages { stages: stages.into(), seed: None };
+    let (report, _) = run(&Load { pace, limit, connections: 8, ..load(address, SHOP, 1) });
+    assert_report_documented(&report);
+    let [first, third] = &report.stages[..] else { panic!("{report:?}") };
+    let (of_first, of_third) = (first.iterations.as_ref().unwrap(), third.iterations.as_ref().unwrap());
+    assert_eq!(
+        (of_first.completed + of_first.failed, of_third.offered_iterations_per_second),
+        (5, Some(100.0))
+    );
+    assert_eq!(
+        (of_first.from_iterations_per_second, of_first.to_iterations_per_second),
+        (Some(0.0), Some(50.0))
+    );
+    assert_eq!((first.from_requests_per_second, first.offered_requests_per_second), (None, None));
+    assert!(first.answered + first.failed > 5, "{first:?}");
+    assert_eq!(report.settings.schedule_unit.as_deref(), Some("iterations"));
+    let text = report.to_text();
+    for part in [
+        "8 users, 1 worker, open loop with stages",
+        "(iterations/s)",
+        "0 → 50 iterations/s",
+        "100 iterations/s",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let csv = report.to_csv();
+    let column =
+        csv.lines().next().unwrap().split(',').position(|name| name == "iterations_completed").unwrap();
+    let of_stage = csv.lines().find(|line| line.contains(",stage,1,")).unwrap();
+    assert_eq!(of_stage.split(',').nth(column).unwrap(), of_first.completed.to_string(), "{csv}");
 }

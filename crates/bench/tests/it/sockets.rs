@@ -347,7 +347,7 @@ fn report_has_the_results_of_each_stage() {
     let html = open.to_html().replace("&#x2f;", "/");
     for form in [open.to_text(), open.to_markdown(), html] {
         assert!(
-            form.contains("0 → 500/s") && form.contains("open loop with stages 200ms:500,0s:100"),
+            form.contains("0 → 500 requests/s") && form.contains("open loop with stages 200ms:500,0s:100"),
             "{form}"
         );
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use thruway_bench::compare::{BaselineError, Candidate, Comparison, Sample, measure_in_turn};
 use thruway_bench::{
-    Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, Threshold, reachable_address,
+    Environment, Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, Threshold, reachable_address,
 };
 
 use super::args::{CompareArgs, Form};
@@ -73,7 +73,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         return failure.map_or_else(|| Ok(ExitCode::from(EXIT_INTERRUPTED)), Err);
     }
     let is_clean = contenders.iter().flat_map(|contender| &contender.reports).all(Report::is_clean);
-    let comparison = concluded(&contenders, baseline.as_ref()).with_settings(settings);
+    let comparison = concluded(&contenders, baseline.as_ref())
+        .with_settings(settings)
+        .with_environment(Environment::current());
     show(&comparison, &contenders, args)?;
     let is_violated = print_violations(&contenders);
     let is_worse = baseline.is_some() && print_regressions(&comparison, args.tolerance / 100.0);

@@ -6,14 +6,15 @@ use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use thruway_bench::{PlanError, Report, Scenario, Stages, StartError, Threshold};
+use thruway_bench::{Environment, PlanError, Report, Scenario, Stages, StartError, Threshold};
 
 use super::args::{Form, ReportArgs};
 use crate::config::Failure;
 
 /// Prints a report and returns the exit code. If `--html` is set, also writes the report as an HTML page.
 pub(super) fn show_report(report: Report, args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let report = Threshold::evaluate_all(&args.thresholds.fail_if, report);
+    let report =
+        Threshold::evaluate_all(&args.thresholds.fail_if, report).with_environment(Environment::current());
     print(&match args.output {
         Form::Text => report.to_text(),
         Form::Json => report.to_json(),

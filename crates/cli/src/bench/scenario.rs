@@ -14,9 +14,9 @@ use crate::config::{Failure, parse_headers};
 /// Run virtual users, each of which sends a sequence of dependent requests
 ///
 /// The scenario file describes the steps of a user in TOML. `docs/guide/load-testing.md` describes its keys. One
-/// run of all steps is an iteration. `--connections` is the number of virtual users. `--requests`, `--rate` and
-/// the rates of `--stages` are numbers of iterations. The exit codes are the same as of `thruway bench http`.
+/// run of all steps is an iteration. The exit codes are the same as of `thruway bench http`.
 #[derive(clap::Args)]
+#[command(mut_args(for_users))]
 pub(crate) struct ScenarioArgs {
     /// Scenario file
     #[arg(value_name = "FILE", required_unless_present = "schema")]
@@ -30,6 +30,11 @@ pub(crate) struct ScenarioArgs {
     report: ReportArgs,
 }
 
+/// Replaces the help of options that have another meaning for virtual users.
+fn for_users(arg: clap::Arg) -> clap::Arg {
+    Scenario::option_help(arg.get_id().as_str()).map_or(arg.clone(), |help| arg.help(help))
+}
+
 /// Runs a scenario and prints a report.
 pub(super) fn run(args: &ScenarioArgs) -> Result<ExitCode, Failure> {
     let ScenarioArgs { file: Some(file), url, load, report } = args else {
@@ -41,8 +46,7 @@ pub(super) fn run(args: &ScenarioArgs) -> Result<ExitCode, Failure> {
     output::check_thresholds(&report.thresholds.fail_if, load.stages.as_ref(), Some(&scenario))?;
     output::check(report.html.as_deref())?;
     let stop = progress::stop_flag(&ProcessGroups::default())?;
-    let planned = scenario.load(&load.options(), &stop).map_err(not_planned)?;
-    let planned = Load { server: report.pid, ..planned };
+    let planned = Load { server: report.pid, ..scenario.load(&load.options(), &stop).map_err(not_planned)? };
     let measured = http::measure(&file.display().to_string(), &planned, &ProgressLine::new(""))?;
     output::show_report(measured, report)
 }

@@ -9,8 +9,13 @@ const GUIDE: &str = include_str!("../../../../docs/guide/load-testing.md");
 
 /// Returns the first code block of the language `language` below `## Scenarios` in the guide.
 fn block(language: &str) -> &'static str {
+    block_at(language, 1)
+}
+
+/// Returns the code block number `place`, counted from 1.
+fn block_at(language: &str, place: usize) -> &'static str {
     let section = GUIDE.split("\n## ").find(|section| section.starts_with("Scenarios\n")).unwrap();
-    let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
+    let block = section.split(&format!("```{language}\n")).nth(place).unwrap();
     block.split("```").next().unwrap()
 }
 
@@ -61,6 +66,38 @@ fn example_of_the_guide_reports_each_step() {
     assert!(violated.stderr.starts_with("threshold violated: step orders: max > 0s"), "{}", violated.stderr);
     let staged = scenario(directory.path(), &["shop.toml", "--url", &url, "--stages", "100ms:2c"]);
     assert_eq!(staged.code, Some(0), "{}", staged.stderr);
+}
+
+#[test]
+fn example_with_loops_repeats_its_steps() {
+    let mut demo = Thruway::demo(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("browse.toml"), block_at("toml", 2)).unwrap();
+    let url = demo.address();
+    let args = ["browse.toml", "--url", &url, "-c", "5", "-n", "20", "--output", "json"];
+    let ended = scenario(directory.path(), &args);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report = ended.json();
+    let answered = |part: &str| {
+        let parts = report[part].as_array().unwrap();
+        parts.iter().map(|part| part["answered"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((answered("steps"), answered("urls")), (vec![40, 120, 40], vec![80, 120]));
+    assert_eq!(report["urls"][1]["url"], "GET /plaintext");
+}
+
+#[test]
+fn help_describes_virtual_users() {
+    let help = Thruway::start_in(Path::new("."), &["bench", "scenario", "--help"]).end().stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in
+        ["Number of virtual users.", "Number of iterations to measure", "iterations per second (open loop)"]
+    {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    assert!(!help.contains("Number of connections"), "{help}");
+    let of_http = Thruway::start_in(Path::new("."), &["bench", "http", "--help"]).end().stdout;
+    assert!(of_http.contains("Number of connections"), "{of_http}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use thruway_message::{FieldName, FieldValue, Method};
 use toml::Spanned;
 
 use super::data::DataTable;
-use super::error::InvalidScenario;
+use super::error::{InvalidScenario, escaped};
 use super::extract::{Extraction, Place};
 use super::file::{ExtractKeys, FlowKeys, RowOrder, ScenarioFile, StatusKeys, StepKeys, ThinkTimeKeys};
 use super::plan::{Flow, Scenario};
@@ -56,7 +56,7 @@ impl Scenario {
 }
 
 /// The file, and the names that its templates can use.
-struct Compiler<'a> {
+pub(super) struct Compiler<'a> {
     file: &'a str,
     text: &'a str,
     path: &'a Path,
@@ -104,7 +104,8 @@ impl Compiler<'_> {
             (true, true) => return Err(self.whole("it has neither `[[steps]]` nor `[[scenarios]]`")),
             (false, false) => return Err(self.whole("use either `[[steps]]` or `[[scenarios]]`, not both")),
         };
-        let common = (keys.headers, headers);
+        let redirects = self.redirects(keys.redirects)?.unwrap_or(0);
+        let common = CommonKeys { headers: keys.headers, more_headers: headers, redirects };
         let mut compiled = Compiled::default();
         match flows {
             None => self.flow(&mut compiled, ONLY_FLOW.to_owned(), 1, keys.steps, &common, &url)?,
@@ -139,7 +140,12 @@ impl Compiler<'_> {
         })
     }
 
-    fn invalid<T>(&self, value: &Spanned<T>, key: &str, message: impl Into<String>) -> InvalidScenario {
+    pub(super) fn invalid<T>(
+        &self,
+        value: &Spanned<T>,
+        key: &str,
+        message: impl Into<String>,
+    ) -> InvalidScenario {
         InvalidScenario::at(self.file, self.text, &value.span(), key, message.into())
     }
 
@@ -168,7 +174,7 @@ impl Compiler<'_> {
         &self,
         compiled: &mut Compiled,
         flow: Spanned<FlowKeys>,
-        common: &CommonHeaders<'_>,
+        common: &CommonKeys<'_>,
         url: &LoadUrl,
     ) -> Result<(), InvalidScenario> {
         let FlowKeys { name, weight, steps } = flow.into_inner();
@@ -202,14 +208,17 @@ impl Compiler<'_> {
         name: String,
         weight: u32,
         steps: Vec<Spanned<StepKeys>>,
-        common: &CommonHeaders<'_>,
+        common: &CommonKeys<'_>,
         url: &LoadUrl,
     ) -> Result<(), InvalidScenario> {
         let first = compiled.steps.len();
         let mut extracted = BTreeMap::new();
         for step in steps {
-            let step = self.step(compiled, step.into_inner(), &mut extracted, common, url)?;
+            let mut keys = step.into_inner();
+            let repeat = keys.repeat.take();
+            let step = self.step(compiled, keys, &mut extracted, common, url)?;
             compiled.steps.push(step);
+            self.add_loop(&mut compiled.steps, first, repeat)?;
         }
         let weight_before = compiled.flows.last().map_or(0, |flow| flow.weight_end);
         let steps = first..compiled.steps.len();
@@ -224,7 +233,7 @@ impl Compiler<'_> {
         compiled: &mut Compiled,
         keys: StepKeys,
         extracted: &mut BTreeMap<String, usize>,
-        common: &CommonHeaders<'_>,
+        common: &CommonKeys<'_>,
         url: &LoadUrl,
     ) -> Result<Step, InvalidScenario> {
         let name = keys.name.get_ref().clone();
@@ -260,13 +269,16 @@ impl Compiler<'_> {
             headers: Vec::new(),
             has_cookie_header: false,
             body: body.unwrap_or_default(),
+            url_text: format!("{} {}", method.as_str(), escaped(keys.url.get_ref())),
+            redirects_max: self.redirects(keys.redirects)?.unwrap_or(common.redirects),
+            repeat: None,
             statuses: self.statuses(keys.status)?,
             think_time: self.think_time(keys.think_time)?,
             extractions: Vec::new(),
         };
         let mut has_host = false;
         for (name, text) in
-            common.0.iter().filter(|(name, _)| !has_name(&keys.headers, name)).chain(&keys.headers)
+            common.headers.iter().filter(|(name, _)| !has_name(&keys.headers, name)).chain(&keys.headers)
         {
             let key = format!("headers.{name}");
             let value = template(&key, text)?;
@@ -274,7 +286,7 @@ impl Compiler<'_> {
             has_host |= name.eq_ignore_ascii_case("host");
             step.add_header(name, value);
         }
-        for (name, value) in common.1 {
+        for (name, value) in common.more_headers {
             let value = Template::of_text(value);
             check_header(name, &value).map_err(|message| InvalidScenario::new("-H", 0, name, message))?;
             has_host |= name.eq_ignore_ascii_case("host");
@@ -409,8 +421,14 @@ impl Step {
     }
 }
 
-/// Headers of all requests: from the file, and from the command line.
-type CommonHeaders<'a> = (BTreeMap<String, Spanned<String>>, &'a [(String, String)]);
+/// Values for all steps.
+struct CommonKeys<'a> {
+    /// Headers of the file.
+    headers: BTreeMap<String, Spanned<String>>,
+    /// Headers of the command line.
+    more_headers: &'a [(String, String)],
+    redirects: u32,
+}
 
 fn has_name(headers: &BTreeMap<String, Spanned<String>>, name: &str) -> bool {
     headers.keys().any(|known| known.eq_ignore_ascii_case(name))

@@ -17,6 +17,8 @@ pub(super) struct ScenarioFile {
     /// Lifetime of the cookies of a user.
     #[serde(default)]
     pub(super) cookies: CookieUse,
+    /// Maximum number of redirects that a step follows. Default: 0.
+    pub(super) redirects: Option<Spanned<u32>>,
     /// Maximum size of a response body from which a step extracts values. Default: 1 MiB.
     pub(super) response_bytes_max: Option<Spanned<usize>>,
     /// Variables with a fixed value.
@@ -95,6 +97,10 @@ pub(super) struct StepKeys {
     pub(super) status: Option<Spanned<StatusKeys>>,
     /// Time between the response and the next step. Default: 0.
     pub(super) think_time: Option<Spanned<ThinkTimeKeys>>,
+    /// Maximum number of redirects that the step follows. Default: `redirects` of the file.
+    pub(super) redirects: Option<Spanned<u32>>,
+    /// Number of times that the step, or a sequence of steps that ends with it, runs. Default: 1.
+    pub(super) repeat: Option<Spanned<RepeatKeys>>,
     /// Values to extract from the response, by the name of the variable.
     #[serde(default)]
     pub(super) extract: BTreeMap<String, Spanned<ExtractKeys>>,
@@ -112,6 +118,32 @@ pub(super) enum StatusKeys {
 pub(super) enum ThinkTimeKeys {
     Fixed(String),
     Range([String; 2]),
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number such as `3`, a range such as `[2, 5]`, or a table such as `{ times = 3, from = \"list\" }`"
+)]
+pub(super) enum RepeatKeys {
+    Step(TimesKeys),
+    Steps(RepeatedStepsKeys),
+}
+
+/// A sequence of steps that runs several times.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RepeatedStepsKeys {
+    pub(super) times: TimesKeys,
+    /// Name of the first step of the sequence.
+    pub(super) from: String,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "expected a number such as `3`, or a range such as `[2, 5]`")]
+pub(super) enum TimesKeys {
+    Fixed(u32),
+    Range([u32; 2]),
 }
 
 /// The place of a value in a response: exactly one of `json`, `header` and `regex`.

@@ -17,6 +17,7 @@ mod step;
 
 // the compiled scenario, and the state of a virtual user
 mod compile;
+mod loops;
 mod plan;
 mod user;
 

@@ -9,7 +9,7 @@ use super::cookies::Cookies;
 use super::data::DataTable;
 use super::file::{CookieUse, RowOrder};
 use super::step::{Received, Step};
-use super::user::{IterationValues, UserState};
+use super::user::{IterationValues, LoopProgress, UserState};
 use crate::requests::template::mixed;
 use crate::requests::url::LoadUrl;
 
@@ -61,6 +61,12 @@ pub(super) struct Flow {
 }
 
 impl Scenario {
+    /// Returns the help of a command line option of loads, if the option has another meaning for virtual users.
+    /// `option` is the name of the option in snake case.
+    pub fn option_help(option: &str) -> Option<&'static str> {
+        OPTION_HELP.iter().find(|(name, _)| *name == option).map(|(_, help)| *help)
+    }
+
     /// Returns the URL of the server.
     pub const fn url(&self) -> &LoadUrl {
         &self.url
@@ -69,6 +75,11 @@ impl Scenario {
     /// Returns the names of all steps, in the order of the file.
     pub fn step_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.steps.iter().map(|step| step.name.as_str())
+    }
+
+    /// Returns method and URL of the step with this index, as the file writes them.
+    pub(crate) fn step_url(&self, step: usize) -> &str {
+        &self.steps[step].url_text
     }
 
     /// Returns the name of the scenario to which the step with this index belongs.
@@ -80,10 +91,13 @@ impl Scenario {
     pub(crate) fn duration_max(&self, timeout: Duration) -> Duration {
         let of_flow = |flow: &Flow| {
             let steps = &self.steps[flow.steps.clone()];
-            steps
-                .iter()
-                .map(|step| step.think_time.map_or(timeout, |(_, most)| most.saturating_add(timeout)))
-                .fold(Duration::ZERO, Duration::saturating_add)
+            let time_max = |(index, step): (usize, &Step)| {
+                let think_time = step.think_time.map_or(Duration::ZERO, |(_, most)| most);
+                let requests = timeout.saturating_mul(1 + step.redirects_max);
+                let runs = u32::try_from(self.runs_max(flow.steps.start + index)).unwrap_or(u32::MAX);
+                think_time.saturating_add(requests).saturating_mul(runs)
+            };
+            steps.iter().enumerate().map(time_max).fold(Duration::ZERO, Duration::saturating_add)
         };
         self.flows.iter().map(of_flow).max().unwrap_or_default()
     }
@@ -96,6 +110,7 @@ impl Scenario {
             rows: vec![0; self.tables.len()],
             extracted: vec![String::new(); self.slots],
             cookies: Cookies::default(),
+            loops: vec![LoopProgress::default(); self.steps.len()],
             random: fastrand::Rng::with_seed(mixed(number)),
             target: String::new(),
             body: Vec::new(),
@@ -105,6 +120,7 @@ impl Scenario {
     /// Begins the iteration with this number. Returns the indexes of its steps.
     pub(crate) fn begin_iteration(&self, user: &mut UserState, number: u64) -> Range<usize> {
         user.iteration = number;
+        user.loops.fill(LoopProgress::default());
         if self.cookies == CookieUse::Iteration {
             user.cookies.clear();
         }
@@ -117,6 +133,28 @@ impl Scenario {
         let chosen = mixed(number) % total.max(1);
         let flow = self.flows.iter().find(|flow| chosen < flow.weight_end);
         flow.map_or(0..0, |flow| flow.steps.clone())
+    }
+
+    /// Returns the maximum number of runs of the step with this index in an iteration.
+    pub(super) fn runs_max(&self, index: usize) -> u64 {
+        runs_max(&self.steps, index)
+    }
+
+    /// Returns the index of the step after the step with this index. At the end of a loop, this may be the first
+    /// step of the loop.
+    pub(crate) fn step_after(&self, index: usize, user: &mut UserState) -> usize {
+        let Some(repeat) = &self.steps[index].repeat else { return index + 1 };
+        let progress = &mut user.loops[index];
+        if progress.times == 0 {
+            progress.times = user.random.u32(repeat.least..=repeat.most);
+        }
+        progress.done += 1;
+        if progress.done < progress.times {
+            return repeat.first;
+        }
+        // An outer loop may run this loop again.
+        *progress = LoopProgress::default();
+        index + 1
     }
 
     /// Returns the step with this index.
@@ -158,6 +196,42 @@ impl Scenario {
         Ok(step.response_to)
     }
 
+    /// Changes `request`, which is the request of the step with this index, so that it follows a redirect with the
+    /// status `status` to `location`. 307 and 308 keep method and body. After the other statuses, the user sends GET,
+    /// or HEAD if the step sends HEAD (RFC 9110 §15.4).
+    ///
+    /// # Errors
+    /// Returns a message if the URL is invalid, or belongs to another server.
+    pub(crate) fn redirect(
+        &self,
+        index: usize,
+        user: &mut UserState,
+        (status, location): (u16, &str),
+        is_persistent: bool,
+        now: Duration,
+        request: &mut Vec<u8>,
+    ) -> Result<ResponseTo, String> {
+        let step = &self.steps[index];
+        let target = self.url.target_of_redirect(&user.target, location)?;
+        target.clone_into(&mut user.target);
+        if matches!(status, 307 | 308) {
+            let end = request.windows(2).position(|bytes| bytes == b"\r\n").unwrap_or(request.len());
+            let line = format!("{} {target} HTTP/1.1", step.method);
+            request.splice(..end, line.into_bytes());
+            return Ok(step.response_to);
+        }
+        let mut head = String::new();
+        let mut values = IterationValues { user: &mut *user, tables: &self.tables };
+        let to = step.write_head_of_redirect(&mut values, &target, is_persistent, &mut head)?;
+        if self.cookies != CookieUse::Off && !step.has_cookie_header {
+            user.cookies.write(&target, self.url.is_https, now, &mut head);
+        }
+        request.clear();
+        request.extend_from_slice(head.as_bytes());
+        request.extend_from_slice(b"\r\n");
+        Ok(to)
+    }
+
     /// Begins to receive the response to the step with this index.
     pub(crate) fn receive(&self, index: usize, user: &mut UserState) -> Received<'_> {
         let mut body = std::mem::take(&mut user.body);
@@ -165,3 +239,33 @@ impl Scenario {
         Received::new(&self.steps[index], body, self.response_bytes_max, self.cookies != CookieUse::Off)
     }
 }
+
+/// Returns the maximum number of runs of the step with the index `index`: the product of the runs of all loops that
+/// contain the step.
+pub(super) fn runs_max(steps: &[Step], index: usize) -> u64 {
+    let loops = steps.iter().enumerate().filter_map(|(end, step)| Some((end, step.repeat.as_ref()?)));
+    let around = loops.filter(|(end, repeat)| (repeat.first..=*end).contains(&index));
+    around.fold(1, |runs: u64, (_, repeat)| runs.saturating_mul(repeat.most.into()))
+}
+
+/// The help of command line options for virtual users.
+const OPTION_HELP: [(&str, &str); 6] = [
+    (
+        "connections",
+        "Number of virtual users. Each user runs one iteration after the other, on its own connection",
+    ),
+    ("requests", "Number of iterations to measure, instead of `--duration`"),
+    (
+        "rate",
+        "Start this number of iterations per second (open loop), even if earlier iterations have not completed. The response time of the first step begins at the scheduled start of the iteration",
+    ),
+    (
+        "stages",
+        "Change the load over time: a list of `DURATION:TARGET`, such as `30s:100,1m:500`. In each stage, the load changes linearly to the target, from 0 in the first stage. A target is a number of iterations per second (open loop), or a number of virtual users such as `10c` (closed loop)",
+    ),
+    (
+        "poisson",
+        "With `--rate` or `--stages`: start iterations at random times, as independent users do (Poisson process)",
+    ),
+    ("pipeline", "Not supported: a virtual user sends one request at a time"),
+];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thruway_client::Url;
 use thruway_http1::ResponseTo;
-use thruway_message::{FieldLines, FieldValue};
+use thruway_message::{FieldLines, FieldValue, Method};
 
 use super::extract::Extraction;
 use super::template::{Template, Values};
@@ -36,6 +36,23 @@ pub(crate) struct Step {
     /// Range of the time after the response.
     pub(super) think_time: Option<(Duration, Duration)>,
     pub(super) extractions: Vec<Extraction>,
+    /// Method and URL as the file writes them.
+    pub(super) url_text: String,
+    /// Maximum number of redirects to follow.
+    pub(super) redirects_max: u32,
+    /// The loop that ends with this step.
+    pub(super) repeat: Option<Repeat>,
+}
+
+/// A loop over steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeat {
+    /// Index of the first step.
+    pub(super) first: usize,
+    /// Minimum number of runs, at least 1.
+    pub(super) least: u32,
+    /// Maximum number of runs.
+    pub(super) most: u32,
 }
 
 impl Step {
@@ -106,6 +123,41 @@ impl Step {
         Ok(())
     }
 
+    /// Appends the request line and the headers of a redirected request, which has no body.
+    ///
+    /// # Errors
+    /// Returns a message if the values of the variables make a header invalid.
+    pub(super) fn write_head_of_redirect(
+        &self,
+        values: &mut dyn Values,
+        target: &str,
+        is_persistent: bool,
+        head: &mut String,
+    ) -> Result<ResponseTo, String> {
+        let mut lines = String::new();
+        self.write_head(values, target, is_persistent, &mut lines)?;
+        let is_head = self.method == "HEAD";
+        head.push_str(if is_head { "HEAD " } else { "GET " });
+        head.push_str(target);
+        head.push_str(" HTTP/1.1\r\n");
+        let is_of_body = |line: &str| line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case("content-"));
+        let lines = lines.split_inclusive("\r\n").skip(1).filter(|line| !is_of_body(line));
+        lines.for_each(|line| head.push_str(line));
+        Ok(if is_head { self.response_to } else { ResponseTo::from(Method::Get) })
+    }
+
+    /// Returns `true` if the user follows a redirect with this status after `followed` redirects.
+    pub(crate) fn follows(&self, status: u16, followed: u32) -> bool {
+        let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
+        is_redirect && followed < self.redirects_max && !self.statuses.contains(&status)
+    }
+
+    /// Returns `true` if the response is a redirect although the step follows redirects: there were too many, or the
+    /// redirect had no URL.
+    fn is_redirect_left(&self, status: u16) -> bool {
+        self.redirects_max > 0 && self.follows(status, 0)
+    }
+
     fn expects(&self, status: u16) -> bool {
         if self.statuses.is_empty() { (200..400).contains(&status) } else { self.statuses.contains(&status) }
     }
@@ -127,6 +179,8 @@ pub(crate) struct Received<'a> {
     of_headers: Vec<Option<String>>,
     set_cookies: Vec<String>,
     keeps_cookies: bool,
+    /// The value of `Location`, if the step can follow redirects.
+    location: Option<String>,
 }
 
 impl<'a> Received<'a> {
@@ -141,6 +195,7 @@ impl<'a> Received<'a> {
             of_headers: Vec::new(),
             set_cookies: Vec::new(),
             keeps_cookies,
+            location: None,
         }
     }
 
@@ -149,6 +204,10 @@ impl<'a> Received<'a> {
         self.status = status;
         self.of_headers =
             self.step.extractions.iter().map(|extraction| extraction.place.of_headers(fields)).collect();
+        if self.step.redirects_max > 0 {
+            let location = fields.field("location");
+            self.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        }
         if self.keeps_cookies {
             let headers = fields.all("set-cookie").take(SET_COOKIES_MAX);
             self.set_cookies =
@@ -163,6 +222,23 @@ impl<'a> Received<'a> {
             let room = self.body_bytes_max.saturating_sub(self.body.len());
             self.body.extend_from_slice(&content[..content.len().min(room)]);
         }
+    }
+
+    /// Returns the URL of the redirect, if the user follows it after `followed` redirects. In this case, stores the
+    /// cookies of the response in `user`.
+    pub(crate) fn redirect(
+        &mut self,
+        followed: u32,
+        user: &mut UserState,
+        now: Duration,
+        date: Duration,
+    ) -> Option<String> {
+        let location = self.location.take().filter(|_| self.step.follows(self.status, followed))?;
+        for header in self.set_cookies.drain(..) {
+            user.cookies.set(&header, &user.target, now, date);
+        }
+        user.body = std::mem::take(&mut self.body);
+        Some(location)
     }
 
     /// Checks the complete response, and stores its cookies and values in `user`. `now` is the time on the clock of
@@ -186,8 +262,13 @@ impl<'a> Received<'a> {
 
     fn check(&mut self, user: &mut UserState) -> Result<(), (Failure, String)> {
         let (step, status) = (self.step, self.status);
-        if !step.expects(status) {
-            return Err((Failure::status(status), format!("status {status}")));
+        if !step.expects(status) || step.is_redirect_left(status) {
+            let reason = if step.is_redirect_left(status) {
+                format!("status {status}: no `Location`, or more than {} redirects", step.redirects_max)
+            } else {
+                format!("status {status}")
+            };
+            return Err((Failure::status(status), reason));
         }
         let is_whole = self.content_bytes <= self.body_bytes_max as u64;
         let needs_json = step.extractions.iter().any(|extraction| extraction.place.is_json());

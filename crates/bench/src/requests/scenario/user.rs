@@ -20,11 +20,22 @@ pub(crate) struct UserState {
     /// The extracted values of the iteration.
     pub(super) extracted: Vec<String>,
     pub(super) cookies: Cookies,
+    /// Progress of the loop that ends with each step.
+    pub(super) loops: Vec<LoopProgress>,
     pub(super) random: fastrand::Rng,
     /// Path and query of the last request.
     pub(super) target: String,
     /// Buffer for bodies, so that a user allocates it once.
     pub(super) body: Vec<u8>,
+}
+
+/// Progress of a loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LoopProgress {
+    /// Number of complete runs.
+    pub(super) done: u32,
+    /// Number of all runs, or 0 before the first run is complete.
+    pub(super) times: u32,
 }
 
 impl UserState {
