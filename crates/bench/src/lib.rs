@@ -5,7 +5,7 @@
 //! [source](Requests) encodes the requests, a [worker](Worker) drives the connections, a [record](Record)
 //! collects the results, and a [limit](Limit) ends the load. [`Load::run`] runs a load on threads with
 //! sockets. [`LoadOptions`], [`HttpOptions`] and [`McpOperations`] create a load from the options of the
-//! user. [`StartedServer`] starts the server that the load measures. This crate prints nothing.
+//! user. [`StartedServer`] starts the server that the load measures. Only [`ProgressDisplay`] writes to the terminal.
 //!
 //! ```no_run
 //! use thruway_bench::{HttpOptions, LoadOptions, Report, StopFlag};
@@ -44,6 +44,7 @@ mod cut_off;
 mod over_time;
 mod process;
 mod listen_queue;
+mod live;
 mod progress;
 mod run;
 
@@ -62,6 +63,7 @@ pub use duration::{parse_pause, parse_percent, parse_rate, parse_time};
 pub use failure::FailureKind;
 pub use fan_out::{FanOut, FanOutError};
 pub use listen_queue::ListenQueue;
+pub use live::{ProgressDetails, ProgressDisplay, StageProgress, restore_terminal};
 pub use over_time::OverTime;
 pub use plan::{
     HttpOptions, InvalidOperations, LoadOptions, McpOperations, OperationKind, PlanError, ScenarioRequests,

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::live::ProgressDetails;
 use crate::report::{rate, time};
 use crate::stop::Limit;
 
 /// Progress of a load.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Progress {
     /// The current phase.
     pub stage: Stage,
@@ -18,6 +19,8 @@ pub struct Progress {
     pub rate: f64,
     /// 99th percentile of the response times in the last interval.
     pub p99: Duration,
+    /// The results so far. Empty before the measurement, and if the load has publications.
+    pub details: ProgressDetails,
 }
 
 /// Phase of a load.
@@ -48,9 +51,10 @@ impl Stage {
 }
 
 impl Progress {
-    pub(crate) const fn connecting(opened: usize, connections: usize) -> Self {
+    pub(crate) fn connecting(opened: usize, connections: usize) -> Self {
         let stage = Stage::Connecting { opened, connections };
-        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO }
+        let details = ProgressDetails::default();
+        Self { stage, answered: 0, failed: 0, rate: 0.0, p99: Duration::ZERO, details }
     }
 
     /// Returns the progress as a line of text with a bar.
@@ -114,7 +118,8 @@ mod tests {
     use super::*;
 
     fn progress(stage: Stage) -> Progress {
-        Progress { stage, answered: 20, failed: 5, rate: 1234.0, p99: Duration::from_micros(250) }
+        let details = ProgressDetails::default();
+        Progress { stage, answered: 20, failed: 5, rate: 1234.0, p99: Duration::from_micros(250), details }
     }
 
     #[test]

@@ -154,6 +154,16 @@ impl Search {
     }
 }
 
+impl StepOutcome {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "does not hold",
+            Self::GeneratorLimit => "the load generator was late",
+        }
+    }
+}
+
 impl Step {
     /// Evaluates the report of a load. The server sustained the rate if it answered at least 99 % of the
     /// scheduled requests, if the report is [clean](Report::is_clean), and if the p99 is at most
@@ -176,6 +186,14 @@ impl Step {
             generator_waiting_share: generator.waiting_worker_share,
             generator_busiest_share: generator.busiest_worker_share,
         }
+    }
+
+    /// Describes the step in a line.
+    pub fn describe(&self) -> String {
+        let outcome = self.outcome().words();
+        let [offered, achieved] =
+            [self.offered_requests_per_second, self.achieved_requests_per_second].map(rate);
+        format!("{offered} requests/s: {achieved} achieved, p99 {}, {outcome}", time(self.response_p99_us))
     }
 
     /// Returns the outcome of this step for the search.
@@ -288,11 +306,7 @@ impl Ramp {
 
     fn rows(&self) -> impl Iterator<Item = [String; 5]> {
         self.steps.iter().map(|step| {
-            let holds = match step.outcome() {
-                StepOutcome::Holds => "holds",
-                StepOutcome::Fails => "does not hold",
-                StepOutcome::GeneratorLimit => "the load generator was late",
-            };
+            let holds = step.outcome().words();
             [
                 rate(step.offered_requests_per_second),
                 rate(step.achieved_requests_per_second),

@@ -11,12 +11,14 @@ use thruway_client::UpstreamAddr;
 use thruway_net::Clock;
 
 use crate::listen_queue::ListenQueue;
+use crate::live::ProgressDetails;
 use crate::over_time::OverTime;
 use crate::process::{self, Meter, Usage};
 use crate::progress::{Progress, Stage};
 use crate::record::{Interval, Record};
 use crate::requests::Requests;
 use crate::schedule::Pace;
+use crate::stages::Stages;
 use crate::stdio::ChildServer;
 use crate::stop::{Limit, StopFlag, share};
 use crate::times::Times;
@@ -191,7 +193,7 @@ impl Load {
             thread.begin_at(begin);
         }
         let mut watcher = Watcher::new(self, begin, listen_queue);
-        watcher.watch(&threads, intervals, watch);
+        watcher.watch(&threads, intervals, self.pace.stages().map(|stages| &**stages), watch);
         self.conclude(threads, watcher, missing)
     }
 
@@ -333,6 +335,7 @@ impl Watcher {
         &mut self,
         threads: &[WorkerThread],
         intervals: &Receiver<Interval>,
+        stages: Option<&Stages>,
         watch: &mut dyn FnMut(&Progress),
     ) {
         let mut next_look = self.measured_from.min(self.clock.now_exact() + LOOK);
@@ -349,7 +352,7 @@ impl Watcher {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.look_at_server();
-            watch(&self.progress());
+            watch(&self.progress(stages));
             let now = self.clock.now_exact();
             next_look =
                 if now < self.measured_from { self.measured_from.min(now + LOOK) } else { now + LOOK };
@@ -386,17 +389,21 @@ impl Watcher {
         Some(after.since(self.listen_queue_before?))
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self, stages: Option<&Stages>) -> Progress {
         let now = self.clock.now_exact();
         let last = self.over_time.last();
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let rate = last.map_or(0.0, |(known, part)| part.answered as f64 / known.as_secs_f64());
+        let measured = now.checked_sub(self.measured_from);
         Progress {
-            stage: Stage::of(now.checked_sub(self.measured_from)),
+            stage: Stage::of(measured),
             answered: self.answered,
             failed: self.failed,
             rate,
             p99: last.map_or(Duration::ZERO, |(_, part)| part.response.percentile(99.0)),
+            details: measured
+                .map(|measured| ProgressDetails::of(&self.over_time, stages, measured))
+                .unwrap_or_default(),
         }
     }
 }

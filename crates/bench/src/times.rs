@@ -84,6 +84,29 @@ impl Times {
         Duration::from_secs_f64(self.0.stdev() / 1e9)
     }
 
+    /// Returns the number of times in each class: the upper limit of the class, and the number. The limits are 1, 2 or
+    /// 5 times a power of ten. The first and the last class have times.
+    pub(crate) fn by_class(&self) -> Vec<(Duration, u64)> {
+        let mut classes: Vec<(Duration, u64)> = Vec::new();
+        let mut limits = (2..13).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+        let mut limit = limits.next().unwrap_or(u64::MAX);
+        for step in self.0.iter_recorded() {
+            while step.value_iterated_to() > limit {
+                limit = limits.next().unwrap_or(u64::MAX);
+                if !classes.is_empty() {
+                    classes.push((Duration::from_nanos(limit), 0));
+                }
+            }
+            if classes.is_empty() {
+                classes.push((Duration::from_nanos(limit), 0));
+            }
+            if let Some((_, count)) = classes.last_mut() {
+                *count += step.count_at_value();
+            }
+        }
+        classes
+    }
+
     /// Removes all times.
     pub fn clear(&mut self) {
         self.0.reset();
@@ -92,3 +115,23 @@ impl Times {
 
 const SHORTEST: u64 = 64;
 const LONGEST: u64 = 3_600_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_round_limits_and_no_gaps() {
+        let mut times = Times::coarse();
+        assert!(times.by_class().is_empty());
+        for time in [150, 180, 900] {
+            times.record(Duration::from_micros(time));
+        }
+        times.record(Duration::from_hours(2));
+        let classes = times.by_class();
+        let micros = |place: usize| (classes[place].0.as_micros(), classes[place].1);
+        assert_eq!((micros(0), micros(1), micros(2), micros(3)), ((200, 2), (500, 0), (1000, 1), (2000, 0)));
+        assert_eq!(classes.iter().map(|(_, count)| count).sum::<u64>(), 4);
+        assert_eq!(classes.last().unwrap().1, 1);
+    }
+}

@@ -187,6 +187,12 @@ impl Sample {
         }
     }
 
+    /// Describes the measurements of round number `round` of the candidate `name` in a line.
+    pub fn describe(&self, round: usize, name: &str) -> String {
+        let (achieved, p99) = (rate(self.achieved_requests_per_second), time(self.response_p99_us));
+        format!("round {round}: {achieved} requests/s, p99 {p99}, {} failed, {name}", self.failed)
+    }
+
     /// Converts each time part of a report to a sample. Omits parts without responses, and the last part,
     /// because it may be too short. The samples have no CPU time, because the report contains only the CPU
     /// time of the whole load.

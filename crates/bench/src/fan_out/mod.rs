@@ -27,6 +27,7 @@ use tokio::time::timeout;
 
 use crate::failure::{Failure, FailureKind};
 use crate::listen_queue::ListenQueue;
+use crate::live::ProgressDetails;
 use crate::process::{self, Meter, Usage};
 use crate::progress::{Progress, Stage};
 use crate::run::{Load, Outcome, RunError, ServerUse};
@@ -280,6 +281,7 @@ impl<'a> Publications<'a> {
             failed: record.failed(),
             rate: record.answered as f64 / seconds,
             p99: record.response.percentile(99.0),
+            details: ProgressDetails::default(),
         }
     }
 

@@ -193,7 +193,7 @@ pub(crate) struct AbArgs {
     /// Request cookie `NAME=VALUE`; may be repeated
     #[arg(short = 'C', value_name = "COOKIE")]
     pub(crate) cookie: Vec<String>,
-    /// Ignored: the command shows progress only on a terminal
+    /// Show the progress in one line, and only on a terminal
     #[arg(short = 'q')]
     pub(crate) has_no_input: bool,
     /// Ignored: connection errors never end the load
@@ -303,6 +303,9 @@ pub(crate) struct LoadArgs {
     /// Request header `Name: value`; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
+    /// Show the progress in one line. By default, a terminal shows a histogram of the response times
+    #[arg(long = "no-live")]
+    pub(crate) is_not_live: bool,
 }
 
 /// Options for the requests of an HTTP load.

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 use thruway_bench::compare::{BaselineError, Candidate, Comparison, Sample, measure_in_turn};
 use thruway_bench::{
-    Environment, Load, ProcessGroups, Report, Settings, StartedServer, StopFlag, Threshold, reachable_address,
+    Environment, Load, ProcessGroups, ProgressDisplay, Report, Settings, StartedServer, StopFlag, Threshold,
+    reachable_address,
 };
 
 use super::args::{CompareArgs, Form};
 use super::http::measure;
 use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_THRESHOLD, failure, not_planned, not_started};
-use super::progress::ProgressLine;
-use super::{load, output, progress};
+use super::{load, output};
 use crate::config::Failure;
 
 /// A server of a comparison, with the reports of its completed rounds.
@@ -48,7 +48,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     output::check_thresholds(&args.thresholds.fail_if, args.load.load.stages.as_ref(), None)?;
     output::check(args.html.as_deref())?;
     let groups = ProcessGroups::default();
-    let stop = progress::stop_flag(&groups)?;
+    let stop = load::stop_flag(&groups)?;
     let mut contenders: Vec<_> =
         args.targets.iter().map(|target| Contender::of(target, args, &stop)).collect::<Result<_, _>>()?;
     let is_tls = contenders.iter().any(|contender| contender.load.tls.is_some());
@@ -123,12 +123,14 @@ impl Contender {
     }
 
     /// Measures the server in one round.
-    fn measure(&self, round: usize, rounds: usize) -> Result<Report, Failure> {
-        let line = ProgressLine::new(format!("round {} of {rounds}, {}   ", round + 1, self.name));
+    fn measure(&self, round: usize, rounds: usize, display: &ProgressDisplay) -> Result<Report, Failure> {
+        display.begin(format!("round {} of {rounds}, {}   ", round + 1, self.name));
         // The random start times of requests are the same for all servers of a round, but differ between
         // rounds.
         let pace = self.load.pace.tried_again(round as u64);
-        measure(&self.name, &Load { pace, ..self.load.clone() }, &line)
+        let report = measure(&self.name, &Load { pace, ..self.load.clone() }, display)?;
+        display.note(Sample::of(&report).describe(round + 1, &self.name));
+        Ok(report)
     }
 }
 
@@ -136,8 +138,9 @@ impl Contender {
 /// measured.
 fn measure_rounds(contenders: &mut [Contender], args: &CompareArgs, stop: &StopFlag) -> Result<(), Failure> {
     let rounds = args.rounds as usize;
+    let display = ProgressDisplay::new(!args.load.load.is_not_live);
     measure_in_turn(contenders, rounds, |contender, round| {
-        let report = contender.measure(round, rounds)?;
+        let report = contender.measure(round, rounds, &display)?;
         if stop.is_set() {
             return Ok(ControlFlow::Break(()));
         }

@@ -4,12 +4,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use thruway_bench::{Load, ProcessGroups, Report, without_connection_option};
+use thruway_bench::{Load, ProcessGroups, ProgressDisplay, Report, without_connection_option};
 
 use super::args::{AbArgs, HttpArgs, HttpLoadArgs, LoadArgs, ReportArgs, ThresholdArgs, WrkArgs};
 use super::output::failure;
-use super::progress::ProgressLine;
-use super::{load, output, progress};
+use super::{load, output};
 use crate::config::Failure;
 
 /// Sends requests to a server and prints a report.
@@ -20,16 +19,15 @@ pub(super) fn run(args: &HttpArgs) -> Result<ExitCode, Failure> {
     }
     output::check_thresholds(&args.report.thresholds.fail_if, args.load.load.stages.as_ref(), None)?;
     output::check(args.report.html.as_deref())?;
-    let stop = progress::stop_flag(&ProcessGroups::default())?;
+    let stop = load::stop_flag(&ProcessGroups::default())?;
     let load = Load { server: args.report.pid, ..load::build(&args.targets, &args.load, &stop)? };
-    let report = measure(&args.targets.join(" "), &load, &ProgressLine::new(""))?;
+    let report = measure(&args.targets.join(" "), &load, &ProgressDisplay::new(!args.load.load.is_not_live))?;
     output::show_report(report, &args.report)
 }
 
 /// Runs a load, shows its progress in `line`, and returns the report.
-pub(super) fn measure(target: &str, load: &Load, line: &ProgressLine) -> Result<Report, Failure> {
+pub(super) fn measure(target: &str, load: &Load, line: &ProgressDisplay) -> Result<Report, Failure> {
     let outcome = load.run(&mut |progress| line.show(load, progress));
-    line.finish();
     Ok(Report::new(target, load, &outcome.map_err(|error| failure(&error, error.hint()))?))
 }
 
@@ -73,6 +71,7 @@ pub(super) fn run_ab(args: &AbArgs) -> Result<ExitCode, Failure> {
         timeout: Duration::from_secs(args.timeout),
         is_not_persistent: closes || !args.is_persistent,
         header,
+        is_not_live: args.has_no_input,
         ..LoadArgs::default()
     };
     let content = args.content.as_ref().or(args.put.as_ref()).map(|file| format!("@{file}"));

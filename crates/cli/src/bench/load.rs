@@ -1,13 +1,19 @@
-//! Builds loads from command line arguments.
+//! Builds loads from command line arguments, and handles Ctrl-C. The first Ctrl-C ends the load, and the command
+//! reports the measurements so far. The second Ctrl-C ends the command and its child processes.
+
+use std::io;
+use std::process::exit;
+use std::thread;
 
 use thruway_bench::{
-    Expected, HttpOptions, Limit, Load, LoadOptions, Pace, StopFlag, TlsOptions, reachable_address,
-    read_content,
+    Expected, HttpOptions, Limit, Load, LoadOptions, Pace, ProcessGroups, StopFlag, TlsOptions,
+    reachable_address, read_content, restore_terminal,
 };
+use thruway_net::TerminationSignals;
 use thruway_net::tls::TlsVersion;
 
 use super::args::{HttpLoadArgs, LoadArgs};
-use super::output::not_planned;
+use super::output::{EXIT_INTERRUPTED, not_planned};
 use crate::config::{Failure, parse_headers};
 
 impl LoadArgs {
@@ -77,4 +83,26 @@ pub(super) fn build_unreached(
     let options = args.load.options();
     options.check().map_err(not_planned)?;
     args.http_options()?.load(targets, &options, stop).map_err(not_planned)
+}
+
+/// Returns a flag that the first SIGINT or SIGTERM sets. The second signal ends the processes in `started`
+/// and then this process.
+pub(super) fn stop_flag(started: &ProcessGroups) -> Result<StopFlag, Failure> {
+    let stop = StopFlag::default();
+    watch(stop.clone(), started.clone())
+        .map_err(|error| Failure::new(format!("cannot handle signals: {error}")))?;
+    Ok(stop)
+}
+
+fn watch(stop: StopFlag, started: ProcessGroups) -> io::Result<()> {
+    let mut signals = TerminationSignals::take_over()?;
+    let wait = move || {
+        signals.wait();
+        stop.stop();
+        signals.wait();
+        restore_terminal();
+        let _ended = started.kill();
+        exit(EXIT_INTERRUPTED.into());
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
 }

@@ -6,7 +6,6 @@ mod load;
 
 // output
 mod output;
-mod progress;
 
 // commands
 mod http;

@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use thruway_bench::ramp::{Ramp, Search, Step};
-use thruway_bench::{Load, Pace, ProcessGroups, Report, Threshold, rate};
+use thruway_bench::{Load, Pace, ProcessGroups, ProgressDisplay, Report, Threshold, rate};
 
 use super::args::{Form, RampArgs};
 use super::http::measure;
 use super::output::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_THRESHOLD};
-use super::progress::ProgressLine;
-use super::{load, output, progress};
+use super::{load, output};
 use crate::config::Failure;
 
 /// Finds the highest rate that a server can sustain.
@@ -23,20 +22,21 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             .with_hint("use `thruway bench http` for a load with stages"));
     }
     output::check_thresholds(&args.thresholds.fail_if, None, None)?;
-    let stop = progress::stop_flag(&ProcessGroups::default())?;
+    let stop = load::stop_flag(&ProcessGroups::default())?;
     let load = load::build(&args.targets, &args.load, &stop)?;
     let target = args.targets.join(" ");
     let p99_limit_us = args.p99.as_secs_f64() * 1e6;
     let mut search = Search::new(args.load.load.rate.unwrap_or(FIRST_RATE));
     let (mut steps, mut number, mut late_failure) = (Vec::new(), 0, None);
     let mut highest: Option<Report> = None;
+    let display = ProgressDisplay::new(!args.load.load.is_not_live);
     while let Some(offered) = search.next().filter(|_| !stop.is_set()) {
         // Each attempt uses other random start times, because unlucky start times can make a rate fail.
         let pace = at_rate(&load.pace, offered).tried_again(number);
         let offer = Load { pace, ..load.clone() };
         number += 1;
-        let line = ProgressLine::new(format!("{} requests/s   ", rate(offered)));
-        let report = match measure(&target, &offer, &line) {
+        display.begin(format!("{} requests/s   ", rate(offered)));
+        let report = match measure(&target, &offer, &display) {
             Ok(report) => report,
             // The results of earlier rates remain valid, so the report contains them.
             Err(failure) if !steps.is_empty() => {
@@ -46,6 +46,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             Err(failure) => return Err(failure),
         };
         let measured = Step::of(&report, p99_limit_us);
+        display.note(measured.describe());
         if !stop.is_set() {
             search.note(measured.outcome());
             if measured.holds {
@@ -55,6 +56,7 @@ pub(super) fn run(args: &RampArgs) -> Result<ExitCode, Failure> {
             steps.push(measured);
         }
     }
+    display.finish();
     let ramp = Ramp::new(target, p99_limit_us, &load.pace, steps, &search).with_thresholds(highest.as_ref());
     output::print(&match args.output {
         Form::Text => ramp.to_text(),

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use thruway_bench::{Load, ProcessGroups, Report, Scenario};
+use thruway_bench::{Load, ProcessGroups, ProgressDisplay, Report, Scenario};
 
 use super::args::{LoadArgs, ReportArgs};
 use super::output::{failure, not_planned};
-use super::progress::ProgressLine;
-use super::{http, output, progress};
+use super::{http, load, output};
 use crate::config::{Failure, parse_headers};
 
 /// Run virtual users, each of which sends a sequence of dependent requests
@@ -45,8 +44,9 @@ pub(super) fn run(args: &ScenarioArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| failure(error, None::<&str>))?;
     output::check_thresholds(&report.thresholds.fail_if, load.stages.as_ref(), Some(&scenario))?;
     output::check(report.html.as_deref())?;
-    let stop = progress::stop_flag(&ProcessGroups::default())?;
+    let stop = load::stop_flag(&ProcessGroups::default())?;
     let planned = Load { server: report.pid, ..scenario.load(&load.options(), &stop).map_err(not_planned)? };
-    let measured = http::measure(&file.display().to_string(), &planned, &ProgressLine::new(""))?;
+    let measured =
+        http::measure(&file.display().to_string(), &planned, &ProgressDisplay::new(!load.is_not_live))?;
     output::show_report(measured, report)
 }

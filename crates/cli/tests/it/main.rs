@@ -42,6 +42,7 @@ mod bench;
 mod bench_mcp;
 mod bench_scenario;
 mod bench_https;
+mod bench_live;
 
 // addresses, reload, shutdown
 mod listening;

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use serde_json::json;
 use thruway_bench::{
     ChildServer, Endpoint, Era, FanOut, Load, LoadTls, McpRequests, McpServerFacts, Origin, ProbeError,
-    ProcessGroups, Report, Revision, RunError, SessionUse, StopFlag, describe_operations, parse_url,
-    probe_child, probe_http, reachable_address, resolve_origin,
+    ProcessGroups, ProgressDisplay, Report, Revision, RunError, SessionUse, StopFlag, describe_operations,
+    parse_url, probe_child, probe_http, reachable_address, resolve_origin,
 };
 use thruway_client::UpstreamAddr;
 
 use super::args::McpArgs;
 use crate::bench::args::LoadArgs;
 use crate::bench::output::{failure, not_planned};
-use crate::bench::progress::ProgressLine;
-use crate::bench::{http, output, progress};
+use crate::bench::{http, load, output};
 use crate::config::{Failure, parse_headers};
 
 /// Sends requests to an MCP server and prints a report.
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<ExitCode, Failure> {
     output::check_thresholds(&args.report.thresholds.fail_if, args.load.stages.as_ref(), None)?;
     output::check(args.report.html.as_deref())?;
     let groups = ProcessGroups::default();
-    let stop = progress::stop_flag(&groups)?;
+    let stop = load::stop_flag(&groups)?;
     let report = match &args.target {
         Some(url) => load_endpoint(url, args, &stop)?,
         None => load_child(args, &groups, &stop)?,
@@ -57,7 +56,7 @@ fn load_endpoint(url: &str, args: &McpArgs, stop: &StopFlag) -> Result<Report, F
     let (requests, name) = prepare(url, args, &facts, sessions, Some(&endpoint))?;
     let load = options.load(Arc::new(requests), addresses, stop);
     let load = Load { server: args.report.pid, tls, ..load };
-    http::measure(&name, &load, &ProgressLine::new(""))
+    http::measure(&name, &load, &ProgressDisplay::new(!args.load.is_not_live))
 }
 
 fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result<Report, Failure> {
@@ -84,7 +83,7 @@ fn load_child(args: &McpArgs, groups: &ProcessGroups, stop: &StopFlag) -> Result
     let (requests, name) = prepare(&target, args, &facts, SessionUse::None, None)?;
     let load = args.load().options().load(Arc::new(requests), Vec::new(), stop);
     let load = Load { server: Some(child.id()), ..load };
-    let line = ProgressLine::new("");
+    let line = ProgressDisplay::new(!args.load.is_not_live);
     let outcome = load.run_child(&child, &mut |progress| line.show(&load, progress));
     line.finish();
     let outcome = outcome.map_err(|error| match error {
@@ -172,7 +171,7 @@ fn fan_out(
     let requests = requests.map_err(Failure::new)?;
     let load = options.load(Arc::new(requests), addresses, stop);
     let load = Load { server: args.report.pid, tls, connections: subscribers as usize + 1, ..load };
-    let line = ProgressLine::new("");
+    let line = ProgressDisplay::new(!args.load.is_not_live);
     let outcome = fan_out.run(&load, &mut |progress| line.show(&load, progress));
     line.finish();
     let name = format!(
