@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    Connect, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig, ForwardTimeouts,
-    ForwardedFields, Guarded, HostMatch, ListenerRoutes, Measured, Mirror, Policy, PolicyConfig,
-    RecordedRoute, RefusalCount, ResponseRules, RouteMatch, RouteMeter, SharedLimits, Split, TracedMeasured,
-    TracedRoute, Unreachable, Upstream, UpstreamConfig,
+    Connect, ErrorPages, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig,
+    ForwardTimeouts, ForwardedFields, Guarded, HostMatch, ListenerRoutes, Measured, Mirror, Policy,
+    PolicyConfig, RecordedRoute, RefusalCount, ResponseRules, RouteMatch, RouteMeter, SharedLimits, Split,
+    TracedMeasured, TracedRoute, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -63,10 +63,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, 
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
             Ok(handler) => {
-                let handler = match &route.error_pages {
-                    Some(pages) => pages.clone().wrap(handler),
-                    None => handler,
-                };
+                let handler = with_error_pages(handler, config, route);
                 let handler = with_response_rules(handler, config, route);
                 let handler = recorded(handler, config, route);
                 routes.push((route.matching.clone(), traced(handler, config, route)));
@@ -493,6 +490,18 @@ fn with_response_rules(handler: Arc<dyn Handler>, config: &Config, route: &Route
         ResponseRules::wrap(route.response_rules.clone(), handler)
     } else {
         handler
+    }
+}
+
+/// Wraps `handler` so that the pages of `route`, or else of the listener, replace its error responses. Without
+/// pages, returns `handler`.
+fn with_error_pages(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    match &route.error_pages {
+        Some(pages) => pages.clone().wrap(handler),
+        None if config.listeners.iter().any(|listener| listener.error_pages.is_some()) => {
+            ErrorPages::wrap_by_listener(handler)
+        }
+        None => handler,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thruway_server::layers::MediaType;
 use thruway_server::{Answer, Handler, Request, Response};
 
-use crate::{FieldRewrite, StatusRange};
+use crate::{ErrorPages, FieldRewrite, StatusRange};
 
 /// Settings of a listener for the handlers of the gateway. Pass them to
 /// [`Listener::handler_settings`](thruway_server::Listener::handler_settings).
@@ -18,6 +18,9 @@ pub struct ListenerSettings {
     pub name: Option<String>,
     /// Changes to the headers of all responses. `None` if there are no changes.
     pub response_rules: Option<Arc<ResponseRules>>,
+    /// Pages for the error responses of routes without pages of their own, and for requests without a route.
+    /// `None` if there are no pages.
+    pub error_pages: Option<Arc<ErrorPages>>,
 }
 
 impl ListenerSettings {

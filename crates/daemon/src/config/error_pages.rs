@@ -1,4 +1,4 @@
-//! The key `error_pages` of routes: pages for error responses.
+//! The key `error_pages` of routes and listeners: pages for error responses.
 
 use std::collections::BTreeMap;
 use std::fs::File;

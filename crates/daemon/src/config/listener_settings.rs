@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thruway_certificates::local_ca::LocalCertificate;
-use thruway_gateway::{ListenerSettings, ResponseRules, TcpConfig};
+use thruway_gateway::{ErrorPages, ListenerSettings, ResponseRules, TcpConfig};
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{FieldValue, ListenAddr, Listener, ProxyProtocol, TlsAcceptor};
 
@@ -29,6 +29,8 @@ pub(crate) struct ListenerConfig {
     pub(crate) compression: ListenerCompression,
     /// Changes to the headers of all responses. `None` if there are no changes.
     pub(crate) response_rules: Option<Arc<ResponseRules>>,
+    /// Pages for error responses. `None` if there are no pages.
+    pub(crate) error_pages: Option<Arc<ErrorPages>>,
     /// `true` if the listener responds to `http-01` challenges of ACME servers.
     pub(crate) answers_challenges: bool,
 }
@@ -86,6 +88,7 @@ impl ListenerConfig {
             redirect_to_https: None,
             compression: ListenerCompression::AsElsewhere,
             response_rules: None,
+            error_pages: None,
             answers_challenges: false,
         }
     }
@@ -106,6 +109,7 @@ impl ListenerConfig {
             redirect_to_https,
             compression,
             response_rules,
+            error_pages,
             answers_challenges,
         } = self;
         name.is_none()
@@ -116,6 +120,7 @@ impl ListenerConfig {
             && redirect_to_https.is_none()
             && *compression == ListenerCompression::AsElsewhere
             && response_rules.is_none()
+            && error_pages.is_none()
             && !answers_challenges
     }
 
@@ -138,9 +143,12 @@ impl ListenerConfig {
         if let Some(redirect) = &self.redirect_to_https {
             listener = listener.redirect_to_https(redirect.port);
         }
-        if self.name.is_some() || self.response_rules.is_some() {
-            let (name, response_rules) = (self.name.clone(), self.response_rules.clone());
-            listener = listener.handler_settings(Arc::new(ListenerSettings { name, response_rules }));
+        if self.name.is_some() || self.response_rules.is_some() || self.error_pages.is_some() {
+            listener = listener.handler_settings(Arc::new(ListenerSettings {
+                name: self.name.clone(),
+                response_rules: self.response_rules.clone(),
+                error_pages: self.error_pages.clone(),
+            }));
         }
         if self.answers_challenges {
             listener = listener.answer_first(challenges());

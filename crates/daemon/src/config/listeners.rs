@@ -11,13 +11,14 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
-use thruway_gateway::{HashBy, PathMatch, ResponseRules, TcpConfig, UpstreamConfig};
+use thruway_gateway::{ErrorPages, HashBy, PathMatch, ResponseRules, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
 
 use crate::config::acme::validates_by;
 use crate::config::compression::{RawCompression, resolve_compression};
+use crate::config::error_pages::{RawErrorPages, resolve_error_pages};
 use crate::config::names::UniqueNames;
 use crate::config::resolver::{Resolver, SOME_PERIOD};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
@@ -70,6 +71,10 @@ pub(in crate::config) struct RawListener {
     /// rules, so the route takes precedence. Values cannot contain `{rest}`. Default: none.
     #[serde(default)]
     pub(in crate::config) response_rules: Vec<Spanned<RawResponseRule>>,
+    /// Pages for the error responses on this listener: of routes without `error_pages`, and for requests that
+    /// match no route (404, 405 and 400). Responses to requests that Thruway cannot read, such as 431, get no
+    /// page. Default: none.
+    pub(in crate::config) error_pages: Option<Spanned<RawErrorPages>>,
 }
 
 /// Protocol versions of HTTP that a listener accepts.
@@ -235,6 +240,7 @@ pub(in crate::config) fn resolve_listeners(
         redirect_to_https,
         compression,
         response_rules,
+        error_pages,
     } in raw
     {
         let name = names.resolve(resolver, name);
@@ -254,6 +260,7 @@ pub(in crate::config) fn resolve_listeners(
         check_redirect_and_tls(resolver, tcp.is_some(), tls.as_ref(), redirect_to_https.as_ref());
         let compression = resolve_listener_compression(resolver, compression, tcp.is_some());
         let response_rules = resolve_listener_rules(resolver, response_rules, tcp.is_some());
+        let error_pages = resolve_listener_pages(resolver, error_pages, tcp.is_some());
         let tcp = tcp.map(|tcp| resolve_tcp(resolver, tcp, upstreams));
         let has_tls = tls.is_some();
         let tls = tls.and_then(|tls| resolve_listener_tls(resolver, tls, http2, text.get_ref()));
@@ -279,6 +286,7 @@ pub(in crate::config) fn resolve_listeners(
                     redirect_to_https,
                     compression,
                     response_rules,
+                    error_pages,
                     answers_challenges,
                 });
             }
@@ -333,6 +341,19 @@ fn resolve_listener_rules(
     }
     // The rules of a listener apply to all paths, so they have no placeholders for parts of the path.
     resolve_response_rules(resolver, raw, &PathMatch::Exact("/".to_owned()))
+}
+
+/// Resolves the error pages of a listener. `is_tcp` is `true` if the listener forwards TCP connections.
+fn resolve_listener_pages(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<RawErrorPages>>,
+    is_tcp: bool,
+) -> Option<Arc<ErrorPages>> {
+    if let Some(pages) = raw.as_ref().filter(|_| is_tcp) {
+        let message = "a listener with `tcp` sends no HTTP responses";
+        resolver.refuse_with(pages, message, "remove `error_pages`");
+    }
+    raw.map(|pages| resolve_error_pages(resolver, pages))
 }
 
 /// Refuses redirects to `https` if no listener serves the routes, or if all listeners redirect.

@@ -72,7 +72,7 @@ pub(in crate::config) struct RawRoute {
     /// or else the top-level key `compression`.
     pub(in crate::config) compression: Option<RawCompression>,
     /// Pages for the error responses of this route: errors of policies, of files and of forwarding, and fixed
-    /// responses. Default: none.
+    /// responses. Default: the key `error_pages` of the listener.
     pub(in crate::config) error_pages: Option<Spanned<RawErrorPages>>,
     /// Changes to the headers of all responses of this route: files, fixed responses, redirects, forwarded
     /// responses, and the error responses of policies and of Thruway. Thruway applies the rules in this order,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use thruway_certificates::acme::Wanted;
+use thruway_gateway::ErrorPages;
 use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{
@@ -114,6 +115,9 @@ impl fmt::Display for ListenerConfig {
             ListenerCompression::Off => f.write_str(", nothing compressed")?,
             ListenerCompression::As(compression) => write!(f, ", compressed by {compression}")?,
         }
+        if let Some(pages) = &self.error_pages {
+            write!(f, ", {}", count_of(pages))?;
+        }
         if let Some(rules) = &self.response_rules {
             write!(f, ", response {rules}")?;
         }
@@ -123,6 +127,12 @@ impl fmt::Display for ListenerConfig {
             Some(ProxyProtocol { from }) => write!(f, ", behind PROXY headers from {from}"),
         }
     }
+}
+
+/// Returns the number of error pages as text.
+fn count_of(pages: &ErrorPages) -> String {
+    let count = pages.pages.len();
+    format!("{count} error {}", if count == 1 { "page" } else { "pages" })
 }
 
 impl fmt::Display for AdminConfig {
@@ -150,8 +160,7 @@ impl fmt::Display for Route {
             write!(f, "; compressed by {compression}")?;
         }
         if let Some(pages) = &self.error_pages {
-            let count = pages.pages.len();
-            write!(f, "; {count} error {}", if count == 1 { "page" } else { "pages" })?;
+            write!(f, "; {}", count_of(pages))?;
         }
         match &self.response_rules {
             None => Ok(()),

@@ -12,6 +12,11 @@ use crate::client::{address_of, end, get, head};
 
 /// Writes a site and its config with the lines `routes`, and starts it.
 fn start(routes: &str) -> (TempDir, Daemon) {
+    start_with("", routes)
+}
+
+/// Starts a site with the additional lines `keys` of the listener.
+fn start_with(keys: &str, routes: &str) -> (TempDir, Daemon) {
     let directory = tempfile::tempdir().unwrap();
     let write = |path: &str, content: &str| fs::write(directory.path().join(path), content).unwrap();
     fs::create_dir_all(directory.path().join("public/plain")).unwrap();
@@ -24,7 +29,7 @@ fn start(routes: &str) -> (TempDir, Daemon) {
     let listener = "workers = 1\n[[listeners]]\naddress = \"127.0.0.1:0\"\n";
     let parts =
         "[upstreams.down]\nservers = [\"unix:missing.sock\"]\n[policies.closed]\nallow = [\"192.0.2.1\"]\n";
-    write("thruway.toml", &format!("{listener}{routes}{parts}"));
+    write("thruway.toml", &format!("{listener}{keys}{routes}{parts}"));
     let daemon = Daemon::from_file(directory.path().join("thruway.toml")).unwrap();
     (directory, daemon)
 }
@@ -87,6 +92,44 @@ upstream = "down"
     let head = head(&address, "/none");
     assert!(head.contains("Content-Type: text/html; charset=utf-8"), "{head}");
     assert_eq!(head.matches("Content-Type").count(), 1, "{head}");
+    end(daemon);
+}
+
+#[test]
+fn error_pages_of_a_listener_are_the_default_of_all_routes() {
+    let (_directory, daemon) = start_with(
+        r#"error_pages.pages = { 404 = "404.html", "400-499" = "4xx.txt", "500-599" = "5xx.html" }"#,
+        r#"
+[[routes]]
+path = "/files"
+files = { root = "public" }
+[[routes]]
+path = "/own"
+respond = { status = 404, body = "own" }
+error_pages.pages = { "500-599" = "5xx.html" }
+[[routes]]
+path = "/closed"
+policies = ["closed"]
+respond = {}
+[[routes]]
+path = "/posted"
+methods = ["POST"]
+respond = {}
+[[routes]]
+path = "/down"
+upstream = "down"
+"#,
+    );
+    let address = address_of(&daemon);
+    assert_eq!(get(&address, "/files/about.html"), reply("200", "about"));
+    assert_eq!(get(&address, "/files/none"), reply("404", "page 404"));
+    assert_eq!(get(&address, "/own"), reply("404", "own"));
+    assert_eq!(get(&address, "/closed"), reply("403", "text 4xx"));
+    assert_eq!(get(&address, "/down"), reply("502", "page 5xx"));
+    // These requests match no route.
+    assert_eq!(get(&address, "/none"), reply("404", "page 404"));
+    assert_eq!(get(&address, "/posted"), reply("405", "text 4xx"));
+    assert!(head(&address, "/posted").contains("Allow: POST"));
     end(daemon);
 }
 

@@ -48,7 +48,7 @@ pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
 pub use traced::{RecordedRoute, TracedRoute};
 
-use crate::{RefusalCount, ResponseRules};
+use crate::{ErrorPages, RefusalCount, ResponseRules};
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 use normal::is_normal;
 pub(crate) use normal::{NormalPath, has_dot_segment};
@@ -279,7 +279,7 @@ impl Routes {
     #[cold]
     fn refused(&self, request: &Request<'_>) -> Answer {
         self.refusals.note();
-        let mut response = self.refuse(request.head());
+        let mut response = ErrorPages::apply_of_listener(request, self.refuse(request.head()));
         ResponseRules::apply_of_listener(request, &mut response);
         Answer::Now(response)
     }

@@ -66,6 +66,18 @@ fn invalid_file_settings_and_error_pages_are_errors() {
 }
 
 #[test]
+fn invalid_error_pages_of_a_listener_are_errors() {
+    for (keys, message) in [
+        ("error_pages = { pages = {} }", "`error_pages` has no page"),
+        ("error_pages.pages = { 404 = \"missing.html\" }", "cannot read `missing.html`"),
+        ("tcp = \"a\"\nerror_pages.pages = {}", "hint: remove `error_pages`"),
+    ] {
+        let failure = config(keys, "path = \"/\"\nrespond = {}").err().unwrap();
+        assert!(failure.contains(message), "{failure}");
+    }
+}
+
+#[test]
 fn error_page_that_is_a_named_pipe_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("404.html");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use thruway_gateway::{AdminState, EjectionConfig, RetryBudget, ServerState, UpstreamConfig};
+use thruway_gateway::{
+    AdminState, EjectionConfig, RequestDurations, RetryBudget, ServerState, UpstreamConfig,
+};
 
 use super::{Client, Script};
 use crate::backend::{Backend, Behavior};
@@ -24,7 +26,7 @@ fn retrying<'b>(backends: impl IntoIterator<Item = &'b Backend>) -> UpstreamConf
 /// Returns the number of recorded responses of each server.
 fn responses_of_servers(gateway: &Gateway) -> Vec<u64> {
     let servers = gateway.upstream.server_statuses();
-    servers.iter().map(|server| server.durations.iter().map(|series| series.count()).sum()).collect()
+    servers.iter().map(|server| server.durations.iter().map(RequestDurations::count).sum()).collect()
 }
 
 #[test]
