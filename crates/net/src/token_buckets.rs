@@ -26,6 +26,11 @@ impl TokenRate {
         Self { interval, all: interval.saturating_mul(burst.max(1).into()) }
     }
 
+    /// Returns the time to refill one token.
+    pub const fn interval(self) -> Duration {
+        Duration::from_nanos(self.interval)
+    }
+
     /// Takes a token from a bucket that will be full at `full_at`. Returns the new time at which the bucket
     /// will be full. If the bucket is empty, returns the time until a token is available.
     fn take(self, full_at: u64, now: u64) -> Result<u64, Duration> {

@@ -155,6 +155,16 @@ impl Guarded {
                 })
             }
             Verdict::Continue => self.handler.handle(request),
+            Verdict::Delay(delay) => {
+                let (guarded, request) = (self.clone(), request.take_owned());
+                Answer::later(async move {
+                    delay.await;
+                    match request.forward_to(&AfterDelay(guarded)) {
+                        Answer::Now(response) => response,
+                        Answer::Later(later) => later.await,
+                    }
+                })
+            }
             Verdict::Hold(permit) => self.handler.handle(request).map(|response| response.holding(permit)),
             Verdict::HoldShared(permit) => {
                 self.handler.handle(request).map(|response| response.holding(permit))
@@ -202,6 +212,15 @@ impl Handler for GuardedAfterRefresh {
             verdict => verdict,
         };
         self.0.act(request, verdict)
+    }
+}
+
+/// The handler of a request that the policy has delayed.
+struct AfterDelay(Guarded);
+
+impl Handler for AfterDelay {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        self.0.handler.handle(request)
     }
 }
 

@@ -63,6 +63,7 @@ pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, Jw
 pub use key::CountBy;
 pub use quota::{QuotaConfig, QuotaPeriod};
 pub use rate_limit::RateLimitConfig;
+pub use rate_limit::delay::DelayConfig;
 
 use addresses::Addresses;
 use api_keys::ApiKeys;
@@ -74,6 +75,7 @@ use fields::VerifiedFacts;
 use jwt::Jwt;
 use quota::Quota;
 use rate_limit::RateLimit;
+use rate_limit::delay::DelayingRateLimit;
 use rate_limit::fleet::SharedRateLimit;
 use refusal::Refusal;
 use verdict::Verdict;
@@ -176,6 +178,7 @@ enum Kind {
     ClientCertificate(ClientCertificate),
     Concurrency(Concurrency),
     ContentBytesMax(u64),
+    DelayingRateLimit(DelayingRateLimit),
     /// A policy that only [`ForwardAuth`] applies.
     ForwardAuth,
     Jwt(Jwt),
@@ -220,7 +223,10 @@ impl Policy {
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
             PolicyConfig::Quota(config) => Kind::Quota(Quota::new(&name, config, limits)),
             PolicyConfig::RateLimit(config) => match config.shared.zip(limits) {
-                None => Kind::RateLimit(RateLimit::new(&config)),
+                None => match config.delay {
+                    None => Kind::RateLimit(RateLimit::new(&config)),
+                    Some(delay) => Kind::DelayingRateLimit(DelayingRateLimit::new(&config, delay)),
+                },
                 Some((shared, limits)) => {
                     let limit = SharedRateLimit::new(&name, config, shared, limits.clone());
                     Kind::SharedRateLimit(limit)
@@ -252,6 +258,7 @@ impl Policy {
             Kind::ClientCertificate(certificates) => certificates.decide(request),
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
             Kind::ContentBytesMax(bytes) => decide_content(request, *bytes),
+            Kind::DelayingRateLimit(limit) => limit.decide(request, route),
             Kind::ForwardAuth => Verdict::Refuse(Refusal::Address),
             Kind::Jwt(jwt) => jwt.decide(request),
             Kind::Quota(quota) => quota.decide(request, route),

@@ -9,6 +9,7 @@ use super::concurrency::state::Permit;
 use super::fields::VerifiedFacts;
 use super::fleet::SharedPermit;
 use super::jwt::source::Refreshed;
+use super::rate_limit::delay::Delay;
 use super::refusal::Refusal;
 
 /// The decision of a policy about a request.
@@ -18,6 +19,8 @@ pub(super) enum Verdict<'p> {
     RetryAfterRefresh { refreshed: Refreshed, otherwise: Refusal },
     /// The policy accepts the request.
     Continue,
+    /// The policy accepts the request after a delay.
+    Delay(Box<Delay>),
     /// The policy accepts the request. The permit is kept until the end of the response.
     Hold(Permit),
     /// The policy accepts the request. The permit of the fleet is kept until the end of the response.

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
 use thruway_gateway::{
-    ConcurrencyConfig, CountBy, OnStoreFailure, QuotaConfig, QuotaPeriod, RateLimitConfig, SharedLimit,
+    ConcurrencyConfig, CountBy, DelayConfig, OnStoreFailure, QuotaConfig, QuotaPeriod, RateLimitConfig,
+    SharedLimit,
 };
 use thruway_server::StatusCode;
 
@@ -30,6 +31,14 @@ pub(in crate::config) struct RawRateLimit {
     /// a counter. Requests without a user or header are counted by address. Risk of `header`: clients can choose the
     /// value, unless an earlier policy of the route sets the header. Default: `address`.
     pub(in crate::config) by: Option<TextOrTable<RawCountBy>>,
+    /// Maximum time that a request above the limit waits until the limit admits it, 1ms to 1h. Requests with the same
+    /// counter continue in the order of their arrival. If a request would wait longer, Thruway refuses it at once.
+    /// Default: none, Thruway refuses all requests above the limit at once.
+    pub(in crate::config) delay_max: Option<Spanned<Period>>,
+    /// Maximum number of requests that wait at this policy at the same time, with all counters together, 1 to 1000000.
+    /// Thruway refuses further requests at once. Each waiting request occupies a connection of its client. Default:
+    /// 1000.
+    pub(in crate::config) delayed_requests_max: Option<Spanned<usize>>,
     /// Status of refused requests, 400 to 599. Default: 429.
     pub(in crate::config) status: Option<Spanned<u16>>,
     /// Maximum number of counters in memory, 8 to 100000000. There is one counter for each client address, or
@@ -153,6 +162,7 @@ pub(in crate::config) fn resolve_rate_limit(
 ) -> RateLimitConfig {
     let requests = resolver.or(Some(raw.requests), 1, 1..=1_000_000_000);
     let default = RateLimitConfig::per_second(requests);
+    let delay = resolve_delay(resolver, raw.delay_max, raw.delayed_requests_max, raw.shared == Some(true));
     RateLimitConfig {
         per: resolver.or(raw.per, Period(default.per), Period(Duration::from_millis(1))..=PERIOD_MAX).0,
         burst: resolver.or(raw.burst, default.burst, 1..=1_000_000_000),
@@ -160,8 +170,30 @@ pub(in crate::config) fn resolve_rate_limit(
         status: resolve_refusal_status(resolver, raw.status, default.status),
         keys_max: resolver.or(raw.keys_max, default.keys_max, 8..=100_000_000),
         shared: resolve_shared(resolver, raw.shared, raw.on_store_failure, raw.share),
+        delay,
         ..default
     }
+}
+
+/// Resolves the delay of requests above a rate limit. Refuses it for a shared limit, because the gateways do not know
+/// how many requests wait at the other gateways.
+fn resolve_delay(
+    resolver: &mut Resolver<'_>,
+    time_max: Option<Spanned<Period>>,
+    requests_max: Option<Spanned<usize>>,
+    is_shared: bool,
+) -> Option<DelayConfig> {
+    if let (Some(delay), true) = (&time_max, is_shared) {
+        let hint = "remove `delay_max` or `shared`";
+        resolver.refuse_with(delay, "a shared limit cannot delay requests", hint);
+    }
+    if let (Some(requests), None) = (&requests_max, &time_max) {
+        resolver.refuse_with(requests, "without `delay_max`, no request waits", "add `delay_max = \"1s\"`");
+    }
+    let requests_max = resolver.or(requests_max, DelayConfig::REQUESTS_MAX, 1..=1_000_000);
+    let bounds = Period(Duration::from_millis(1))..=Period(Duration::from_hours(1));
+    let time_max = time_max.map(|time| resolver.or(Some(time), Period(Duration::from_secs(1)), bounds).0)?;
+    Some(DelayConfig { requests_max, ..DelayConfig::up_to(time_max) })
 }
 
 pub(in crate::config) fn resolve_concurrency(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thruway_gateway::{
-    CountBy, KeyPlace, OnStoreFailure, PolicyConfig, QuotaConfig, QuotaPeriod, RateLimitConfig,
+    CountBy, DelayConfig, KeyPlace, OnStoreFailure, PolicyConfig, QuotaConfig, QuotaPeriod, RateLimitConfig,
 };
 
 use super::*;
@@ -26,6 +26,9 @@ fn rate_limit_settings_are_optional() {
     let custom = limit(", per = \"1m\", burst = 3, by = { header = \"X-Key\" }, keys_max = 100");
     assert_eq!((custom.per, custom.burst, custom.keys_max), (Duration::from_mins(1), 3, 100));
     assert_eq!(custom.by, CountBy::Header("X-Key".to_owned()));
+    assert_eq!(limit(", delay_max = \"2s\"").delay, Some(DelayConfig::up_to(Duration::from_secs(2))));
+    let delay = limit(", delay_max = \"1ms\", delayed_requests_max = 5").delay.unwrap();
+    assert_eq!((delay.time_max, delay.requests_max), (Duration::from_millis(1), 5));
     for (text, by) in [("route", CountBy::Route), ("all", CountBy::All), ("user", CountBy::User)] {
         assert_eq!(limit(&format!(", by = \"{text}\"")).by, by);
     }
@@ -140,6 +143,12 @@ fn invalid_policy_error_names_its_line() {
         ("rate_limit = { requests = 1, status = 200 }", "the value must be from 400 to 599"),
         ("rate_limit = { requests = 1, by = \"host\" }", "unknown value `host`"),
         ("rate_limit = { requests = 1, share = 50 }", "only a shared limit with"),
+        ("rate_limit = { requests = 1, delay_max = \"0s\" }", "the value must be from 1ms to 1h"),
+        ("rate_limit = { requests = 1, delayed_requests_max = 5 }", "without `delay_max`, no request waits"),
+        (
+            "rate_limit = { requests = 1, shared = true, delay_max = \"1s\" }",
+            "a shared limit cannot delay requests",
+        ),
         ("rate_limit = { requests = 1, shared = true, share = 0 }", "the value must be from 1 to 100"),
         ("rate_limit = { requests = 1, on_store_failure = \"allow\" }", "only a shared limit uses the store"),
         (

@@ -1,5 +1,6 @@
 //! Rate limits with a token bucket for each key.
 
+pub(super) mod delay;
 pub(super) mod fleet;
 
 use std::fmt;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use thruway_net::{TokenBuckets, TokenRate};
 use thruway_server::{Request, StatusCode};
 
+use self::delay::DelayConfig;
 use super::fleet::SharedLimit;
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
@@ -32,6 +34,9 @@ pub struct RateLimitConfig {
     /// If set, the limit holds for all replicas of a fleet together, with a policy of
     /// [`Policy::with_shared_limits`](crate::Policy::with_shared_limits). Default `None`.
     pub shared: Option<SharedLimit>,
+    /// If set, requests above the limit wait until the limit admits them. A shared limit ignores this setting. Default
+    /// `None`: requests above the limit are refused at once.
+    pub delay: Option<DelayConfig>,
 }
 
 #[derive(Debug)]
@@ -58,6 +63,7 @@ impl RateLimitConfig {
             status: StatusCode::TOO_MANY_REQUESTS,
             keys_max: Self::KEYS_MAX,
             shared: None,
+            delay: None,
         }
     }
 }
@@ -86,6 +92,9 @@ impl fmt::Display for RateLimitConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, per, burst, by, .. } = self;
         write!(f, "{requests} requests in {per:?}, {burst} at once, by {by}")?;
+        if let Some(DelayConfig { time_max, requests_max }) = self.delay {
+            write!(f, ", {requests_max} more delayed by up to {time_max:?}")?;
+        }
         self.shared.map_or(Ok(()), |shared| shared.fmt(f))
     }
 }
