@@ -63,6 +63,10 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, 
         let is_recorded = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
         match parts.handler(config, route, meter, is_recorded, before) {
             Ok(handler) => {
+                let handler = match route.bandwidth {
+                    Some(bandwidth) => bandwidth.wrap(handler),
+                    None => handler,
+                };
                 let handler = with_error_pages(handler, config, route);
                 let handler = with_response_rules(handler, config, route);
                 let handler = recorded(handler, config, route);

@@ -168,6 +168,7 @@ impl Route {
             is_compression_own: false,
             response_rules: None,
             error_pages: None,
+            bandwidth: None,
             action,
             span: 0..0,
         }

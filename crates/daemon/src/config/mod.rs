@@ -22,6 +22,7 @@ mod admin;
 mod answer;
 mod compression;
 mod connect_method;
+mod bandwidth;
 mod error_pages;
 mod files;
 mod fleet;

@@ -11,6 +11,7 @@ use thruway_server::layers::Compression;
 use thruway_server::{FieldName, Method, StatusCode};
 
 use crate::config::answer::{RawAnswer, resolve_answer};
+use crate::config::bandwidth::{RawBandwidth, resolve_bandwidth};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::connect_method::{RawConnect, resolve_connect};
 use crate::config::error_pages::{RawErrorPages, resolve_error_pages};
@@ -74,6 +75,9 @@ pub(in crate::config) struct RawRoute {
     /// Pages for the error responses of this route: errors of policies, of files and of forwarding, and fixed
     /// responses. Default: the key `error_pages` of the listener.
     pub(in crate::config) error_pages: Option<Spanned<RawErrorPages>>,
+    /// Rate at which Thruway sends the body of each response of this route: files, fixed responses and forwarded
+    /// responses, but not tunnels. Default: no limit.
+    pub(in crate::config) bandwidth: Option<RawBandwidth>,
     /// Changes to the headers of all responses of this route: files, fixed responses, redirects, forwarded
     /// responses, and the error responses of policies and of Thruway. Thruway applies the rules in this order,
     /// after the rules of the listener. Default: none.
@@ -193,6 +197,7 @@ fn resolve_route(
     let response_rules =
         path.as_ref().and_then(|path| resolve_response_rules(resolver, response_rules, path));
     let error_pages = raw.error_pages.take().map(|pages| resolve_error_pages(resolver, pages));
+    let bandwidth = raw.bandwidth.take().map(|bandwidth| resolve_bandwidth(resolver, bandwidth));
     let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
     let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
@@ -207,6 +212,7 @@ fn resolve_route(
         is_compression_own,
         response_rules,
         error_pages,
+        bandwidth,
         action: action?,
         span,
     })

@@ -11,7 +11,7 @@ use thruway_gateway::{
     RouteMatch, UpstreamConfig,
 };
 use thruway_mcp_sdk::ProtectedResource;
-use thruway_server::layers::Compression;
+use thruway_server::layers::{Bandwidth, Compression};
 use thruway_server::{
     AccessLogFormat, AccessLogLines, AccessLogTarget, FieldLinesBuf, Files, Handler, ListenAddr, Listener,
     StatusCode,
@@ -75,6 +75,8 @@ pub struct Route {
     pub(crate) response_rules: Option<Arc<ResponseRules>>,
     /// Pages for error responses. `None` if there are no pages.
     pub(crate) error_pages: Option<Arc<ErrorPages>>,
+    /// Rate of response bodies. `None` if there is no limit.
+    pub(crate) bandwidth: Option<Bandwidth>,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -151,6 +153,7 @@ impl Config {
             is_compression_own: false,
             response_rules: None,
             error_pages: None,
+            bandwidth: None,
             action: Action::Demo,
             span: 0..0,
         };

@@ -162,6 +162,12 @@ impl fmt::Display for Route {
         if let Some(pages) = &self.error_pages {
             write!(f, "; {}", count_of(pages))?;
         }
+        if let Some(bandwidth) = &self.bandwidth {
+            write!(f, "; {} bytes per second", bandwidth.bytes_per_second())?;
+            if bandwidth.after_bytes() > 0 {
+                write!(f, " after {} bytes", bandwidth.after_bytes())?;
+            }
+        }
         match &self.response_rules {
             None => Ok(()),
             Some(rules) => write!(f, "; response {rules}"),

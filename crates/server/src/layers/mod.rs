@@ -1,10 +1,12 @@
 //! Layers around handlers, for behavior that many handlers share.
 
+mod bandwidth;
 #[cfg(feature = "compression")]
 mod compression;
 mod cors;
 mod from_fn;
 mod request_id;
+mod source;
 mod timeout;
 
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use crate::handler::{Answer, Handler, IntoHandler};
 use crate::request::Request;
 
+pub use bandwidth::Bandwidth;
 #[cfg(feature = "compression")]
 pub use compression::{ByListener, Compression, InvalidMediaType, ListenerCompression, MediaType};
 pub use cors::Cors;

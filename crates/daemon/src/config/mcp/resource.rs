@@ -131,6 +131,7 @@ fn metadata_route(resource: ProtectedResource, of: &RouteMatch, span: &Span) -> 
         is_compression_own: false,
         response_rules: None,
         error_pages: None,
+        bandwidth: None,
         action: Action::ResourceMetadata(resource),
         span: span.clone(),
     }

@@ -45,6 +45,26 @@ fn invalid_lists_of_hosts_are_errors() {
 }
 
 #[test]
+fn bandwidth_of_a_route_is_resolved_and_shown() {
+    let shown = |keys: &str| {
+        let config = resolved(&text_of(&[&format!("path_exact = \"/\"\nbandwidth = {keys}")])).unwrap();
+        config.routes[0].to_string()
+    };
+    assert_eq!(shown("{ bytes_per_second = 2000 }"), "/: the demo; 2000 bytes per second");
+    let after = shown("{ bytes_per_second = 2000, after_bytes = 500 }");
+    assert_eq!(after, "/: the demo; 2000 bytes per second after 500 bytes");
+    for (keys, message) in [
+        ("{}", "missing field `bytes_per_second`"),
+        ("{ bytes_per_second = 1023 }", "the value must be from 1024 to 1000000000000"),
+        ("{ bytes_per_second = 2000, after_bytes = 1000000000001 }", "the value must be from 0 to"),
+        ("{ bytes_per_second = 2000, burst = 5 }", "unknown key `burst`"),
+    ] {
+        let failure = failure_of(&[&format!("path = \"/\"\nbandwidth = {keys}")]);
+        assert!(failure.contains(message) && failure.contains("serve.toml:5"), "{keys}: {failure}");
+    }
+}
+
+#[test]
 fn check_shows_the_name_of_a_route() {
     let config = resolved(&text_of(&["name = \"api.v1_a-B\"\npath = \"/x\"", "path = \"/\""])).unwrap();
     assert_eq!(config.routes[0].to_string(), "api.v1_a-B: /x and below: the demo");

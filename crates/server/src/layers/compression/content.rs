@@ -11,7 +11,7 @@ use thruway_net::{Deadline, PooledBuffer, Worker};
 
 use super::encoder::{Operation, log_encoder_failure};
 use super::pool::PooledEncoder;
-use super::source::SourceBody;
+use crate::layers::source::SourceBody;
 use crate::response::{AtDrain, BoxError, ContentStream, Piece};
 
 /// A response body that is encoded while its source arrives.

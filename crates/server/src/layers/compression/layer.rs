@@ -13,10 +13,10 @@ use super::content::Encoded;
 use super::decide::{AcceptedCodings, Verdict, is_event_stream};
 use super::encoder::log_encoder_failure;
 use super::pool::{PooledEncoder, encode_whole};
-use super::source::SourceBody;
 use crate::content_coding::ContentCoding;
 use crate::handler::{Answer, Handler};
 use crate::layers::Layer;
+use crate::layers::source::SourceBody;
 use crate::request::Request;
 use crate::response::{Content, Response, Source};
 

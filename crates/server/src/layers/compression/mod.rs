@@ -11,7 +11,6 @@ mod decide;
 // encoders
 mod encoder;
 mod pool;
-mod source;
 mod content;
 
 // layers

@@ -1,4 +1,4 @@
-//! Reads unencoded bodies from any source, piece by piece.
+//! Reads bodies from any source, piece by piece.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use thruway_net::PooledBuffer;
 
 use crate::response::{AtDrain, BoxError, ContentStream, FileRange, Piece, Source};
 
-/// A body before encoding.
+/// A body before a layer changes it.
 pub(super) enum SourceBody {
     Bytes(Bytes),
     File(FileRange),
