@@ -458,7 +458,12 @@ fn fresh_policy(
 /// Returns the settings for requests that a route forwards to the upstream with this name.
 fn forward_config(config: &Config, name: &str, action: &ForwardAction) -> ForwardConfig {
     let of_upstream = config.forwards.get(name).cloned().unwrap_or_default();
-    ForwardConfig { rewrite: action.rewrite.clone(), timeouts: action.timeouts, ..of_upstream }
+    ForwardConfig {
+        rewrite: action.rewrite.clone(),
+        timeouts: action.timeouts,
+        request_buffer_bytes_max: action.request_buffer_bytes_max,
+        ..of_upstream
+    }
 }
 
 /// Returns `true` if the compression of `route` depends on the listener.

@@ -130,6 +130,7 @@ impl Route {
             rewrite: Rewrite::default(),
             mirror: None,
             timeouts: ForwardTimeouts::default(),
+            request_buffer_bytes_max: None,
         };
         Self::new(matching, Action::Forward(Box::new(action)))
     }

@@ -10,6 +10,9 @@ pub(crate) struct ForwardAction {
     pub(crate) rewrite: Rewrite,
     pub(crate) mirror: Option<MirrorAction>,
     pub(crate) timeouts: ForwardTimeouts,
+    /// Maximum length of request bodies that are read before a server is selected. `None` if bodies are forwarded as
+    /// they arrive.
+    pub(crate) request_buffer_bytes_max: Option<usize>,
 }
 
 pub(crate) enum ForwardTo {
@@ -37,6 +40,9 @@ pub(crate) struct MirrorAction {
 impl fmt::Display for ForwardAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.to, self.rewrite)?;
+        if let Some(bytes) = self.request_buffer_bytes_max {
+            write!(f, ", bodies of up to {bytes} bytes read first")?;
+        }
         match &self.mirror {
             Some(mirror) => write!(f, ", {mirror}"),
             None => Ok(()),

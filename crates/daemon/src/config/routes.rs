@@ -104,6 +104,11 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) rewrite: Option<Spanned<RawRewrite>>,
     /// Upstream that gets copies of the requests. This key requires `split` or `upstream`. Default: none.
     pub(in crate::config) mirror: Option<Spanned<RawMirror>>,
+    /// Maximum length in bytes of request bodies that Thruway reads completely before it selects a server, 1 to
+    /// 67108864. So slow uploads do not occupy a server. Longer bodies get 413. Thruway keeps the body in memory until
+    /// the response begins, so requests in flight can need this number of bytes each. This key requires `split` or
+    /// `upstream`. Default: none, Thruway forwards bodies as they arrive.
+    pub(in crate::config) request_buffer_bytes_max: Option<Spanned<usize>>,
     /// Same effect as `response_header_timeout` of the upstream, for requests of this route. This key
     /// requires `split` or `upstream`. Default: the value of the upstream.
     pub(in crate::config) response_header_timeout: Option<Spanned<Period>>,
@@ -319,10 +324,12 @@ fn resolve_action(
     known: Known<'_>,
 ) -> Option<Action> {
     let timeouts = resolve_forward_timeouts(resolver, &mut raw);
+    let request_buffer_bytes_max = raw.request_buffer_bytes_max.take();
     let RawRoute { respond, connect, demo, files, mcp, redirect, split, upstream, rewrite, mirror, .. } = raw;
     if split.is_none() && upstream.is_none() {
         refuse_without_upstream(resolver, rewrite.as_ref());
         refuse_without_upstream(resolver, mirror.as_ref());
+        refuse_without_upstream(resolver, request_buffer_bytes_max.as_ref());
     }
     let demo = demo.and_then(RawDemo::action);
     let connect = connect.map(|connect| resolve_connect(resolver, connect));
@@ -359,7 +366,15 @@ fn resolve_action(
     let rewrite = rewrite.map(Spanned::into_inner).zip(path);
     let rewrite = rewrite.map(|(rewrite, path)| resolve_rewrite(resolver, rewrite, path)).unwrap_or_default();
     let mirror = mirror.and_then(|mirror| resolve_mirror(resolver, mirror.into_inner(), known.upstreams));
-    Some(Action::Forward(Box::new(ForwardAction { to: to?, rewrite, mirror, timeouts })))
+    let request_buffer_bytes_max = request_buffer_bytes_max
+        .map(|bytes| resolver.or(Some(bytes), REQUEST_BUFFER_BYTES_MAX, 1..=REQUEST_BUFFER_BYTES_MAX));
+    Some(Action::Forward(Box::new(ForwardAction {
+        to: to?,
+        rewrite,
+        mirror,
+        timeouts,
+        request_buffer_bytes_max,
+    })))
 }
 
 fn resolve_redirect(
@@ -377,6 +392,9 @@ fn resolve_redirect(
 }
 
 const ACTIONS: &str = "a route needs exactly one of `connect`, `demo`, `files`, `mcp`, `redirect`, `respond`, `split` and `upstream`";
+
+/// Maximum of `request_buffer_bytes_max`: 64 MiB.
+const REQUEST_BUFFER_BYTES_MAX: usize = 64 << 20;
 
 /// Refuses conditions on path, query and methods in a route with `connect`, because CONNECT requests have
 /// neither a path nor a query.

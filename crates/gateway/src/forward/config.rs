@@ -22,6 +22,11 @@ pub struct ForwardConfig {
     pub rewrite: Rewrite,
     /// Timeouts of this route, which override the timeouts of the upstream.
     pub timeouts: ForwardTimeouts,
+    /// If set, the gateway reads the whole request body before it selects a server, so that slow uploads occupy no
+    /// server. Maximum length of a body in bytes. The gateway refuses longer bodies with 413. It keeps the body in
+    /// memory until the response begins, and can send it again. Default `None`: the gateway forwards bodies as they
+    /// arrive.
+    pub request_buffer_bytes_max: Option<usize>,
 }
 
 /// Headers that inform the upstream server about the client. The gateway removes such headers from the
@@ -63,6 +68,7 @@ impl Default for ForwardConfig {
             via: true,
             rewrite: Rewrite::default(),
             timeouts: ForwardTimeouts::default(),
+            request_buffer_bytes_max: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use thruway_message::Method;
 use thruway_server::{Answer, FieldValue, Handler, Request, Response, StatusCode};
 
+use super::buffered::forward_buffered;
 use super::config::{ForwardConfig, HostRewrite};
 use super::forwarding::{Forwarding, TimedRequest};
 use super::future::ForwardFuture;
@@ -142,6 +143,8 @@ impl Handler for Forward {
         }
         let body = (!request.has_whole_content()).then(|| {
             let kept_bytes_max = self.upstream.config().replay_bytes_max;
+            // A body that is read before the request is sent must be kept.
+            let kept_bytes_max = self.config.request_buffer_bytes_max.unwrap_or(kept_bytes_max);
             Box::new(RequestBody::new(request.take_content(), kept_bytes_max, self.config.clone()))
         });
         let upstream = self.upstream.clone();
@@ -157,7 +160,7 @@ impl Handler for Forward {
         let timed = self
             .is_timed
             .then(|| TimedRequest { arrived: began(), method: method_attribute(request.method()) });
-        Answer::later(ForwardFuture::new(Forwarding {
+        let forwarding = Forwarding {
             worker,
             upstream,
             key,
@@ -168,7 +171,13 @@ impl Handler for Forward {
             until: None,
             timed,
             pending,
-        }))
+        };
+        if forwarding.body.is_some()
+            && let Some(bytes_max) = self.config.request_buffer_bytes_max
+        {
+            return Answer::later(forward_buffered(forwarding, bytes_max));
+        }
+        Answer::later(ForwardFuture::new(forwarding))
     }
 }
 

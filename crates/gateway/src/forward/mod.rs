@@ -16,6 +16,7 @@ mod fields;
 mod forwarded;
 
 // attempts to send a request to a server
+mod buffered;
 mod forwarding;
 mod future;
 mod retry;

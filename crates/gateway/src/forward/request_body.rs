@@ -40,6 +40,28 @@ impl RequestBody {
         }
     }
 
+    /// Returns `true` if the body is longer than `bytes_max`, as far as known.
+    pub(super) fn is_longer_than(&self, bytes_max: usize) -> bool {
+        self.content.length().is_some_and(|length| length > bytes_max as u64)
+    }
+
+    /// Reads the whole body, and keeps it for all attempts. Ready with `false` if the body is longer than the maximum
+    /// number of bytes to keep.
+    ///
+    /// # Errors
+    /// Returns an error if the client does not send the whole body.
+    pub(super) fn poll_read_whole(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ContentError>> {
+        loop {
+            match ready!(self.poll_next_piece(cx, false)) {
+                Some(piece) => drop(piece?),
+                None => return Poll::Ready(Ok(true)),
+            }
+            if self.kept.is_none() {
+                return Poll::Ready(Ok(false));
+            }
+        }
+    }
+
     /// Returns `true` if the whole body can be sent again.
     pub(super) const fn can_begin_again(&self) -> bool {
         self.kept.is_some()
@@ -68,6 +90,7 @@ impl RequestBody {
         if let Some(again) =
             self.kept.as_ref().and_then(|kept| kept.get(self.given..)).filter(|left| !left.is_empty())
         {
+            let again = &again[..again.len().min(PIECE_BYTES_MAX)];
             self.given += again.len();
             return Poll::Ready(Some(Ok(RequestPiece::Data(Bytes::copy_from_slice(again)))));
         }
@@ -110,3 +133,6 @@ impl RequestBody {
         fields::trailers(trailers.iter().flat_map(FieldLinesBuf::iter).filter(is_kept))
     }
 }
+
+/// Maximum size of a piece of kept bytes, which is copied.
+const PIECE_BYTES_MAX: usize = 64 << 10;

@@ -83,6 +83,11 @@ impl Timeline {
         self.since
     }
 
+    /// Records that the body of the request has arrived. The next step begins now.
+    pub(super) fn buffered(&mut self, clock: &Clock) {
+        self.since = clock.now_exact();
+    }
+
     /// Records that the request waits for a server of `upstream`.
     pub(super) fn waits(&self, upstream: &Upstream) {
         if let Some(traced) = &self.traced {

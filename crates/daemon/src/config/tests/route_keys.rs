@@ -65,6 +65,25 @@ fn bandwidth_of_a_route_is_resolved_and_shown() {
 }
 
 #[test]
+fn request_buffer_requires_a_forwarding_route() {
+    let config = |action: &str, bytes: &str| {
+        let keys = format!("path_exact = \"/\"\n{action}\nrequest_buffer_bytes_max = {bytes}");
+        let upstream = "[upstreams.a]\nservers = [\"127.0.0.1:1\"]\n";
+        resolved(&format!("[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\n{keys}\n{upstream}"))
+            .map(|config| config.routes[0].to_string())
+            .map_err(|failure| failure.to_string())
+    };
+    let shown = config("upstream = \"a\"", "5000").unwrap();
+    assert_eq!(shown, "/: forwarded to a, bodies of up to 5000 bytes read first");
+    let other = config("respond = {}", "5000").unwrap_err();
+    assert!(other.contains("this key requires `split` or `upstream`"), "{other}");
+    for bytes in ["0", "67108865"] {
+        let failure = config("upstream = \"a\"", bytes).unwrap_err();
+        assert!(failure.contains("the value must be from 1 to 67108864"), "{failure}");
+    }
+}
+
+#[test]
 fn check_shows_the_name_of_a_route() {
     let config = resolved(&text_of(&["name = \"api.v1_a-B\"\npath = \"/x\"", "path = \"/\""])).unwrap();
     assert_eq!(config.routes[0].to_string(), "api.v1_a-B: /x and below: the demo");

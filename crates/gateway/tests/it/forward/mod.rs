@@ -12,6 +12,7 @@ mod retry_statuses;
 mod reuse;
 
 // Forwarded messages
+mod buffered;
 mod compressed;
 mod contents;
 mod fields;
