@@ -69,7 +69,7 @@ pub use error_pages::{ErrorPage, ErrorPages};
 pub use failure::Failure;
 pub use forward::{
     FieldRewrite, Forward, ForwardConfig, ForwardTimeouts, ForwardedFields, HostRewrite, InvalidRewrite,
-    Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite,
+    Mirror, MirrorConfig, MirrorCounts, PathRewrite, Rewrite, RoutePaths,
 };
 pub use measured::{Measured, TracedMeasured};
 pub use meter::{ActiveCount, ClientAttributes, RequestDurations, RouteMeter, ServerAttributes};
@@ -77,9 +77,10 @@ pub use policy::*;
 pub use redirect::{InvalidRedirect, Redirect};
 pub use response_rules::{ListenerSettings, ResponseRule, ResponseRules};
 pub use routes::{
-    AmbiguousPath, Candidate, Conditions, Expected, HostMatch, InvalidHost, InvalidPattern, ListenerRoutes,
-    PathMatch, PathPattern, PathReadings, RecordedRoute, RouteMatch, Routes, RoutesOfListener, TracedRoute,
-    UnclearPath, Unfulfilled, Unreachable, normalized_path,
+    AmbiguousPath, Candidate, Conditions, Expected, ExpectedValue, HostMatch, InvalidHost, InvalidPattern,
+    InvalidRegex, ListenerRoutes, NegatedConditions, PathMatch, PathPattern, PathReadings, RecordedRoute,
+    RouteMatch, RouteRegex, Routes, RoutesOfListener, SpecialConditions, TracedRoute, UnclearPath,
+    Unfulfilled, Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use thruway_message::{RequestHead, StatusCode};
+use thruway_message::StatusCode;
 use thruway_server::{Answer, Handler, Request, Response};
+
+use crate::forward::Parameter;
+use crate::{PathMatch, RoutePaths, RouteRegex};
 
 /// A handler that responds to each request with a redirect.
 ///
@@ -19,10 +22,14 @@ use thruway_server::{Answer, Handler, Request, Response};
 #[derive(Clone, Debug)]
 pub struct Redirect {
     status: StatusCode,
+    /// The target in the config.
+    text: String,
     /// The placeholders of the target, each with the text that precedes the placeholder.
     parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     end: String,
+    /// The expression of [`Placeholder::Group`], if the target has such a placeholder.
+    groups: Option<RouteRegex>,
 }
 
 /// A placeholder for a part of the request.
@@ -37,6 +44,10 @@ enum Placeholder {
     /// `{rest}`: the part of the path after the prefix of the route. The value of `{rest}` begins with `/`
     /// or is empty.
     Rest,
+    /// A parameter of the route's path pattern.
+    Parameter(Parameter),
+    /// A group of the route's regular expression for the path.
+    Group(usize),
 }
 
 /// The reason why the config of a redirect is invalid.
@@ -47,6 +58,8 @@ pub enum InvalidRedirect {
     Braces,
     /// The target contains a character that is not allowed in a URI.
     Bytes,
+    /// A parameter or group could become a part of the host.
+    Host,
     /// The name of a placeholder is unknown.
     Placeholder,
     /// The target must begin with a scheme and a host, or with a path. A target is also invalid if the path
@@ -65,6 +78,20 @@ impl Redirect {
     /// # Errors
     /// Returns an error if the target or the status is invalid.
     pub fn new(to: &str, status: StatusCode) -> Result<Self, InvalidRedirect> {
+        Self::parsed(to, status, None)
+    }
+
+    /// Returns a redirect of a route with these paths. In addition to the placeholders of [`new`](Self::new), the target
+    /// can contain the parameters of the route's path pattern and the groups of its regular expression, after the first
+    /// slash behind the host.
+    ///
+    /// # Errors
+    /// Returns an error if the target or the status is invalid.
+    pub fn for_route(to: &str, status: StatusCode, paths: RoutePaths<'_>) -> Result<Self, InvalidRedirect> {
+        Self::parsed(to, status, Some(paths))
+    }
+
+    fn parsed(to: &str, status: StatusCode, paths: Option<RoutePaths<'_>>) -> Result<Self, InvalidRedirect> {
         if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Err(InvalidRedirect::Status);
         }
@@ -75,11 +102,30 @@ impl Redirect {
         let (mut parts, mut rest) = (Vec::new(), to);
         while let Some((before, after)) = rest.split_once('{') {
             let (name, behind) = after.split_once('}').ok_or(InvalidRedirect::Braces)?;
-            parts.push((literal(before)?, Placeholder::named(name).ok_or(InvalidRedirect::Placeholder)?));
+            parts.push((
+                literal(before)?,
+                Placeholder::named(name, paths).ok_or(InvalidRedirect::Placeholder)?,
+            ));
             rest = behind;
         }
-        let redirect = Self { status, parts, end: literal(rest)? };
-        if redirect.has_safe_start() { Ok(redirect) } else { Err(InvalidRedirect::Start) }
+        let has_groups = parts.iter().any(|(_, place)| matches!(place, Placeholder::Group(_)));
+        let groups = paths.and_then(|paths| paths.regex).filter(|_| has_groups).cloned();
+        let redirect = Self { status, text: to.to_owned(), parts, end: literal(rest)?, groups };
+        if !redirect.has_safe_start() {
+            return Err(InvalidRedirect::Start);
+        }
+        if redirect.has_fixed_host() { Ok(redirect) } else { Err(InvalidRedirect::Host) }
+    }
+
+    /// Returns `true` if no parameter and no group can become a part of the host: a slash behind the scheme
+    /// precedes each of them.
+    fn has_fixed_host(&self) -> bool {
+        let mut is_in_path = false;
+        self.parts.iter().enumerate().all(|(place, (before, placeholder))| {
+            let scheme = before.find("://").filter(|_| place == 0).map_or(0, |at| at + "://".len());
+            is_in_path |= before[scheme..].contains('/');
+            is_in_path || !placeholder.is_free_text()
+        })
     }
 
     /// Returns `true` if neither the path nor the query of a request can become the host of the redirect
@@ -95,7 +141,8 @@ impl Redirect {
             (Some(""), place) => place == Some(Placeholder::Host),
             (Some(host), _) => !host.starts_with(['/', '?', '#']),
             (None, place) => match start.strip_prefix('/') {
-                Some("") => place.is_none() || self.is_safe_behind_slash(),
+                // A parameter or group rarely begins with a slash. `handle` refuses such a request.
+                Some("") => place.is_none_or(Placeholder::is_free_text) || self.is_safe_behind_slash(),
                 Some(path) => !path.starts_with('/'),
                 None => false,
             },
@@ -116,16 +163,27 @@ impl Redirect {
         }
     }
 
-    /// Returns the value of `Location` for a request. `rest` is the part of the request path after the
-    /// prefix of the route.
-    fn location(&self, head: &RequestHead<'_>, rest: &str) -> String {
+    /// Returns the value of `Location` for a request.
+    fn location(&self, request: &Request<'_>) -> String {
+        let head = request.head();
         let mut location = String::new();
+        let groups = self.groups.as_ref().map(|regex| regex.groups_of(request.path())).unwrap_or_default();
         for (before, place) in &self.parts {
             location.push_str(before);
             match place {
                 Placeholder::Host => location.push_str(head.authority().unwrap_or_default().host()),
                 Placeholder::Path => location.push_str(head.target.path()),
-                Placeholder::Rest => location.push_str(rest),
+                // This code does not use `mounted_path`, because `mounted_path` does not distinguish an empty
+                // path from `/`.
+                Placeholder::Rest => {
+                    location.push_str(request.path().get(request.mount_prefix()..).unwrap_or_default());
+                }
+                Placeholder::Parameter(parameter) => {
+                    location.push_str(parameter.of(request.path()).unwrap_or_default());
+                }
+                Placeholder::Group(group) => {
+                    location.push_str(groups.get(*group).copied().unwrap_or_default());
+                }
                 Placeholder::Query => {
                     if let Some(query) = head.target.query() {
                         location.push('?');
@@ -165,7 +223,20 @@ fn literal(text: &str) -> Result<String, InvalidRedirect> {
 }
 
 impl Placeholder {
-    fn named(name: &str) -> Option<Self> {
+    /// Returns `true` if the text can be any part of the path, so it can also begin with `.` or `@`.
+    const fn is_free_text(self) -> bool {
+        matches!(self, Self::Parameter(_) | Self::Group(_))
+    }
+
+    fn named(name: &str, paths: Option<RoutePaths<'_>>) -> Option<Self> {
+        if let Some(PathMatch::Pattern(pattern)) = paths.map(|paths| paths.path)
+            && let Some(parameter) = Parameter::named(name, pattern)
+        {
+            return Some(Self::Parameter(parameter));
+        }
+        if let Some(group) = paths.and_then(|paths| paths.regex).and_then(|regex| regex.group(name)) {
+            return Some(Self::Group(group));
+        }
         Some(match name {
             "host" => Self::Host,
             "path" => Self::Path,
@@ -178,10 +249,7 @@ impl Placeholder {
 
 impl Handler for Redirect {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        // This code does not use `mounted_path`, because `mounted_path` does not distinguish an empty path
-        // from `/`.
-        let rest = request.path().get(request.mount_prefix()..).unwrap_or_default();
-        let location = self.location(request.head(), rest);
+        let location = self.location(request);
         if has_hidden_host(&location) {
             let refusal =
                 "cannot redirect this request: its path or host would change the host of the redirect\n";
@@ -194,16 +262,7 @@ impl Handler for Redirect {
 /// Writes the template as configured.
 impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (before, place) in &self.parts {
-            let name = match place {
-                Placeholder::Host => "host",
-                Placeholder::Path => "path",
-                Placeholder::Query => "query",
-                Placeholder::Rest => "rest",
-            };
-            write!(f, "{before}{{{name}}}")?;
-        }
-        write!(f, "{} with {}", self.end, self.status)
+        write!(f, "{} with {}", self.text, self.status)
     }
 }
 
@@ -213,6 +272,9 @@ impl fmt::Display for InvalidRedirect {
             Self::Braces => "braces are not balanced: write a placeholder as `{path}`",
             Self::Bytes => {
                 "a redirect target is a URI: visible ASCII without a backslash, the rest percent-encoded"
+            }
+            Self::Host => {
+                "a parameter or group must not become a part of the host: write a `/` between them"
             }
             Self::Placeholder => "unknown placeholder: use `{host}`, `{path}`, `{query}` or `{rest}`",
             Self::Start => {
@@ -231,6 +293,7 @@ mod tests {
     use thruway_testkit::test_server::TestServer;
 
     use super::*;
+    use crate::PathPattern;
 
     fn redirect(to: &str) -> Result<Redirect, InvalidRedirect> {
         Redirect::new(to, StatusCode::PERMANENT_REDIRECT)
@@ -262,6 +325,48 @@ mod tests {
             ("/{query}{query}a", "/old?b", "/?b?ba"),
         ] {
             assert_eq!(location(to, target), expected, "{to} {target}");
+        }
+    }
+
+    #[test]
+    fn parameters_and_groups_are_filled_from_the_path() {
+        let (root, pattern) = (
+            PathMatch::Prefix("/".to_owned()),
+            PathMatch::Pattern(PathPattern::parse("/{lang}/{*rest}").unwrap()),
+        );
+        let regex = RouteRegex::parse("^/(?<lang>[^/]*)/(.*)$").unwrap();
+        let by_regex = RoutePaths { path: &root, regex: Some(&regex) };
+        for (paths, to, target, expected) in [
+            (by_regex, "/{2}", "/old/a%2Fb", Some("/a%2Fb")),
+            (by_regex, "https://{host}/{lang}/{2}{query}", "/old/x?y", Some("https://example.com/old/x?y")),
+            (by_regex, "/{2}", "/old/%5Cevil.example", Some("/%5Cevil.example")),
+            (by_regex, "/{2}/x", "/old/", None),
+            (RoutePaths::from(&pattern), "/new/{rest}", "/old/a/b", Some("/new/a/b")),
+            (RoutePaths::from(&pattern), "/{lang}", "/old/a/b", Some("/old")),
+        ] {
+            let redirect = Redirect::for_route(to, StatusCode::FOUND, paths).unwrap();
+            let scene = TestServer::new(redirect);
+            let mut client = scene.connect();
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: example.com\r\n\r\n"));
+            let response = client.received();
+            match expected {
+                Some(expected) => {
+                    assert!(response.contains(&format!("\r\nLocation: {expected}\r\n")), "{to}: {response}");
+                }
+                None => assert!(response.starts_with("HTTP/1.1 400 "), "{to}: {response}"),
+            }
+        }
+        for (to, error) in [
+            ("https://example.com{1}", InvalidRedirect::Host),
+            ("https://example.com{rest}{1}", InvalidRedirect::Host),
+            ("https://{host}{2}/", InvalidRedirect::Host),
+            ("https://{host}?{2}", InvalidRedirect::Host),
+            ("https://{1}", InvalidRedirect::Start),
+            ("{1}", InvalidRedirect::Start),
+            ("//{1}", InvalidRedirect::Start),
+            ("/{3}", InvalidRedirect::Placeholder),
+        ] {
+            assert_eq!(Redirect::for_route(to, StatusCode::FOUND, by_regex).unwrap_err(), error, "{to}");
         }
     }
 
@@ -328,7 +433,13 @@ mod tests {
         let unchecked = |to: &str| {
             let (before, _) = to.split_once('{').unwrap();
             let parts = vec![(before.to_owned(), Placeholder::Path)];
-            Redirect { status: StatusCode::FOUND, parts, end: String::new() }
+            Redirect {
+                status: StatusCode::FOUND,
+                text: to.to_owned(),
+                parts,
+                end: String::new(),
+                groups: None,
+            }
         };
         let by_host = || redirect("https://{host}{path}").unwrap();
         for (redirect, request) in [

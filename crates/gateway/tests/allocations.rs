@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thruway_gateway::{
-    AddressesConfig, Expected, Guarded, HostMatch, PathMatch, PathPattern, Policy, PolicyConfig,
-    RateLimitConfig, RouteMatch, RouteMeter, Routes, ServerAttributes,
+    AddressesConfig, Expected, ExpectedValue, Guarded, HostMatch, PathMatch, PathPattern, Policy,
+    PolicyConfig, RateLimitConfig, RouteMatch, RouteMeter, Routes, ServerAttributes,
 };
 use thruway_http1::{HeadIndex, Limits, ServerConnection};
 use thruway_server::{Handler, IntoHandler, Networks, StatusCode, Version};
@@ -20,8 +20,10 @@ fn route(host: HostMatch, path: PathMatch) -> (RouteMatch, Arc<dyn Handler>) {
 }
 
 fn routes() -> Routes {
-    let expected =
-        |name: &str, value: &str| Expected { name: name.to_owned(), value: Some(value.to_owned()) };
+    let expected = |name: &str, value: &str| Expected {
+        name: name.to_owned(),
+        value: ExpectedValue::Text(value.to_owned()),
+    };
     let exact = |path: &str| PathMatch::Exact(path.to_owned());
     let prefix = |path: &str| PathMatch::Prefix(path.to_owned());
     let pattern = PathPattern::parse("/users/{id}").unwrap();

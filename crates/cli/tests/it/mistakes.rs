@@ -54,6 +54,7 @@ mcp.example.com/dev: the MCP endpoint dev; policies: tokens
 /reports and below: forwarded to backend; policies: keys, login
 /shop and below: forwarded: 95 of 100 to backend, 5 of 100 to canary, by cookie:user
 users: (www.example.com, *.example.net)/users/{id} (GET, DELETE, with header Authorization, with header X-Canary=yes, with query preview, with query version=2) on listener local: forwarded to backend; policies: office, users, steady
+/ and below (path matching ^/archive/(?<id>[0-9]+)\\., extension php or html, path not matching /private/, not extension bak, without header User-Agent matching (?i)bot, without query preview): redirects to /documents/{id} with 308
 upstream backend: 127.0.0.1:9001, 127.0.0.1:9002
 upstream canary: 127.0.0.1:9003
 upstream shadow: 127.0.0.1:9004
@@ -364,7 +365,7 @@ demo = true
     assert_eq!(
         error_of(&with(config)),
         "\
-error: a condition cannot be `false`
+error: a condition cannot be `false`: write it in `[routes.not]`
  --> a.toml:6:31
   |
 6 | headers = { \"a b\" = true, c = false }

@@ -33,7 +33,9 @@ enum SubstitutionError {
 /// Returns one error for each variable that cannot be replaced.
 pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled, Failure> {
     let (mut filled, mut failures) = (Filled::default(), Failures::new());
-    table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, &mut filled, &mut failures));
+    for (key, value) in table.iter_mut() {
+        fill_in_value(key.get_ref(), value, source, &mut filled, &mut failures);
+    }
     // `table` is sorted by keys, so this function sorts the errors by their position in the file.
     failures.sort_by_key(|(start, _)| *start);
     Failure::all(failures.into_iter().map(|(_, failure)| failure).collect()).map_or(Ok(filled), Err)
@@ -42,7 +44,9 @@ pub(super) fn fill_in(table: &mut DeTable<'_>, source: &Source) -> Result<Filled
 /// Errors, each with its position in the file.
 type Failures = Vec<(usize, Failure)>;
 
+/// Replaces the variables in the value of `key`.
 fn fill_in_value(
+    key: &str,
     value: &mut Spanned<DeValue<'_>>,
     source: &Source,
     filled: &mut Filled,
@@ -50,43 +54,52 @@ fn fill_in_value(
 ) {
     let span = value.span();
     match value.get_mut() {
-        DeValue::String(text) if text.contains('$') => match filled_in(text, |name| std::env::var(name)) {
-            Ok(value) => {
-                filled.0.push((span, value.clone()));
-                *text = Cow::Owned(value);
+        DeValue::String(text) if text.contains('$') => {
+            match filled_in(text, REGEX_KEYS.contains(&key), |name| std::env::var(name)) {
+                Ok(value) if value == **text => {}
+                Ok(value) => {
+                    filled.0.push((span, value.clone()));
+                    *text = Cow::Owned(value);
+                }
+                Err(error) => {
+                    let failure = match &error {
+                        // The message shows the name of the variable even if the key is for a secret, because the
+                        // name is not secret.
+                        SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
+                            source.failure_without_values(&span, &error)
+                        }
+                        _ => source.failure(span.clone(), &error),
+                    };
+                    failures.push((span.start, failure.with_hint(error.hint(source.hides(&span)))));
+                }
             }
-            Err(error) => {
-                let failure = match &error {
-                    // The message shows the name of the variable even if the key is for a secret, because the
-                    // name is not secret.
-                    SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
-                        source.failure_without_values(&span, &error)
-                    }
-                    _ => source.failure(span.clone(), &error),
-                };
-                failures.push((span.start, failure.with_hint(error.hint(source.hides(&span)))));
-            }
-        },
+        }
         DeValue::Array(values) => {
-            values.iter_mut().for_each(|value| fill_in_value(value, source, filled, failures));
+            values.iter_mut().for_each(|value| fill_in_value(key, value, source, filled, failures));
         }
         DeValue::Table(table) => {
-            table.iter_mut().for_each(|(_, value)| fill_in_value(value, source, filled, failures));
+            table
+                .iter_mut()
+                .for_each(|(key, value)| fill_in_value(key.get_ref(), value, source, filled, failures));
         }
         _ => {}
     }
 }
 
 /// Returns `text` with the values of its variables. `${NAME:-default}` becomes `default` if the variable is
-/// not set or empty.
+/// not set or empty. If `is_regex` is `true`, a `$` before another character is a part of the text.
 fn filled_in(
     text: &str,
+    is_regex: bool,
     variable: impl Fn(&str) -> Result<String, VarError>,
 ) -> Result<String, SubstitutionError> {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
         filled.push_str(before);
         rest = if let Some(after) = after.strip_prefix('$') {
+            filled.push('$');
+            after
+        } else if is_regex && !after.starts_with('{') {
             filled.push('$');
             after
         } else {
@@ -123,6 +136,9 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.chars().all(|byte| byte.is_ascii_alphanumeric() || byte == '_')
 }
+
+/// Keys whose values are regular expressions. There, `$` stands for the end of the text.
+const REGEX_KEYS: [&str; 2] = ["path_regex", "regex"];
 
 impl SubstitutionError {
     /// Returns a hint for the operator. `is_secret` is `true` if the value of the key may be a secret. A config
@@ -165,7 +181,11 @@ mod tests {
     use super::*;
 
     fn substitute(text: &str) -> Result<String, SubstitutionError> {
-        filled_in(text, |name| match name {
+        filled_in_text(text, false)
+    }
+
+    fn filled_in_text(text: &str, is_regex: bool) -> Result<String, SubstitutionError> {
+        filled_in(text, is_regex, |name| match name {
             "HOST" => Ok("h".to_owned()),
             "_EMPTY1" => Ok(String::new()),
             "BYTES" => Err(VarError::NotUnicode(OsString::new())),
@@ -188,6 +208,16 @@ mod tests {
         ] {
             assert_eq!(substitute(text).as_deref(), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn dollar_sign_in_a_regular_expression_needs_no_escape() {
+        for (text, expected) in
+            [(r"\.php$", r"\.php$"), (r"\.php$$", r"\.php$"), ("^${HOST}(a$|b)$", "^h(a$|b)$")]
+        {
+            assert_eq!(filled_in_text(text, true).as_deref(), Ok(expected), "{text}");
+        }
+        assert_eq!(filled_in_text("a${", true), Err(SubstitutionError::Open));
     }
 
     #[test]

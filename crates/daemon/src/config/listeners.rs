@@ -11,7 +11,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
-use thruway_gateway::{ErrorPages, HashBy, PathMatch, ResponseRules, TcpConfig, UpstreamConfig};
+use thruway_gateway::{
+    ErrorPages, HashBy, PathMatch, ResponseRules, RoutePaths, TcpConfig, UpstreamConfig,
+};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};
@@ -340,7 +342,7 @@ fn resolve_listener_rules(
         resolver.refuse_with(rule, message, "remove `response_rules`");
     }
     // The rules of a listener apply to all paths, so they have no placeholders for parts of the path.
-    resolve_response_rules(resolver, raw, &PathMatch::Exact("/".to_owned()))
+    resolve_response_rules(resolver, raw, RoutePaths::from(&PathMatch::Exact("/".to_owned())))
 }
 
 /// Resolves the error pages of a listener. `is_tcp` is `true` if the listener forwards TCP connections.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use thruway_gateway::{PathMatch, ResponseRule, ResponseRules, StatusRange};
+use thruway_gateway::{ResponseRule, ResponseRules, RoutePaths, StatusRange};
 use thruway_server::layers::MediaType;
 
 use super::resolver::Resolver;
@@ -35,11 +35,11 @@ pub(super) struct RawResponseRule {
     statuses: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
-/// Resolves the rules of a listener, or of a route with the path condition `paths`.
+/// Resolves the rules of a listener, or of a route with these paths.
 pub(super) fn resolve_response_rules(
     resolver: &mut Resolver<'_>,
     raw: Vec<Spanned<RawResponseRule>>,
-    paths: &PathMatch,
+    paths: RoutePaths<'_>,
 ) -> Option<Arc<ResponseRules>> {
     let rules: Vec<_> = raw.into_iter().map(|rule| resolve_rule(resolver, rule, paths)).collect();
     (!rules.is_empty()).then(|| Arc::new(ResponseRules::new(rules)))
@@ -48,7 +48,7 @@ pub(super) fn resolve_response_rules(
 fn resolve_rule(
     resolver: &mut Resolver<'_>,
     raw: Spanned<RawResponseRule>,
-    paths: &PathMatch,
+    paths: RoutePaths<'_>,
 ) -> ResponseRule {
     let span = raw.span();
     let refuse = |resolver: &mut Resolver<'_>, message: &str, hint: &str| {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
-use thruway_gateway::{FieldRewrite, HostRewrite, InvalidRewrite, PathMatch, PathRewrite, Rewrite};
+use thruway_gateway::{FieldRewrite, HostRewrite, InvalidRewrite, PathRewrite, Rewrite, RoutePaths};
 use thruway_server::Authority;
 
 use crate::config::resolver::Resolver;
@@ -18,7 +18,7 @@ use crate::config::values::{FromText, Spanned, TextOrTable};
 pub(in crate::config) struct RawRewrite {
     /// Path of the forwarded request. `{path}` is the original path of the client's request: without the
     /// query, percent-encoded and not normalized. `{rest}` is the part of this path after the `path` of the
-    /// route. `{NAME}` is a parameter of `path_pattern`. Default: the path of the client's request.
+    /// route. `{NAME}` is a parameter of `path_pattern`, or a group of `path_regex`: `{1}` or `{NAME}`. Default: the path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// With `true`, Thruway changes the path in the response header `Location` back to the path that clients
     /// use. The key has an effect only if `path` replaces a prefix of the path. Default: true.
@@ -33,8 +33,8 @@ pub(in crate::config) struct RawRewrite {
 
 /// Changes to headers: Thruway removes, sets and adds headers, in this order. Values can contain `{client}`,
 /// `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
-/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}` and the parameters
-/// of `path_pattern`. Write braces as `{{` and `}}`. `{client}` is the IP address of the client without a
+/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, the parameters
+/// of `path_pattern` and the groups of `path_regex`. Write braces as `{{` and `}}`. `{client}` is the IP address of the client without a
 /// port, and `{host}` the host without a port. `{path}` is the original path: without the query,
 /// percent-encoded and not normalized. `{tls_client_names}` shows each name with its type, and
 /// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
@@ -123,15 +123,16 @@ pub(in crate::config) fn resolve_host_rewrite(
     }
 }
 
-/// Resolves the table `rewrite` of a route with the path condition `paths`.
+/// Resolves the table `rewrite` of a route with these paths.
 pub(in crate::config) fn resolve_rewrite(
     resolver: &mut Resolver<'_>,
     raw: RawRewrite,
-    paths: &PathMatch,
+    paths: RoutePaths<'_>,
 ) -> Rewrite {
     let path = raw.path.and_then(|path| {
         let rewrite = PathRewrite::new(path.get_ref(), paths);
-        rewrite.map_err(|error| refuse_rewrite(resolver, &path, error, PATH_PLACES)).ok()
+        let places = places_hint(PATH_PLACES, paths);
+        rewrite.map_err(|error| refuse_rewrite(resolver, &path, error, &places)).ok()
     });
     Rewrite {
         path,
@@ -144,9 +145,10 @@ pub(in crate::config) fn resolve_rewrite(
 pub(in crate::config) fn resolve_field_rewrite(
     resolver: &mut Resolver<'_>,
     raw: &RawFieldRewrite,
-    paths: &PathMatch,
+    paths: RoutePaths<'_>,
 ) -> FieldRewrite {
     let mut fields = FieldRewrite::default();
+    let places = places_hint(VALUE_PLACES, paths);
     for name in &raw.remove {
         if let Err(error) = fields.remove(name.get_ref()) {
             refuse_rewrite(resolver, name, error, VALUE_PLACES);
@@ -154,11 +156,11 @@ pub(in crate::config) fn resolve_field_rewrite(
     }
     for (name, value) in &raw.set {
         let set = fields.set(name.get_ref(), value.get_ref(), paths);
-        check_field(resolver, name, value, set);
+        check_field(resolver, name, value, set, &places);
     }
     for (name, value) in &raw.add {
         let added = fields.add(name.get_ref(), value.get_ref(), paths);
-        check_field(resolver, name, value, added);
+        check_field(resolver, name, value, added, &places);
     }
     fields
 }
@@ -168,13 +170,14 @@ fn check_field(
     name: &Spanned<String>,
     value: &Spanned<String>,
     outcome: Result<(), InvalidRewrite>,
+    places: &str,
 ) {
     match outcome {
         Ok(()) => {}
         Err(error @ (InvalidRewrite::FieldName | InvalidRewrite::FieldOfGateway)) => {
-            refuse_rewrite(resolver, name, error, VALUE_PLACES);
+            refuse_rewrite(resolver, name, error, places);
         }
-        Err(error) => refuse_rewrite(resolver, value, error, VALUE_PLACES),
+        Err(error) => refuse_rewrite(resolver, value, error, places),
     }
 }
 
@@ -190,6 +193,18 @@ pub(in crate::config) fn refuse_rewrite(
         InvalidRewrite::FieldOfGateway => resolver.refuse_with(at, error, OWN_FIELD_HINT),
         error => resolver.refuse(at, error),
     }
+}
+
+/// Returns a hint with the placeholders for the groups of a route's regular expression, if it has groups.
+pub(in crate::config) fn groups_hint(paths: RoutePaths<'_>) -> Option<String> {
+    let names = paths.regex.map(|regex| regex.group_names()).filter(|names| !names.is_empty())?;
+    let names: Vec<_> = names.iter().map(|name| format!("`{{{name}}}`")).collect();
+    Some(format!("groups of `path_regex`: {}", names.join(", ")))
+}
+
+/// Returns `places` and the placeholders for groups.
+fn places_hint(places: &str, paths: RoutePaths<'_>) -> String {
+    groups_hint(paths).map_or_else(|| places.to_owned(), |groups| format!("{places}; {groups}"))
 }
 
 const PATH_PLACES: &str = "possible placeholders: `{path}`; routes with `path` can also use `{rest}`; routes with `path_pattern` can also use its parameters";

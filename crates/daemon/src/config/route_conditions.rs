@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use thruway_gateway::{Expected, HostMatch, InvalidPattern, PathPattern, normalized_path};
-use thruway_server::Method;
+use thruway_gateway::{
+    Expected, ExpectedValue, HostMatch, InvalidPattern, NegatedConditions, PathPattern, RouteRegex,
+    SpecialConditions, normalized_path,
+};
+use thruway_server::{FieldName, Method};
 
 use crate::config::Failure;
 use crate::config::listeners::RawListener;
@@ -28,6 +31,34 @@ pub(in crate::config) enum RawExpected {
     Any,
     /// This value.
     Value(String),
+    /// A value that a regular expression matches.
+    Regex(RawRegex),
+}
+
+/// A regular expression for the value of a header or query parameter.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawRegex {
+    /// Regular expression. It matches if any part of the value matches: `^` and `$` stand for the start and
+    /// the end. The syntax is that of the Rust crate `regex`, without Unicode classes: `\d`, `\w` and `(?i)`
+    /// apply to ASCII. Maximum size of the compiled expression: 1 MiB.
+    pub(in crate::config) regex: Spanned<String>,
+}
+
+/// Conditions that a request must not meet. If a request meets one of them, the route does not match.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawNegated {
+    /// Regular expression that the path must not match, written as `path_regex` of the route. Default: none.
+    pub(in crate::config) path_regex: Option<Spanned<String>>,
+    /// Extensions that the path must not have, written as `extensions` of the route. Default: none.
+    pub(in crate::config) extensions: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Headers that the request must not have, written as `headers` of the route. Default: none.
+    #[serde(default)]
+    pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Query parameters that the request must not have, written as `query` of the route. Default: none.
+    #[serde(default)]
+    pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
 }
 
 impl RawHosts {
@@ -81,11 +112,11 @@ impl JsonSchema for RawHosts {
 impl<'de> Deserialize<'de> for RawExpected {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ExpectedVisitor;
-        impl Visitor<'_> for ExpectedVisitor {
+        impl<'de> Visitor<'de> for ExpectedVisitor {
             type Value = RawExpected;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, or `true` for any value")
+                f.write_str("a string, `true` for any value, or a table with `regex`")
             }
 
             fn visit_str<E: Error>(self, value: &str) -> Result<RawExpected, E> {
@@ -93,7 +124,15 @@ impl<'de> Deserialize<'de> for RawExpected {
             }
 
             fn visit_bool<E: Error>(self, value: bool) -> Result<RawExpected, E> {
-                if value { Ok(RawExpected::Any) } else { Err(E::custom("a condition cannot be `false`")) }
+                if value {
+                    Ok(RawExpected::Any)
+                } else {
+                    Err(E::custom("a condition cannot be `false`: write it in `[routes.not]`"))
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<RawExpected, A::Error> {
+                RawRegex::deserialize(MapAccessDeserializer::new(table)).map(RawExpected::Regex)
             }
         }
         deserializer.deserialize_any(ExpectedVisitor)
@@ -105,8 +144,9 @@ impl JsonSchema for RawExpected {
         "Expected".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }] })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let regex = generator.subschema_for::<RawRegex>();
+        json_schema!({ "anyOf": [{ "type": "string" }, { "const": true }, regex] })
     }
 }
 
@@ -256,15 +296,101 @@ fn resolve_method(resolver: &mut Resolver<'_>, raw: &Spanned<String>) {
     }
 }
 
-pub(in crate::config) fn expected(raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>) -> Vec<Expected> {
+/// Resolves conditions for headers. Refuses invalid names.
+pub(in crate::config) fn resolve_headers(
+    resolver: &mut Resolver<'_>,
+    raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+) -> Vec<Expected> {
+    for name in raw.keys() {
+        if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
+            resolver.refuse(name, error);
+        }
+    }
+    resolve_expected(resolver, raw)
+}
+
+/// Resolves conditions for headers or query parameters.
+pub(in crate::config) fn resolve_expected(
+    resolver: &mut Resolver<'_>,
+    raw: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+) -> Vec<Expected> {
     let expected = |(name, value): (Spanned<String>, Spanned<RawExpected>)| {
         let value = match value.into_inner() {
-            RawExpected::Any => None,
-            RawExpected::Value(value) => Some(value),
+            RawExpected::Any => ExpectedValue::Any,
+            RawExpected::Value(value) => ExpectedValue::Text(value),
+            RawExpected::Regex(raw) => ExpectedValue::Regex(resolve_regex(resolver, &raw.regex)?),
         };
-        Expected { name: name.into_inner(), value }
+        Some(Expected { name: name.into_inner(), value })
     };
-    raw.into_iter().map(expected).collect()
+    raw.into_iter().filter_map(expected).collect()
+}
+
+/// Compiles a regular expression. Refuses an invalid one.
+pub(in crate::config) fn resolve_regex(
+    resolver: &mut Resolver<'_>,
+    raw: &Spanned<String>,
+) -> Option<RouteRegex> {
+    RouteRegex::parse(raw.get_ref()).map_err(|error| resolver.refuse_with(raw, error, REGEX_HINT)).ok()
+}
+
+const REGEX_HINT: &str = "write the expression in single quotes: `'^/users/([0-9]+)$'`; look-around and back references are not supported";
+
+/// Resolves the conditions that few routes have. Returns `None` if there are none.
+pub(in crate::config) fn resolve_special(
+    resolver: &mut Resolver<'_>,
+    path_regex: Option<&Spanned<String>>,
+    extensions: Option<Spanned<Vec<Spanned<String>>>>,
+    not: Option<Spanned<RawNegated>>,
+) -> Option<Box<SpecialConditions>> {
+    if path_regex.is_none() && extensions.is_none() && not.is_none() {
+        return None;
+    }
+    let path_regex = path_regex.and_then(|raw| resolve_regex(resolver, raw));
+    let extensions = resolve_extensions(resolver, extensions);
+    let negated = not.map(|not| resolve_negated(resolver, not)).unwrap_or_default();
+    Some(Box::new(SpecialConditions { path_regex, extensions, negated }))
+}
+
+fn resolve_negated(resolver: &mut Resolver<'_>, raw: Spanned<RawNegated>) -> NegatedConditions {
+    let span = raw.span();
+    let RawNegated { path_regex, extensions, headers, query } = raw.into_inner();
+    if path_regex.is_none() && extensions.is_none() && headers.is_empty() && query.is_empty() {
+        let failure = resolver.source.failure(span, "`not` has no condition");
+        resolver.failures.push(failure.with_hint("add `path_regex`, `extensions`, `headers` or `query`"));
+    }
+    NegatedConditions {
+        path_regex: path_regex.and_then(|raw| resolve_regex(resolver, &raw)),
+        extensions: resolve_extensions(resolver, extensions),
+        headers: resolve_headers(resolver, headers),
+        query: resolve_expected(resolver, query),
+    }
+}
+
+/// Resolves a list of file extensions.
+fn resolve_extensions(
+    resolver: &mut Resolver<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+) -> Vec<String> {
+    let Some(raw) = raw else { return Vec::new() };
+    resolver.refuse_empty(&raw, "`extensions` is an empty list", "remove the key to match all paths");
+    for extension in raw.get_ref() {
+        let text = extension.get_ref();
+        let bare = text.trim_start_matches(['*', '.']);
+        if bare != text && !bare.is_empty() {
+            let hint = format!("write `{}`", bare.escape_debug());
+            resolver.refuse_with(extension, "an extension is the text after the last dot", &hint);
+        } else if text.is_empty() || !text.chars().all(is_unreserved) || text.contains('.') {
+            let hint = "write an extension such as `php`, without a dot";
+            resolver.refuse_with(extension, "an extension has letters, digits, `-`, `_` and `~` only", hint);
+        }
+    }
+    raw.into_inner().into_iter().map(Spanned::into_inner).collect()
+}
+
+/// Returns `true` for the characters that a normalized path contains without percent-encoding (RFC 3986
+/// §2.3).
+const fn is_unreserved(character: char) -> bool {
+    matches!(character, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '_' | '~')
 }
 
 /// A listener with a name, to which routes can refer.
@@ -285,7 +411,8 @@ impl NamedListener {
     }
 }
 
-/// Resolves the names of the listeners whose requests match a route. An empty result stands for all listeners.
+/// Resolves the names of the listeners whose requests match a route. An empty result stands for all
+/// listeners.
 pub(in crate::config) fn resolve_route_listeners(
     resolver: &mut Resolver<'_>,
     raw: Option<Spanned<Vec<Spanned<String>>>>,

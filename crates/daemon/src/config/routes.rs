@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use thruway_gateway::{
-    Conditions, ForwardTimeouts, InvalidRedirect, PathMatch, PolicyConfig, Redirect, RouteMatch,
+    Conditions, ForwardTimeouts, InvalidRedirect, PathMatch, PolicyConfig, Redirect, RouteMatch, RoutePaths,
 };
 use thruway_server::layers::Compression;
-use thruway_server::{FieldName, Method, StatusCode};
+use thruway_server::{Method, StatusCode};
 
 use crate::config::answer::{RawAnswer, resolve_answer};
 use crate::config::bandwidth::{RawBandwidth, resolve_bandwidth};
@@ -23,10 +23,10 @@ use crate::config::names::UniqueNames;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, refuse_without_upstream, resolve_some_period};
 use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
-use crate::config::rewrite::{RawRewrite, resolve_rewrite};
+use crate::config::rewrite::{RawRewrite, groups_hint, resolve_rewrite};
 use crate::config::route_conditions::{
-    NamedListener, RawExpected, RawHosts, expected, resolve_hosts, resolve_methods, resolve_path,
-    resolve_pattern, resolve_route_listeners,
+    NamedListener, RawExpected, RawHosts, RawNegated, resolve_expected, resolve_headers, resolve_hosts,
+    resolve_methods, resolve_path, resolve_pattern, resolve_route_listeners, resolve_special,
 };
 use crate::config::shares::{RawMirror, RawSplit, resolve_mirror, resolve_split};
 use crate::config::upstreams::known_upstream;
@@ -36,7 +36,7 @@ use crate::config::{Action, Failure, Route, Upstreams};
 /// A route: the requests that it matches, and exactly one action for them.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("allOf" = one_of_each(&[&PATHS, &ACTION_KEYS])))]
+#[schemars(extend("allOf" = path_and_action()))]
 pub(in crate::config) struct RawRoute {
     /// Name of the route in access logs, metrics, traces, `/status` and `thruway check`: 1 to 64 letters,
     /// digits, `-`, `_` and `.`. Each name may occur only once. After a reload, a route with the same name
@@ -46,22 +46,34 @@ pub(in crate::config) struct RawRoute {
     /// Host of the request: `example.com`, or `*.example.com` for all subdomains. An array lists several
     /// hosts: `["example.com", "*.example.com"]`. The port does not matter. Default: any host.
     pub(in crate::config) host: Option<Spanned<RawHosts>>,
-    /// Matches this path and all paths below it. A route has exactly one of `path`, `path_exact` and
-    /// `path_pattern`.
+    /// Matches this path and all paths below it. A route has at most one of `path`, `path_exact` and `path_pattern`. A
+    /// route without them needs `path_regex` or `extensions`. Default: `/` if the route has `path_regex` or `extensions`.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Matches this path only.
     pub(in crate::config) path_exact: Option<Spanned<String>>,
     /// Matches paths with this pattern, such as `/users/{id}` or `/static/{*rest}`.
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
+    /// Regular expression that the path must match, such as `'^/users/(?<id>[0-9]+)$'`. It matches if any part of the
+    /// path matches: `^` and `$` stand for the start and the end. Thruway normalizes the path first, so `%61` becomes `a`,
+    /// and `%20` stays. The syntax is that of the Rust crate `regex`, without Unicode classes: `\d`, `\w` and `(?i)` apply
+    /// to ASCII. `rewrite`, `redirect` and the values of headers can contain the groups as `{id}` or `{1}`. A `$` needs no
+    /// second `$` here. Maximum size of the compiled expression: 1 MiB. Default: none.
+    pub(in crate::config) path_regex: Option<Spanned<String>>,
+    /// File extensions of the path: `["php", "html"]` matches paths whose last segment ends with `.php` or `.html`. The
+    /// case matters. Default: all paths.
+    pub(in crate::config) extensions: Option<Spanned<Vec<Spanned<String>>>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
-    /// Headers that the request must have: `{ NAME = "value" }`, or `{ NAME = true }` for any value. Default:
-    /// none.
+    /// Headers that the request must have: `{ NAME = "value" }`, `{ NAME = true }` for any value, or
+    /// `{ NAME = { regex = "…" } }` for a regular expression. Default: none.
     #[serde(default)]
     pub(in crate::config) headers: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
     /// Query parameters that the request must have, written as in `headers`. Default: none.
     #[serde(default)]
     pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
+    /// Conditions that the request must not meet. If the request meets one of them, the route does not match. Default:
+    /// none.
+    pub(in crate::config) not: Option<Spanned<RawNegated>>,
     /// Names of the listeners whose requests match the route. Requests on other listeners do not match it.
     /// Default: all listeners.
     pub(in crate::config) listeners: Option<Spanned<Vec<Spanned<String>>>>,
@@ -129,7 +141,8 @@ pub(in crate::config) struct RawRoute {
 pub(in crate::config) struct RawRedirect {
     /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` insert parts
     /// of the request. `{host}` has no port. `{path}` is the original path: percent-encoded and not
-    /// normalized. `{rest}` inserts the part of the request's path after the `path` of the route.
+    /// normalized. `{rest}` inserts the part of the request's path after the `path` of the route. After the host and a
+    /// slash, the target can also contain the parameters of `path_pattern` and the groups of `path_regex`.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -139,13 +152,15 @@ const PATHS: [&str; 3] = ["path", "path_exact", "path_pattern"];
 const ACTION_KEYS: [&str; 8] =
     ["connect", "demo", "files", "mcp", "redirect", "respond", "split", "upstream"];
 
-/// Returns schemas that require exactly one key of each group.
-fn one_of_each(groups: &[&[&str]]) -> Vec<Schema> {
-    let one_of = |keys: &&[&str]| {
-        let each: Vec<Schema> = keys.iter().map(|key| json_schema!({ "required": [key] })).collect();
-        json_schema!({ "oneOf": each })
+/// Returns schemas that require exactly one action, and one path or another condition on the path.
+fn path_and_action() -> Vec<Schema> {
+    let each = |keys: &[&str]| -> Vec<Schema> {
+        keys.iter().map(|key| json_schema!({ "required": [key] })).collect()
     };
-    groups.iter().map(one_of).collect()
+    let (mut paths, actions) = (each(&PATHS), each(&ACTION_KEYS));
+    let no_path = json_schema!({ "not": { "anyOf": each(&PATHS) } });
+    paths.push(json_schema!({ "anyOf": each(&["path_regex", "extensions"]), "allOf": [no_path] }));
+    vec![json_schema!({ "oneOf": paths }), json_schema!({ "oneOf": actions })]
 }
 
 /// The upstreams, policies, MCP endpoints and compression to which routes refer.
@@ -199,12 +214,13 @@ fn resolve_route(
         Some(own) => resolve_compression(resolver, own),
     };
     let response_rules = std::mem::take(&mut raw.response_rules);
-    let response_rules =
-        path.as_ref().and_then(|path| resolve_response_rules(resolver, response_rules, path));
+    let regex = conditions.special.as_ref().and_then(|special| special.path_regex.clone());
+    let paths = path.as_ref().map(|path| RoutePaths { path, regex: regex.as_ref() });
+    let response_rules = paths.and_then(|paths| resolve_response_rules(resolver, response_rules, paths));
     let error_pages = raw.error_pages.take().map(|pages| resolve_error_pages(resolver, pages));
     let bandwidth = raw.bandwidth.take().map(|bandwidth| resolve_bandwidth(resolver, bandwidth));
     let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
-    let action = resolve_action(resolver, raw, &span, path.as_ref(), known);
+    let action = resolve_action(resolver, raw, &span, paths, known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
         check_claims(resolver, known, &policies, endpoint, &span);
         check_caller_tokens(resolver, known, &policies, endpoint, &span);
@@ -293,6 +309,9 @@ fn resolve_path_match(resolver: &mut Resolver<'_>, raw: &mut RawRoute, span: &Sp
         (Some(path), None, None) => Some(PathMatch::Prefix(resolve_path(resolver, path))),
         (None, Some(path), None) => Some(PathMatch::Exact(resolve_path(resolver, path))),
         (None, None, Some(pattern)) => resolve_pattern(resolver, &pattern).map(PathMatch::Pattern),
+        (None, None, None) if raw.path_regex.is_some() || raw.extensions.is_some() => {
+            Some(PathMatch::Prefix("/".to_owned()))
+        }
         _ => {
             resolver.refuse_at(span, "a route needs exactly one of `path`, `path_exact` and `path_pattern`");
             None
@@ -307,12 +326,13 @@ fn resolve_conditions(resolver: &mut Resolver<'_>, raw: &mut RawRoute) -> Condit
         None => Vec::new(),
     };
     let (headers, query) = (std::mem::take(&mut raw.headers), std::mem::take(&mut raw.query));
-    for name in headers.keys() {
-        if let Err(error) = FieldName::new(name.get_ref().as_bytes()) {
-            resolver.refuse(name, error);
-        }
+    let special = resolve_special(resolver, raw.path_regex.as_ref(), raw.extensions.take(), raw.not.take());
+    Conditions {
+        methods,
+        headers: resolve_headers(resolver, headers),
+        query: resolve_expected(resolver, query),
+        special,
     }
-    Conditions { methods, headers: expected(headers), query: expected(query) }
 }
 
 /// Returns the action of a route. Refuses a route without an action, or with several actions.
@@ -320,7 +340,7 @@ fn resolve_action(
     resolver: &mut Resolver<'_>,
     mut raw: RawRoute,
     span: &Span,
-    path: Option<&PathMatch>,
+    paths: Option<RoutePaths<'_>>,
     known: Known<'_>,
 ) -> Option<Action> {
     let timeouts = resolve_forward_timeouts(resolver, &mut raw);
@@ -352,7 +372,7 @@ fn resolve_action(
             return resolve_mcp_action(resolver, &mcp, &known.mcp.endpoints);
         }
         (None, None, None, None, Some(redirect), None, None) => {
-            return resolve_redirect(resolver, redirect).map(Action::Redirect);
+            return resolve_redirect(resolver, redirect, paths?).map(Action::Redirect);
         }
         (None, None, None, None, None, Some(split), None) => resolve_split(resolver, split, known.upstreams),
         (None, None, None, None, None, None, Some(name)) => {
@@ -363,8 +383,9 @@ fn resolve_action(
             return None;
         }
     };
-    let rewrite = rewrite.map(Spanned::into_inner).zip(path);
-    let rewrite = rewrite.map(|(rewrite, path)| resolve_rewrite(resolver, rewrite, path)).unwrap_or_default();
+    let rewrite = rewrite.map(Spanned::into_inner).zip(paths);
+    let rewrite =
+        rewrite.map(|(rewrite, paths)| resolve_rewrite(resolver, rewrite, paths)).unwrap_or_default();
     let mirror = mirror.and_then(|mirror| resolve_mirror(resolver, mirror.into_inner(), known.upstreams));
     let request_buffer_bytes_max = request_buffer_bytes_max
         .map(|bytes| resolver.or(Some(bytes), REQUEST_BUFFER_BYTES_MAX, 1..=REQUEST_BUFFER_BYTES_MAX));
@@ -380,12 +401,16 @@ fn resolve_action(
 fn resolve_redirect(
     resolver: &mut Resolver<'_>,
     RawRedirect { to, status }: RawRedirect,
+    paths: RoutePaths<'_>,
 ) -> Option<Redirect> {
     let code = status.as_ref().map_or(308, |status| *status.get_ref());
     let status_code = StatusCode::new(code).unwrap_or(StatusCode::OK);
-    match (Redirect::new(to.get_ref(), status_code), status) {
+    match (Redirect::for_route(to.get_ref(), status_code, paths), status) {
         (Ok(redirect), _) => return Some(redirect),
         (Err(error @ InvalidRedirect::Status), Some(status)) => resolver.refuse(&status, error),
+        (Err(error @ InvalidRedirect::Placeholder), _) if let Some(hint) = groups_hint(paths) => {
+            resolver.refuse_with(&to, error, &hint);
+        }
         (Err(error), _) => resolver.refuse(&to, error),
     }
     None
@@ -408,6 +433,13 @@ pub(in crate::config) fn check_tunnel_route(
         matches!(path, None | Some(PathMatch::Prefix(_))) && path.is_none_or(|path| path.as_str() == "/");
     if !is_everywhere {
         resolver.refuse_with(connect, "CONNECT requests have no path", "write `path = \"/\"`");
+    }
+    if raw.path_regex.is_some() || raw.extensions.is_some() {
+        let hint = "remove `path_regex` and `extensions`, and write `path = \"/\"`";
+        resolver.refuse_with(connect, "CONNECT requests have no path", hint);
+    }
+    if let Some(not) = &raw.not {
+        resolver.refuse_with(not, "routes for CONNECT requests do not support `not`", "use `policies`");
     }
     if !raw.query.is_empty() {
         resolver.refuse_with(connect, "CONNECT requests have no query", "remove `query`");

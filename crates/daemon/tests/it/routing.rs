@@ -148,8 +148,8 @@ fn route_matches_only_requests_of_its_listeners() {
     assert!(!of_others.contains("internal") && of_others.contains("takes the request"), "{explained}");
 }
 
-/// An open connection keeps the name of its listener. With the position of the listener in place of its name, a
-/// client of the public listener would reach the routes of the internal listener after this reload.
+/// An open connection keeps the name of its listener. With the position of the listener in place of its name,
+/// a client of the public listener would reach the routes of the internal listener after this reload.
 #[test]
 fn reload_does_not_change_the_listener_of_an_open_connection() {
     let (path, _directory) = config_of_guide("listeners = [\"internal\"]");
@@ -195,4 +195,39 @@ fn routes_in_code_name_their_listeners() {
     assert!(failure.contains("names the unknown listener `b`"), "{failure}");
     let failure = Daemon::from_config(config("a b", "a b")).unwrap_err().to_string();
     assert!(failure.contains("`a b` is not a valid name of a listener"), "{failure}");
+}
+
+#[test]
+fn expressions_select_routes_and_fill_templates() {
+    let (path, _directory) = config_of_guide("path_regex = '^/(?<lang>");
+    let daemon = Daemon::from_file(&path).unwrap();
+    let address = address_of(&daemon);
+    for (target, expected) in [
+        ("/de/articles/15.html", "\r\nLocation: /articles?lang=de&id=15\r\n"),
+        ("/d%65/x/../articles/%315.html", "\r\nLocation: /articles?lang=d%65&id=%315\r\n"),
+        ("/fr/articles/15.html", "the site"),
+        ("/internal/a.php", "the site"),
+        // No server listens at the address of the upstream.
+        ("/a.php", "HTTP/1.1 502 "),
+        ("/users/5/photo", "HTTP/1.1 502 "),
+        ("/users/x/photo", "the site"),
+    ] {
+        let response = ask(&address, "a", target);
+        assert!(response.contains(expected), "{target}: {response}");
+    }
+    end(daemon);
+}
+
+#[test]
+fn explain_shows_expressions_and_negated_conditions() {
+    let (path, _directory) = config_of_guide("path_regex = '^/(?<lang>");
+    let text = explain(&path, "GET /a.php", &["User-Agent: GoogleBot".to_owned()]).unwrap();
+    for expected in [
+        "skipped, because it has the header User-Agent matching (?i)bot|crawler\n",
+        "skipped, because its path does not match ^/(?<lang>de|en)/articles/([0-9]+)\\.html$\n",
+        "any host, any path, 3 conditions: skipped",
+        "any host, any path: takes the request",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
 }

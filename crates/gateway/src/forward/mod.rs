@@ -40,5 +40,6 @@ pub use config::{ForwardConfig, ForwardedFields, HostRewrite};
 pub(crate) use fields::read_alike;
 pub use handler::Forward;
 pub use mirror::{Mirror, MirrorConfig, MirrorCounts};
-pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite};
+pub(crate) use rewrite::Parameter;
+pub use rewrite::{FieldRewrite, InvalidRewrite, PathRewrite, Rewrite, RoutePaths};
 pub use timeouts::ForwardTimeouts;

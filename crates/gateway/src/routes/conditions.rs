@@ -4,6 +4,8 @@ use std::fmt;
 
 use thruway_message::{Method, RequestHead};
 
+use super::regex::RouteRegex;
+use super::special::SpecialConditions;
 use crate::forward::read_alike;
 
 /// Conditions of a route. A request must meet all conditions.
@@ -16,6 +18,9 @@ pub struct Conditions {
     pub headers: Vec<Expected>,
     /// Required query parameters. Names and values are compared after percent-decoding.
     pub query: Vec<Expected>,
+    /// Regular expressions on the path, file extensions and negated conditions. `None` if the route has none
+    /// of them, so that most routes pay one comparison for all of them.
+    pub special: Option<Box<SpecialConditions>>,
 }
 
 /// A required header or query parameter.
@@ -23,8 +28,19 @@ pub struct Conditions {
 pub struct Expected {
     /// Name of the header or query parameter.
     pub name: String,
-    /// The required value. `None` allows any value.
-    pub value: Option<String>,
+    /// The required value.
+    pub value: ExpectedValue,
+}
+
+/// The required value of a header or query parameter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExpectedValue {
+    /// Any value.
+    Any,
+    /// A value that this expression matches.
+    Regex(RouteRegex),
+    /// Exactly this value.
+    Text(String),
 }
 
 /// The first condition that a request does not meet.
@@ -36,23 +52,38 @@ pub enum Unfulfilled<'r> {
     Header(&'r Expected),
     /// The query parameter is missing or has another value.
     Query(&'r Expected),
+    /// The expression does not match the path.
+    PathRegex(&'r RouteRegex),
+    /// The path has none of these extensions.
+    Extensions(&'r [String]),
+    /// The expression matches the path, but must not match it.
+    NotPathRegex(&'r RouteRegex),
+    /// The path has one of these extensions, but must not have it.
+    NotExtensions(&'r [String]),
+    /// The request has this header, but must not have it.
+    NotHeader(&'r Expected),
+    /// The request has this query parameter, but must not have it.
+    NotQuery(&'r Expected),
 }
 
 impl Conditions {
     /// Returns the number of conditions. A route with more conditions is more specific.
     pub fn count(&self) -> usize {
-        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len()
+        let special = self.special.as_ref().map_or(0, |special| special.count());
+        usize::from(!self.methods.is_empty()) + self.headers.len() + self.query.len() + special
     }
 
-    /// Returns the first condition that `head` does not meet. The method is checked last. Therefore, if this
-    /// function returns the method, the request meets all other conditions.
+    /// Returns the first condition that `head` does not meet. `path` is the normalized path of the request,
+    /// or another reading of an ambiguous path. The method is checked last. Therefore, if this function
+    /// returns the method, the request meets all other conditions.
     #[inline]
-    pub(super) fn unfulfilled(&self, head: &RequestHead<'_>) -> Option<Unfulfilled<'_>> {
+    pub(super) fn unfulfilled(&self, head: &RequestHead<'_>, path: &[u8]) -> Option<Unfulfilled<'_>> {
         let header = self.headers.iter().find(|expected| !has_field(head, expected)).map(Unfulfilled::Header);
         let query =
             || self.query.iter().find(|expected| !has_parameter(head, expected)).map(Unfulfilled::Query);
         let method = || (!self.take(head.method)).then_some(Unfulfilled::Methods(&self.methods));
-        header.or_else(query).or_else(method)
+        let special = || self.special.as_ref().and_then(|special| special.unfulfilled(head, path));
+        header.or_else(query).or_else(special).or_else(method)
     }
 
     fn take(&self, method: Method<'_>) -> bool {
@@ -67,8 +98,13 @@ impl Conditions {
             (_, []) => false,
             (own, others) => others.iter().all(|other| own.iter().any(|name| includes(name, other))),
         };
-        let is_same_field = |a: &str, b: &str| read_alike(a.as_bytes(), b.as_bytes());
+        let includes_special = match (&self.special, &others.special) {
+            (None, _) => true,
+            (Some(own), Some(others)) => own.include(others),
+            (Some(own), None) => own.include(&SpecialConditions::default()),
+        };
         includes_methods
+            && includes_special
             && include_all(&self.headers, &others.headers, is_same_field)
             && include_all(&self.query, &others.query, |a, b| a == b)
     }
@@ -82,38 +118,76 @@ fn includes(name: &str, method: &str) -> bool {
 
 /// Returns `true` if every request that meets all conditions in `others` also meets all conditions in
 /// `own`.
-fn include_all(own: &[Expected], others: &[Expected], is_same: impl Fn(&str, &str) -> bool) -> bool {
+pub(super) fn include_all(
+    own: &[Expected],
+    others: &[Expected],
+    is_same: impl Fn(&str, &str) -> bool,
+) -> bool {
     own.iter().all(|expected| {
-        others.iter().any(|other| {
-            is_same(&expected.name, &other.name)
-                && (expected.value.is_none() || expected.value == other.value)
-        })
+        others
+            .iter()
+            .any(|other| is_same(&expected.name, &other.name) && expected.value.includes(&other.value))
     })
+}
+
+/// Returns `true` if `a` and `b` are names of the same header.
+pub(super) fn is_same_field(a: &str, b: &str) -> bool {
+    read_alike(a.as_bytes(), b.as_bytes())
+}
+
+impl ExpectedValue {
+    /// Returns `true` if every value that `other` allows is allowed here. Two regular expressions are
+    /// compared as texts.
+    fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) => true,
+            (Self::Regex(regex), Self::Text(text)) => regex.is_match(text.as_bytes()),
+            _ => self == other,
+        }
+    }
+
+    #[inline]
+    fn allows(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Text(text) => value == text.as_bytes(),
+            Self::Regex(regex) => regex.is_match(value),
+        }
+    }
 }
 
 /// Returns `true` if the request has the expected header, or a header that an upstream server may treat as
 /// the expected header. Otherwise, a client could use a similar name to avoid the route.
-fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
+pub(super) fn has_field(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let name = expected.name.as_bytes();
-    head.field_lines.iter().any(|line| {
-        read_alike(line.name.as_bytes(), name)
-            && expected.value.as_ref().is_none_or(|text| line.value.as_bytes() == text.as_bytes())
-    })
+    head.field_lines
+        .iter()
+        .any(|line| read_alike(line.name.as_bytes(), name) && expected.value.allows(line.value.as_bytes()))
 }
 
-fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
+pub(super) fn has_parameter(head: &RequestHead<'_>, expected: &Expected) -> bool {
     let Some(query) = head.target.query() else { return false };
     query.split('&').any(|parameter| {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        decodes_to(name, &expected.name) && expected.value.as_ref().is_none_or(|text| decodes_to(value, text))
+        decodes_to(name, &expected.name)
+            && match &expected.value {
+                ExpectedValue::Any => true,
+                ExpectedValue::Text(text) => decodes_to(value, text),
+                ExpectedValue::Regex(regex) => regex.is_match(&decoded(value).collect::<Vec<_>>()),
+            }
     })
 }
 
 /// Returns `true` if decoding `encoded` as `application/x-www-form-urlencoded` results in `text`. Decodes and
 /// compares one byte at a time, without a copy.
 fn decodes_to(encoded: &str, text: &str) -> bool {
+    decoded(encoded).eq(text.bytes())
+}
+
+/// Returns the bytes of `encoded` after decoding as `application/x-www-form-urlencoded`.
+fn decoded(encoded: &str) -> impl Iterator<Item = u8> {
     let mut rest = encoded.as_bytes();
-    let decoded = std::iter::from_fn(|| {
+    std::iter::from_fn(move || {
         let (byte, following) = match *rest {
             [b'%', high, low, ref following @ ..] if let Some(byte) = byte_of(high, low) => (byte, following),
             [b'+', ref following @ ..] => (b' ', following),
@@ -122,8 +196,7 @@ fn decodes_to(encoded: &str, text: &str) -> bool {
         };
         rest = following;
         Some(byte)
-    });
-    decoded.eq(text.bytes())
+    })
 }
 
 /// Returns the byte that the hexadecimal digits `high` and `low` encode.
@@ -137,7 +210,8 @@ impl fmt::Display for Conditions {
         let methods = (!self.methods.is_empty()).then(|| self.methods.join(", "));
         let headers = self.headers.iter().map(|expected| format!("with header {expected}"));
         let query = self.query.iter().map(|expected| format!("with query {expected}"));
-        let all: Vec<String> = methods.into_iter().chain(headers).chain(query).collect();
+        let special = self.special.as_ref().filter(|special| special.count() > 0).map(ToString::to_string);
+        let all: Vec<String> = methods.into_iter().chain(headers).chain(query).chain(special).collect();
         f.write_str(&all.join(", "))
     }
 }
@@ -145,8 +219,9 @@ impl fmt::Display for Conditions {
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Some(value) => write!(f, "{}={value}", self.name),
-            None => f.write_str(&self.name),
+            ExpectedValue::Text(value) => write!(f, "{}={value}", self.name),
+            ExpectedValue::Regex(regex) => write!(f, "{} matching {regex}", self.name),
+            ExpectedValue::Any => f.write_str(&self.name),
         }
     }
 }
@@ -157,6 +232,16 @@ impl fmt::Display for Unfulfilled<'_> {
             Self::Methods(methods) => write!(f, "its method is not {}", methods.join(", ")),
             Self::Header(expected) => write!(f, "it has no header {expected}"),
             Self::Query(expected) => write!(f, "it has no query {expected}"),
+            Self::PathRegex(regex) => write!(f, "its path does not match {regex}"),
+            Self::Extensions(extensions) => {
+                write!(f, "its path has not the extension {}", extensions.join(" or "))
+            }
+            Self::NotPathRegex(regex) => write!(f, "its path matches {regex}"),
+            Self::NotExtensions(extensions) => {
+                write!(f, "its path has the extension {}", extensions.join(" or "))
+            }
+            Self::NotHeader(expected) => write!(f, "it has the header {expected}"),
+            Self::NotQuery(expected) => write!(f, "it has the query {expected}"),
         }
     }
 }
@@ -170,7 +255,8 @@ mod tests {
     }
 
     fn header(name: &str, value: Option<&str>) -> Conditions {
-        let expected = Expected { name: name.to_owned(), value: value.map(str::to_owned) };
+        let value = value.map_or(ExpectedValue::Any, |value| ExpectedValue::Text(value.to_owned()));
+        let expected = Expected { name: name.to_owned(), value };
         Conditions { headers: vec![expected], ..Conditions::default() }
     }
 

@@ -8,8 +8,8 @@
 //! 2. By path: routes for exactly this path come first. Then come path patterns (`/users/{id}`). Path
 //!    prefixes come last, longest prefix first.
 //! 3. By the number of further conditions: routes with more conditions come first. The list of methods counts
-//!    as one condition, and so does the list of listeners. Each header and each query parameter also counts
-//!    as one condition.
+//!    as one condition, and so do the list of listeners, a list of file extensions and a regular expression. Each
+//!    header and each query parameter also counts as one condition.
 //! 4. By position: in the order of the list that was passed to [`Routes::new`].
 //!
 //! If a request does not meet a condition of a route, the gateway tries the next route. The search allocates
@@ -26,6 +26,8 @@ mod normal;
 mod readings;
 mod conditions;
 mod pattern;
+mod regex;
+mod special;
 mod table;
 mod traced;
 #[cfg(test)]
@@ -41,11 +43,13 @@ use thruway_message::{RequestHead, RequestTarget};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
 pub use by_listener::{ListenerRoutes, RoutesOfListener};
-pub use conditions::{Conditions, Expected, Unfulfilled};
+pub use conditions::{Conditions, Expected, ExpectedValue, Unfulfilled};
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
+pub use regex::{InvalidRegex, RouteRegex};
+pub use special::{NegatedConditions, SpecialConditions};
 pub use traced::{RecordedRoute, TracedRoute};
 
 use crate::{ErrorPages, RefusalCount, ResponseRules};
@@ -226,7 +230,7 @@ impl Routes {
 
     #[inline]
     fn find_at(&self, head: &RequestHead<'_>, path: &NormalPath<'_>) -> Option<usize> {
-        let visit = &mut |place: usize| match self.entries[place].conditions.unfulfilled(head) {
+        let visit = &mut |place: usize| match self.entries[place].conditions.unfulfilled(head, path.bytes()) {
             None => ControlFlow::Break(place),
             Some(_) => ControlFlow::Continue(()),
         };
@@ -240,7 +244,7 @@ impl Routes {
         let _ = self.sites.try_each(head, path.bytes(), &mut |route| {
             // Several hosts of a route may match the same request.
             if candidates.iter().all(|other: &Candidate<'_>| other.route != route) {
-                let unfulfilled = self.entries[route].conditions.unfulfilled(head);
+                let unfulfilled = self.entries[route].conditions.unfulfilled(head, path.bytes());
                 candidates.push(Candidate { route, unfulfilled });
             }
             ControlFlow::<()>::Continue(())
@@ -261,7 +265,7 @@ impl Routes {
         let candidates = self.candidates(head).into_iter();
         let methods = candidates.filter_map(|candidate| match candidate.unfulfilled? {
             Unfulfilled::Methods(names) => Some(names.iter().map(String::as_str)),
-            Unfulfilled::Header(_) | Unfulfilled::Query(_) => None,
+            _ => None,
         });
         let mut methods: BTreeSet<&str> = methods.flatten().collect();
         if methods.is_empty() {

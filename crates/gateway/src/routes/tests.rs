@@ -30,16 +30,20 @@ impl RouteMatch {
     }
 
     fn header(mut self, name: &str, value: Option<&str>) -> Self {
-        let value = value.map(str::to_owned);
+        let value = expected_value(value);
         self.conditions.headers.push(Expected { name: name.to_owned(), value });
         self
     }
 
     fn query(mut self, name: &str, value: Option<&str>) -> Self {
-        let value = value.map(str::to_owned);
+        let value = expected_value(value);
         self.conditions.query.push(Expected { name: name.to_owned(), value });
         self
     }
+}
+
+fn expected_value(value: Option<&str>) -> ExpectedValue {
+    value.map_or(ExpectedValue::Any, |value| ExpectedValue::Text(value.to_owned()))
 }
 
 fn try_routes(given: &[RouteMatch]) -> Result<Routes, Vec<Unreachable>> {
@@ -329,4 +333,96 @@ fn options_asterisk_and_connect_match_no_route() {
         assert!(ask(&scene, "CONNECT h:443").starts_with("HTTP/1.1 405 "));
         assert!(ask(&scene, "GET /b").ends_with("\r\n\r\n0 /b"));
     }
+}
+
+/// Returns a match for all paths with these special conditions.
+fn special(path_regex: Option<&str>, extensions: &[&str], not: &[&str]) -> RouteMatch {
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let negated = NegatedConditions { extensions: names(not), ..NegatedConditions::default() };
+    let path_regex = path_regex.map(|text| RouteRegex::parse(text).unwrap());
+    let special = SpecialConditions { path_regex, extensions: names(extensions), negated };
+    let mut route = at("/");
+    route.conditions.special = Some(Box::new(special));
+    route
+}
+
+#[test]
+fn expressions_and_extensions_of_paths_are_further_conditions() {
+    let routes = routes(&[
+        at("/"),
+        special(Some("^/v[0-9]+/"), &[], &[]),
+        special(Some("^/v[0-9]+/"), &["php"], &[]),
+        special(None, &["php"], &[]),
+        at("/app"),
+    ]);
+    for (path, route) in [
+        ("/", 0),
+        ("/v1/x", 1),
+        ("/v1/x.php", 2),
+        ("/%761/x.p%68p", 2),
+        ("/a.php", 3),
+        ("/a.php/b", 0),
+        ("/v1", 0),
+        // A longer path takes precedence over conditions.
+        ("/app/a.php", 4),
+    ] {
+        assert_eq!(find_at(&routes, "a", path), Some(route), "{path}");
+    }
+    let unreachable = try_routes(&[special(None, &["a"], &[]), special(None, &["a"], &[])]).err().unwrap();
+    assert_eq!((unreachable[0].route, unreachable[0].taken_by), (1, 0));
+}
+
+#[test]
+fn request_must_not_meet_negated_conditions() {
+    let mut route = special(None, &[], &["php"]).methods(&["GET"]);
+    let expected =
+        |name: &str, value: &str| Expected { name: name.to_owned(), value: expected_value(Some(value)) };
+    let negated = &mut route.conditions.special.as_mut().unwrap().negated;
+    negated.path_regex = Some(RouteRegex::parse("^/private").unwrap());
+    negated.headers = vec![expected("X-Bot", "1")];
+    negated.query = vec![expected("debug", "on")];
+    let routes = routes(&[route]);
+    for (line, fields, status) in [
+        ("GET /", "", None),
+        ("GET /?debug=off", "X-Bot: 2\r\n", None),
+        ("GET /a.php", "", Some(404)),
+        ("GET /%70rivate", "", Some(404)),
+        ("GET /", "X_Bot: 1\r\n", Some(404)),
+        ("GET /?debug=%6fn", "", Some(404)),
+        ("POST /", "", Some(405)),
+        ("POST /a.php", "", Some(404)),
+    ] {
+        let fields = format!("Host: a\r\n{fields}");
+        let found = find(&routes, line, &fields);
+        let refused = with_head(line, &fields, |head| routes.refuse(head).status().as_u16());
+        assert_eq!(found.is_none().then_some(refused), status, "{line} {fields}");
+    }
+}
+
+#[test]
+fn header_and_query_conditions_can_be_expressions() {
+    let mut route = at("/");
+    let regex = |name: &str, text: &str| Expected {
+        name: name.to_owned(),
+        value: ExpectedValue::Regex(RouteRegex::parse(text).unwrap()),
+    };
+    route.conditions.headers = vec![regex("User-Agent", "(?i)bot")];
+    route.conditions.query = vec![regex("v", "^a b[0-9]$")];
+    let routes = routes(&[route]);
+    let fields = "Host: a\r\nUser-Agent: x\r\nUser-Agent: GoogleBot/2\r\n";
+    assert_eq!(find(&routes, "GET /?v=a%20b5", fields), Some(0));
+    assert_eq!(find(&routes, "GET /?v=a+b5&v=x", fields), Some(0));
+    assert_eq!(find(&routes, "GET /?v=a+bx", fields), None);
+    assert_eq!(find(&routes, "GET /?v=a+b5", "Host: a\r\nUser-Agent: x\r\n"), None);
+}
+
+/// A server may ignore the text after a semicolon. Then it reads `/a;.php` as `/a`, and `/x.php;y` as
+/// `/x.php`.
+#[test]
+fn ambiguous_path_cannot_bypass_a_guarded_expression() {
+    let given = [at("/"), special(None, &["php"], &[])];
+    let routes = routes(&given).guarding(PathReadings::default(), vec![vec![], vec!["auth".to_owned()]]);
+    assert_eq!(find_at(&routes, "a", "/x.php"), Some(1));
+    assert_eq!(find_at(&routes, "a", "/x.php;y"), None);
+    assert_eq!(find_at(&routes, "a", "/x;y"), Some(0));
 }

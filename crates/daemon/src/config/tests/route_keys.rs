@@ -198,3 +198,93 @@ fn conflict_of_routes_is_an_error_for_each_host() {
         failure_of(&[&format!("{one}\nmethods = [\"GET\"]"), &format!("{one}\nmethods = [\"HEAD\"]")]);
     assert_eq!(failure.matches("no request for the host").count(), 2, "{failure}");
 }
+
+#[test]
+fn check_shows_expressions_and_negated_conditions() {
+    let config = resolved(&text_of(&[
+        "path_regex = '^/a$'\nextensions = [\"b\", \"c\"]\nheaders = { X = { regex = \"y\" } }\n\
+         not = { path_regex = 'z$', headers = { H = true }, query = { q = \"1\" }, extensions = [\"d\"] }",
+    ]))
+    .unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(
+        config.routes[0].label(),
+        "/ and below (with header X matching y, path matching ^/a$, extension b or c, path not matching z$, \
+         not extension d, without header H, without query q=1)"
+    );
+    assert_eq!(config.routes[0].matching.condition_count(), 7);
+}
+
+#[test]
+fn invalid_expressions_and_extensions_are_errors() {
+    for (keys, message) in [
+        ("path_regex = '('", "the regular expression is invalid: unclosed group"),
+        ("path_regex = '('", "hint: write the expression in single quotes"),
+        ("path_regex = '(?=a)'", "look-around, including look-ahead and look-behind, is not supported"),
+        ("path_regex = '(?:a{1000}){1000}'", "the regular expression is too large"),
+        ("path_regex = 5", "invalid type: integer `5`, expected a string"),
+        ("path_regex = '${'", "`${` is not closed"),
+        ("extensions = []", "`extensions` is an empty list"),
+        ("extensions = [\".php\"]", "hint: write `php`"),
+        ("extensions = [\"*.php\"]", "hint: write `php`"),
+        ("extensions = [\"\"]", "an extension has letters, digits, `-`, `_` and `~` only"),
+        ("extensions = [\"tar.gz\"]", "hint: write an extension such as `php`, without a dot"),
+        ("path = \"/\"\nheaders = { A = { regex = '(' } }", "the regular expression is invalid"),
+        ("path = \"/\"\nquery = { A = { regexp = 'a' } }", "unknown key `regexp`"),
+        (
+            "path = \"/\"\nquery = { A = 5 }",
+            "expected a string, `true` for any value, or a table with `regex`",
+        ),
+        ("path = \"/\"\nheaders = { A = false }", "write it in `[routes.not]`"),
+        ("path = \"/\"\nnot = {}", "hint: add `path_regex`, `extensions`, `headers` or `query`"),
+        ("path = \"/\"\nnot = { path_regex = '(' }", "the regular expression is invalid"),
+        ("path = \"/\"\nnot = { headers = { \"a b\" = true } }", "a field name must be a token"),
+        ("path = \"/\"\nnot = { methods = [\"GET\"] }", "unknown key `methods`"),
+    ] {
+        let failure = failure_of(&[keys]);
+        assert!(failure.contains(message), "{keys}: {failure}");
+        assert!(failure.contains("serve.toml:4") || failure.contains("serve.toml:5"), "{keys}: {failure}");
+    }
+}
+
+#[test]
+fn route_without_path_or_condition_on_the_path_is_an_error() {
+    for keys in ["", "methods = [\"GET\"]", "not = { path_regex = 'a' }"] {
+        let failure = failure_of(&[keys]);
+        assert!(failure.contains("a route needs exactly one of `path`, `path_exact`"), "{keys}: {failure}");
+        assert!(!violations(&text_of(&[keys])).is_empty(), "{keys}");
+    }
+    for keys in ["path_regex = 'a'", "extensions = [\"a\"]", "path = \"/\"\npath_regex = 'a'"] {
+        assert_eq!(failure_of(&[keys]), "", "{keys}");
+        assert_eq!(violations(&text_of(&[keys])), [""; 0], "{keys}");
+    }
+}
+
+#[test]
+fn unreachable_route_with_the_same_expression_is_an_error() {
+    let same = "path_regex = 'a'\nextensions = [\"b\"]";
+    assert!(failure_of(&[same, same]).contains("no request reaches this route"));
+    assert_eq!(failure_of(&[same, "path_regex = 'c'\nextensions = [\"b\"]", "path = \"/\""]), "");
+}
+
+#[test]
+fn unknown_group_is_an_error_with_the_groups_of_the_expression() {
+    let text = |keys: &str| {
+        format!(
+            "[[listeners]]\naddress = \"127.0.0.1:1\"\n[[routes]]\npath_regex = '^/(?<id>.)/(.)'\n{keys}\n\
+             [upstreams.a]\nservers = [\"127.0.0.1:1\"]\n"
+        )
+    };
+    let groups = "groups of `path_regex`: `{id}`, `{2}`";
+    for keys in [
+        "upstream = \"a\"\nrewrite.path = \"/{3}\"",
+        "upstream = \"a\"\nrewrite.request.set = { A = \"{name}\" }",
+        "demo = true\nresponse_rules = [{ set = { A = \"{name}\" } }]",
+        "redirect.to = \"/{name}\"",
+    ] {
+        let failure = resolved(&text(keys)).err().unwrap().to_string();
+        assert!(failure.contains("unknown placeholder") && failure.contains(groups), "{keys}: {failure}");
+    }
+    let failure = resolved(&text("redirect.to = \"https://a.example{id}\"")).err().unwrap().to_string();
+    assert!(failure.contains("a parameter or group must not become a part of the host"), "{failure}");
+    assert!(resolved(&text("redirect.to = \"https://a.example/{id}/{1}\"")).is_ok());
+}

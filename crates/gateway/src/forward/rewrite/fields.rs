@@ -6,17 +6,17 @@ use thruway_message::{FieldName, FieldValue};
 use thruway_server::{Request, Response};
 
 use super::InvalidRewrite;
-use super::template::{Placeholder, Template};
-use crate::PathMatch;
+use super::template::{Placeholder, RoutePaths, Template};
 use crate::forward::fields::read_alike;
 use crate::forward::request_id::RequestId;
 
 /// Rules that remove, set and add header fields, in this order. Values may contain placeholders, which the
 /// gateway replaces by properties of the request. The placeholders are `{client}`, `{host}`, `{path}`,
 /// `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`, `{tls_client_names}`,
-/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, and the parameters of the route's path
-/// pattern. Write `{{` and `}}` for literal braces. In `{tls_client_names}`, the type precedes each name, as
-/// in `DNS:ada.example,URI:spiffe://example/ada`. Commas within a name are percent-encoded.
+/// `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, the parameters of the route's path
+/// pattern, and the groups of its regular expression. Write `{{` and `}}` for literal braces. In
+/// `{tls_client_names}`, the type precedes each name, as in `DNS:ada.example,URI:spiffe://example/ada`.
+/// Commas within a name are percent-encoded.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FieldRewrite {
     /// Names of the headers to remove or set, in lower case.
@@ -68,22 +68,32 @@ impl FieldRewrite {
     /// # Errors
     /// Returns an error if the header name or the value is invalid, or if rules must not change this
     /// header.
-    pub fn set(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
-        let line = line(name, value, paths)?;
+    pub fn set<'r>(
+        &mut self,
+        name: &str,
+        value: &str,
+        paths: impl Into<RoutePaths<'r>>,
+    ) -> Result<(), InvalidRewrite> {
+        let line = line(name, value, paths.into())?;
         self.dropped.push(name.to_ascii_lowercase());
         self.lines.push(line);
         self.rules.push((RuleKind::Sets, name.to_owned()));
         Ok(())
     }
 
-    /// Adds a rule that appends a header line with this name and value. `paths` is the path match of the
-    /// route, which determines the available placeholders.
+    /// Adds a rule that appends a header line with this name and value. `paths` determines the
+    /// available placeholders.
     ///
     /// # Errors
     /// Returns an error if the header name or the value is invalid, or if rules must not change this
     /// header.
-    pub fn add(&mut self, name: &str, value: &str, paths: &PathMatch) -> Result<(), InvalidRewrite> {
-        self.lines.push(line(name, value, paths)?);
+    pub fn add<'r>(
+        &mut self,
+        name: &str,
+        value: &str,
+        paths: impl Into<RoutePaths<'r>>,
+    ) -> Result<(), InvalidRewrite> {
+        self.lines.push(line(name, value, paths.into())?);
         self.rules.push((RuleKind::Adds, name.to_owned()));
         Ok(())
     }
@@ -143,12 +153,13 @@ impl FieldRewrite {
     }
 }
 
-fn line(name: &str, value: &str, paths: &PathMatch) -> Result<(String, Template), InvalidRewrite> {
+fn line(name: &str, value: &str, paths: RoutePaths<'_>) -> Result<(String, Template), InvalidRewrite> {
     check_name(name)?;
     if FieldValue::new(value.as_bytes()).is_err() {
         return Err(InvalidRewrite::FieldValue);
     }
-    Ok((name.to_owned(), Template::parse(value, |name| Placeholder::named(name, paths))?))
+    let template = Template::parse(value, |name| Placeholder::named(name, paths))?;
+    Ok((name.to_owned(), template.with_groups_of(paths)))
 }
 
 fn check_name(name: &str) -> Result<(), InvalidRewrite> {
@@ -201,6 +212,7 @@ const OWN_FIELDS: [&str; 19] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PathMatch;
 
     #[test]
     fn rewrite_cannot_change_headers_that_the_gateway_controls() {

@@ -13,6 +13,8 @@ use std::fmt;
 
 pub use fields::FieldRewrite;
 pub use path::PathRewrite;
+pub(crate) use template::Parameter;
+pub use template::RoutePaths;
 
 pub(super) use response::ResponseRewrite;
 

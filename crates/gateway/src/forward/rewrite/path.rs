@@ -7,12 +7,12 @@ use thruway_server::Request;
 
 use super::super::request_id::RequestId;
 use super::InvalidRewrite;
-use super::template::{Placeholder, Template};
-use crate::PathMatch;
+use super::template::{Placeholder, RoutePaths, Template};
 use crate::routes::has_dot_segment;
 
-/// Template for the path of the request to the upstream. The placeholders are `{path}`, `{rest}` (the part
-/// of the path after the prefix of the route), and the parameters of the route's path pattern.
+/// Template for the path of the request to the upstream. The placeholders are `{path}`, `{rest}` (the part of
+/// the path after the prefix of the route), the parameters of the route's path pattern, and the groups of its
+/// regular expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathRewrite(Template);
 
@@ -26,12 +26,16 @@ impl PathRewrite {
     ///
     /// # Errors
     /// Returns an error if the template is invalid.
-    pub fn new(template: &str, paths: &PathMatch) -> Result<Self, InvalidRewrite> {
+    pub fn new<'r>(template: &str, paths: impl Into<RoutePaths<'r>>) -> Result<Self, InvalidRewrite> {
+        let paths = paths.into();
         let place = |name: &str| match Placeholder::named(name, paths)? {
-            place @ (Placeholder::Path | Placeholder::Rest | Placeholder::Parameter(_)) => Some(place),
+            place @ (Placeholder::Path
+            | Placeholder::Rest
+            | Placeholder::Parameter(_)
+            | Placeholder::Group(_)) => Some(place),
             _ => None,
         };
-        let template = Template::parse(template, place)?;
+        let template = Template::parse(template, place)?.with_groups_of(paths);
         match template.parts.first() {
             Some((start, Placeholder::Path | Placeholder::Rest)) if start.is_empty() => {}
             Some((start, _)) if start.starts_with('/') => {}
@@ -109,7 +113,7 @@ impl fmt::Display for PathRewrite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PathPattern;
+    use crate::{PathMatch, PathPattern};
 
     fn prefix(template: &str) -> Result<PathRewrite, InvalidRewrite> {
         PathRewrite::new(template, &PathMatch::Prefix("/api".to_owned()))

@@ -9,7 +9,7 @@ use thruway_server::{CertificateName, ClientAddr, Request};
 use super::super::request_id::RequestId;
 use super::InvalidRewrite;
 use crate::routes::NormalPath;
-use crate::{PathMatch, PathPattern};
+use crate::{PathMatch, PathPattern, RouteRegex};
 
 /// A text template with placeholders.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +20,23 @@ pub(super) struct Template {
     pub(super) parts: Vec<(String, Placeholder)>,
     /// The text after the last placeholder.
     pub(super) end: String,
+    /// The expression of [`Placeholder::Group`], if the template has such a placeholder.
+    groups: Option<RouteRegex>,
+}
+
+/// The paths of a route. They determine the placeholders that its templates can use.
+#[derive(Clone, Copy, Debug)]
+pub struct RoutePaths<'r> {
+    /// Paths of the route.
+    pub path: &'r PathMatch,
+    /// Regular expression for the path, if any.
+    pub regex: Option<&'r RouteRegex>,
+}
+
+impl<'r> From<&'r PathMatch> for RoutePaths<'r> {
+    fn from(path: &'r PathMatch) -> Self {
+        Self { path, regex: None }
+    }
 }
 
 /// A placeholder for a property of the request. The gateway inserts the property as the client sent it.
@@ -45,6 +62,8 @@ pub(super) enum Placeholder {
     Tls(TlsPlaceholder),
     /// A parameter of the route's path pattern.
     Parameter(Parameter),
+    /// A group of the route's regular expression for the path.
+    Group(usize),
 }
 
 /// A property of the client's TLS connection.
@@ -65,7 +84,7 @@ pub(super) enum TlsPlaceholder {
 
 /// Position of a parameter in a path that matches the pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Parameter {
+pub(crate) struct Parameter {
     /// Index of the path segment with the parameter. The first segment has the index 0.
     segment: usize,
     /// Number of bytes before the parameter in its segment. `after` is the number of bytes after the
@@ -100,15 +119,27 @@ impl Template {
             rest = behind;
         }
         literal.push_str(rest);
-        Ok(Self { text: text.to_owned(), parts, end: literal })
+        Ok(Self { text: text.to_owned(), parts, end: literal, groups: None })
+    }
+
+    /// Sets the expression for the placeholders of groups.
+    pub(super) fn with_groups_of(mut self, paths: RoutePaths<'_>) -> Self {
+        if self.parts.iter().any(|(_, place)| matches!(place, Placeholder::Group(_))) {
+            self.groups = paths.regex.cloned();
+        }
+        self
     }
 
     /// Returns the text in which the placeholders are replaced by properties of `request`.
     pub(super) fn fill(&self, request: &Request<'_>, id: &RequestId) -> String {
         let mut text = String::new();
+        let groups = self.groups.as_ref().map(|regex| regex.groups_of(request.path())).unwrap_or_default();
         for (before, place) in &self.parts {
             text.push_str(before);
-            place.fill(request, id, &mut text);
+            match place {
+                Placeholder::Group(group) => text.push_str(groups.get(*group).copied().unwrap_or_default()),
+                place => place.fill(request, id, &mut text),
+            }
         }
         text.push_str(&self.end);
         text
@@ -121,13 +152,15 @@ impl Template {
 }
 
 impl Placeholder {
-    /// Returns the placeholder with the name `name`. `paths` is the path match of the route, which
-    /// determines the available placeholders.
-    pub(super) fn named(name: &str, paths: &PathMatch) -> Option<Self> {
-        match (name, paths) {
+    /// Returns the placeholder with the name `name`. `paths` determines the available placeholders.
+    pub(super) fn named(name: &str, paths: RoutePaths<'_>) -> Option<Self> {
+        match (name, paths.path) {
             ("rest", PathMatch::Prefix(_)) => Some(Self::Rest),
             (name, PathMatch::Pattern(pattern)) if let Some(parameter) = Parameter::named(name, pattern) => {
                 Some(Self::Parameter(parameter))
+            }
+            (name, _) if let Some(group) = paths.regex.and_then(|regex| regex.group(name)) => {
+                Some(Self::Group(group))
             }
             ("client", _) => Some(Self::Client),
             ("host", _) => Some(Self::Host),
@@ -162,6 +195,8 @@ impl Placeholder {
             Self::Scheme => text.push_str(request.scheme()),
             Self::Tls(place) => place.fill(request, text),
             Self::Parameter(parameter) => text.push_str(parameter.of(request.path()).unwrap_or_default()),
+            // The template fills groups, because one search finds all of them.
+            Self::Group(_) => {}
         }
     }
 }
@@ -219,7 +254,7 @@ fn host_without_port(host: &str) -> &str {
 }
 
 impl Parameter {
-    fn named(name: &str, pattern: &PathPattern) -> Option<Self> {
+    pub(crate) fn named(name: &str, pattern: &PathPattern) -> Option<Self> {
         let segments = pattern.as_str().strip_prefix('/')?.split('/');
         segments.enumerate().find_map(|(segment, text)| {
             let (before, rest) = text.split_once('{')?;
@@ -232,7 +267,7 @@ impl Parameter {
 
     /// Returns the value of the parameter in `path`, as the client sent it. The normalized path determines
     /// where the value begins and ends.
-    fn of(self, path: &str) -> Option<&str> {
+    pub(crate) fn of(self, path: &str) -> Option<&str> {
         let normal = NormalPath::of(path.as_bytes()).ok()?;
         let bytes = normal.bytes();
         let mut slashes = (0..bytes.len()).filter(|&at| bytes[at] == b'/');
