@@ -14,6 +14,7 @@ use super::exposition::{Exposition, MetricFamily};
 use super::fleet::write_fleet;
 use super::mcp::write_mcp;
 use super::negotiation::MetricsFormat;
+use super::process::write_resources;
 use super::state::ServiceState;
 use super::store::write_store;
 use crate::running_state::RunningConfig;
@@ -49,6 +50,7 @@ fn metrics_in(format: MetricsFormat, admin: &ServiceState) -> String {
 fn write_all(exposition: &mut Exposition, admin: &ServiceState) {
     let running = admin.running_state.load();
     write_process(exposition, admin);
+    write_resources(exposition);
     write_logs(exposition, admin);
     write_routes(exposition, &running);
     write_active_requests(exposition, &running);
@@ -184,8 +186,8 @@ fn protocol_version(version: Version) -> &'static str {
     }
 }
 
-/// Label of the sample that counts all further requests, if a route or server has reached its maximum number of
-/// samples.
+/// Label of the sample that counts all further requests, if a route or server has reached its maximum number
+/// of samples.
 const OVERFLOW: (&str, &str) = ("otel_metric_overflow", "true");
 
 /// The labels for a response status.

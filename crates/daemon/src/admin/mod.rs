@@ -1,5 +1,5 @@
-//! The admin listener. Operators use it to open the dashboard, to request health, status and metrics, to reload
-//! the config, and to set the admin state of servers.
+//! The admin listener. Operators use it to open the dashboard, to request health, status and metrics, to
+//! reload the config, and to set the admin state of servers.
 //!
 //! The admin listener is a separate server with one worker, so that it responds even while the main server is
 //! busy or shuts down.
@@ -13,6 +13,7 @@ mod actions;
 mod status;
 mod store;
 mod fleet;
+mod process;
 mod metrics;
 mod mcp;
 mod exposition;

@@ -12,6 +12,11 @@ pub(super) fn metric_of(name: &str, kind: MetricKind, help: &str) -> Metric {
         "http_client_request_duration_seconds" => ("http.client.request.duration".to_owned(), "s"),
         "http_server_active_requests" => ("http.server.active_requests".to_owned(), "{request}"),
         "process_uptime_seconds" => ("process.uptime".to_owned(), "s"),
+        "process_cpu_seconds_total" => ("process.cpu.time".to_owned(), "s"),
+        "process_resident_memory_bytes" => ("process.memory.usage".to_owned(), "By"),
+        "process_virtual_memory_bytes" => ("process.memory.virtual".to_owned(), "By"),
+        "process_threads" => ("process.thread.count".to_owned(), "{thread}"),
+        "process_open_fds" => ("process.unix.file_descriptor.count".to_owned(), "{file_descriptor}"),
         name => own_name(name),
     };
     Metric { name, description: help.to_owned(), unit, kind }
@@ -82,6 +87,8 @@ mod tests {
             ("http_server_request_duration_seconds", "http.server.request.duration", "s"),
             ("http_server_active_requests", "http.server.active_requests", "{request}"),
             ("process_uptime_seconds", "process.uptime", "s"),
+            ("process_cpu_seconds_total", "process.cpu.time", "s"),
+            ("process_open_fds", "process.unix.file_descriptor.count", "{file_descriptor}"),
             ("thruway_tcp_bytes_total", "thruway.tcp_bytes", "By"),
             ("thruway_upstream_queue_duration_seconds", "thruway.upstream_queue_duration", "s"),
             ("thruway_mcp_tool_seconds_total", "thruway.mcp_tool_seconds", "s"),
