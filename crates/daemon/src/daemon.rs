@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigSource, Failure};
 use crate::fleet::FleetMembership;
 use crate::live_store::LiveStore;
 use crate::mcp::audit_logs::AuditLogs;
+use crate::program_log;
 use crate::reload::{Reloader, SharedReloader};
 use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
@@ -67,8 +68,8 @@ pub enum Ended {
 }
 
 /// The signals that control a daemon: `SIGTERM` and `SIGINT` shut it down gracefully, `SIGHUP` reloads its
-/// config file, and `SIGUSR1` reopens its access log and audit logs. Call [`take_over`](Self::take_over) before the daemon
-/// starts. Until then, the signals have their default effect.
+/// config file, and `SIGUSR1` reopens its access log and audit logs. Call [`take_over`](Self::take_over)
+/// before the daemon starts. Until then, the signals have their default effect.
 pub struct Signals {
     termination: TerminationSignals,
     reopen: ReopenSignal,
@@ -129,6 +130,7 @@ impl Daemon {
     }
 
     fn start(config: Config, source: Option<ConfigSource>, store: Option<Store>) -> Result<Self, Failure> {
+        program_log::set_json(config.logs_json);
         let store = LiveStore::start(&config, store)?;
         let tls_manager = TlsManager::new(store.secrets());
         raise_descriptor_limit();
@@ -203,8 +205,8 @@ impl Daemon {
         self.admin_server.as_ref().map_or(&[], RunningServer::addresses)
     }
 
-    /// Returns the admin listener, with the protocol `http` or `https`. The list is empty if the config has no
-    /// admin listener.
+    /// Returns the admin listener, with the protocol `http` or `https`. The list is empty if the config has
+    /// no admin listener.
     pub fn admin_listeners(&self) -> Vec<RunningListener> {
         let protocol = if self.is_admin_tls { "https" } else { "http" };
         let addresses = self.admin_addresses().iter().cloned();

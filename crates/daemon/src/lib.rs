@@ -34,6 +34,7 @@ mod shared_limits;
 mod mcp;
 mod acme;
 mod access_log;
+mod program_log;
 mod telemetry;
 mod streams;
 mod tls;
@@ -60,4 +61,5 @@ pub use config::{
 };
 pub use daemon::{Daemon, DaemonHandle, Ended, RunningListener, Signals};
 pub use mcp::child_command;
+pub use program_log::{event_as_json, logs_json, message_as_json};
 pub use top::{TopAccess, TopOptions, fleet_status, top};

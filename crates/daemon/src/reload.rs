@@ -12,6 +12,7 @@ use crate::access_log::{LiveLog, LogChange};
 use crate::changes::{ChangeKind, Changes};
 use crate::config::references::check_references;
 use crate::config::{Config, ConfigSource, Failure};
+use crate::program_log;
 use crate::routes::{self, Parts};
 use crate::running_state::RunningState;
 use crate::streams::Streams;
@@ -139,6 +140,7 @@ impl Reloader {
         issue_internal(&config)?;
         let tracer = self.telemetry.replace(&config)?;
         // The following steps cannot fail.
+        program_log::set_json(config.logs_json);
         parts.start(&config);
         parts.keep_admin_states_of(&self.parts);
         streams.follow(&parts);

@@ -4,14 +4,19 @@
 mod writer;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{IsTerminal, Write as _, stderr};
 use std::panic::{self, PanicHookInfo};
 use std::sync::OnceLock;
 use std::thread;
 
+use thruway_daemon::{event_as_json, logs_json, message_as_json};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::{Format, Full, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::Failure;
 use writer::MessageWriter;
@@ -33,12 +38,34 @@ pub(crate) fn start() -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("invalid `{VARIABLE}`: {error}")).with_hint(HINT))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_target(false)
         .with_ansi(stderr().is_terminal())
         .with_writer(writer()?)
+        .event_format(LineFormat(Format::default().with_target(false)))
         .init();
     panic::set_hook(Box::new(print_panic));
     Ok(())
+}
+
+/// Writes events as text, or as JSON if the config of the running service sets `log.format` to `json`.
+struct LineFormat(Format<Full>);
+
+impl<S, N> FormatEvent<S, N> for LineFormat
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        if logs_json() {
+            writer.write_str(&event_as_json(event))
+        } else {
+            self.0.format_event(context, writer, event)
+        }
+    }
 }
 
 /// Waits for the log thread to write all messages, but no longer than one second.
@@ -64,6 +91,9 @@ fn print_panic(panic: &PanicHookInfo<'_>) {
     if backtrace.status() == BacktraceStatus::Captured {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{backtrace}");
+    }
+    if logs_json() {
+        text = message_as_json("ERROR", "panic", text.trim_end());
     }
     let _ = writer.write_all(text.as_bytes());
     writer.finish();

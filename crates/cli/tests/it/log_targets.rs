@@ -159,3 +159,25 @@ fn reload_moves_the_log_from_an_absent_receiver_to_a_file() {
     let log = fs::read_to_string(directory.path().join("access.log")).unwrap();
     assert!(log.lines().any(|line| line == "/healthz" || line.contains("\"GET /healthz ")), "{log}");
 }
+
+#[test]
+fn own_log_is_json_if_the_config_demands_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = |format: &str| {
+        format!(
+            "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\npath = \"/\"\ndemo = true\n[log]\nformat = \"{format}\"\n"
+        )
+    };
+    let mut thruway = Thruway::serve(directory.path(), &config("json"));
+    thruway.address();
+    let line = thruway.reload(directory.path(), &config("json"), RELOADED);
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&value["level"], &value["message"]), (&"INFO".into(), &RELOADED.into()));
+    assert_eq!(value["target"], "thruway_daemon::reload");
+    assert!(value["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+    let failed = thruway.reload(directory.path(), "workers = 0", "reload failed");
+    let value: serde_json::Value = serde_json::from_str(&failed).unwrap();
+    assert!(value["message"].as_str().unwrap().contains("\nerror: "), "{failed}");
+    let text = thruway.reload(directory.path(), &config("text"), RELOADED);
+    assert!(!text.starts_with('{'), "{text}");
+}

@@ -31,6 +31,7 @@ impl Default for Config {
             acme: None,
             admin: None,
             access_log: None,
+            logs_json: false,
             telemetry: None,
             shared: None,
             workers: None,

@@ -27,6 +27,7 @@ mod error_pages;
 mod files;
 mod fleet;
 mod listeners;
+mod log;
 mod peers;
 pub(crate) mod mcp;
 mod policies;

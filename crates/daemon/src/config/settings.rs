@@ -45,6 +45,8 @@ pub struct Config {
     pub(crate) acme: Option<Wanted>,
     pub(crate) admin: Option<AdminConfig>,
     pub(crate) access_log: Option<AccessLogConfig>,
+    /// `true` if the program's own log has JSON lines.
+    pub(crate) logs_json: bool,
     pub(crate) telemetry: Option<TelemetryConfig>,
     /// The store that several gateways share. `None` for a store in memory.
     pub(crate) shared: Option<SharedConfig>,

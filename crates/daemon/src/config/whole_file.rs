@@ -17,6 +17,7 @@ use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::fleet::{RawShared, resolve_shared};
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
+use crate::config::log::{RawLog, RawLogFormat};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
 use crate::config::peers::check_peer_address;
@@ -109,6 +110,9 @@ pub(in crate::config) struct Raw {
     pub(in crate::config) compression: Option<RawCompression>,
     /// The access log, with one line for each request. Default: none.
     pub(in crate::config) access_log: Option<RawAccessLog>,
+    /// The program's own log on the standard error.
+    #[serde(default)]
+    pub(in crate::config) log: RawLog,
     /// Distributed tracing. Default: none.
     pub(in crate::config) telemetry: Option<RawTelemetry>,
     /// The store that several gateways share. Default: each gateway keeps its own state.
@@ -203,6 +207,7 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
             acme,
             admin,
             access_log,
+            logs_json: raw.log.format == RawLogFormat::Json,
             telemetry,
             shared,
             workers,
