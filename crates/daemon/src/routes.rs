@@ -9,7 +9,7 @@ use thruway_gateway::{
     Connect, ErrorPages, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig,
     ForwardTimeouts, ForwardedFields, Guarded, HostMatch, ListenerRoutes, Measured, Mirror, Policy,
     PolicyConfig, RecordedRoute, RefusalCount, ResponseRules, RouteMatch, RouteMeter, SharedLimits, Split,
-    TracedMeasured, TracedRoute, Unreachable, Upstream, UpstreamConfig,
+    TracedMeasured, TracedRoute, UnloggedRoute, Unreachable, Upstream, UpstreamConfig,
 };
 use thruway_mcp_sdk::McpServerOptions;
 use thruway_server::layers::{ByListener, Layer, ListenerCompression};
@@ -70,6 +70,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, 
                 let handler = with_error_pages(handler, config, route);
                 let handler = with_response_rules(handler, config, route);
                 let handler = recorded(handler, config, route);
+                let handler = unlogged(handler, config, route);
                 routes.push((route.matching.clone(), traced(handler, config, route)));
             }
             Err(message) => failures.push(config.failure_at(&route.span, message)),
@@ -530,6 +531,16 @@ fn recorded(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dy
     match &route.name {
         Some(name) if is_logged => RecordedRoute::new(name, handler).into_handler(),
         _ => handler,
+    }
+}
+
+/// Wraps `handler` so that the access log leaves out its requests, if the route demands this. Otherwise,
+/// returns `handler`.
+fn unlogged(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    if route.is_logged || config.access_log.is_none() {
+        handler
+    } else {
+        UnloggedRoute::new(handler).into_handler()
     }
 }
 

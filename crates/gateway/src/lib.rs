@@ -80,7 +80,7 @@ pub use routes::{
     AmbiguousPath, Candidate, Conditions, Expected, ExpectedValue, HostMatch, InvalidHost, InvalidPattern,
     InvalidRegex, ListenerRoutes, NegatedConditions, PathMatch, PathPattern, PathReadings, RecordedRoute,
     RouteMatch, RouteRegex, Routes, RoutesOfListener, SpecialConditions, TracedRoute, UnclearPath,
-    Unfulfilled, Unreachable, normalized_path,
+    Unfulfilled, UnloggedRoute, Unreachable, normalized_path,
 };
 pub use split::Split;
 pub use tcp::{ServerNames, StreamCounts, StreamEnd, TcpConfig, TcpForward};

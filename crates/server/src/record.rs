@@ -19,8 +19,8 @@ pub struct Record<'a> {
     /// The client. If a [trusted proxy](crate::TrustedProxies) has reported the client, this is the reported
     /// address. Otherwise, it is the other end of the connection.
     pub client: ClientAddr,
-    /// The scheme that the client uses. This is the scheme that a trusted proxy reports, or else the scheme of the
-    /// connection.
+    /// The scheme that the client uses. This is the scheme that a trusted proxy reports, or else the scheme
+    /// of the connection.
     pub scheme: &'static str,
     /// Head of the request. `None` for bytes that are not a valid request.
     pub head: Option<RequestHead<'a>>,
@@ -45,6 +45,8 @@ pub struct Record<'a> {
     pub user: Option<&'a str>,
     /// Name of the route, if a handler or layer has set it.
     pub route: Option<&'a str>,
+    /// `false` if a handler or layer has left the request out of the access log.
+    pub is_logged: bool,
     /// The trace of the request and the id of its span. `None` if tracing is off.
     pub trace: Option<TraceParent>,
     /// `true` if the whole response was written. `false` if the client left, the body failed, or the timeout

@@ -44,8 +44,8 @@ pub(in crate::config) struct RawAccessLog {
     syslog: Option<Spanned<RawSyslog>>,
 }
 
-/// Selection of the requests in the access log. The log always contains requests with a status of at least 500
-/// and requests with an incomplete response.
+/// Selection of the requests in the access log. The log always contains requests with a status of at least
+/// 500 and requests with an incomplete response.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawSample {
@@ -54,6 +54,9 @@ struct RawSample {
     /// The log always contains requests that take at least this time, from the complete request header to the
     /// end of the response. Default: none.
     slow: Option<Spanned<Period>>,
+    /// The log always contains requests with at least this status, 100 to 599. With `ratio = 0` and
+    /// `status_min = 400`, the log contains only errors. Default: 500.
+    status_min: Option<Spanned<u16>>,
 }
 
 /// A syslog server. Messages have the format of RFC 5424 and the severity `info`.
@@ -188,7 +191,8 @@ fn resolve_sample(resolver: &mut Resolver<'_>, raw: RawSample) -> AccessLogSampl
     if !(0.0..=1.0).contains(&ratio) {
         resolver.refuse_with(&raw.ratio, "the value must be from 0 to 1", RATIO_HINT);
     }
-    AccessLogSample { ratio, slow: resolve_some_period(resolver, raw.slow) }
+    let status_min = resolver.or(raw.status_min, 500, 100..=599);
+    AccessLogSample { ratio, slow: resolve_some_period(resolver, raw.slow), status_min }
 }
 
 fn resolve_syslog(resolver: &mut Resolver<'_>, raw: &Spanned<RawSyslog>) -> AccessLogTarget {

@@ -55,8 +55,8 @@ impl Config {
         Ok(self)
     }
 
-    /// Sets the name of the last listener, to which [`RouteMatch::listeners`] refers: 1 to 64 letters, digits,
-    /// `-`, `_` and `.`. Has no effect on a config without listeners.
+    /// Sets the name of the last listener, to which [`RouteMatch::listeners`] refers: 1 to 64 letters,
+    /// digits, `-`, `_` and `.`. Has no effect on a config without listeners.
     pub fn listener_name(mut self, name: impl Into<String>) -> Self {
         if let Some(listener) = self.listeners.last_mut() {
             listener.name = Some(name.into());
@@ -148,8 +148,8 @@ impl Route {
         Self::new(matching, Action::Handler(handler))
     }
 
-    /// Sets the name of the route in access logs, metrics, traces and `/status`: 1 to 64 letters, digits, `-`,
-    /// `_` and `.`. Each name may occur only once in a config. Default: a description of the requests.
+    /// Sets the name of the route in access logs, metrics, traces and `/status`: 1 to 64 letters, digits,
+    /// `-`, `_` and `.`. Each name may occur only once in a config. Default: a description of the requests.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -171,6 +171,7 @@ impl Route {
             response_rules: None,
             error_pages: None,
             bandwidth: None,
+            is_logged: true,
             action,
             span: 0..0,
         }

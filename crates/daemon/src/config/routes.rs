@@ -46,21 +46,23 @@ pub(in crate::config) struct RawRoute {
     /// Host of the request: `example.com`, or `*.example.com` for all subdomains. An array lists several
     /// hosts: `["example.com", "*.example.com"]`. The port does not matter. Default: any host.
     pub(in crate::config) host: Option<Spanned<RawHosts>>,
-    /// Matches this path and all paths below it. A route has at most one of `path`, `path_exact` and `path_pattern`. A
-    /// route without them needs `path_regex` or `extensions`. Default: `/` if the route has `path_regex` or `extensions`.
+    /// Matches this path and all paths below it. A route has at most one of `path`, `path_exact` and
+    /// `path_pattern`. A route without them needs `path_regex` or `extensions`. Default: `/` if the route has
+    /// `path_regex` or `extensions`.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// Matches this path only.
     pub(in crate::config) path_exact: Option<Spanned<String>>,
     /// Matches paths with this pattern, such as `/users/{id}` or `/static/{*rest}`.
     pub(in crate::config) path_pattern: Option<Spanned<String>>,
-    /// Regular expression that the path must match, such as `'^/users/(?<id>[0-9]+)$'`. It matches if any part of the
-    /// path matches: `^` and `$` stand for the start and the end. Thruway normalizes the path first, so `%61` becomes `a`,
-    /// and `%20` stays. The syntax is that of the Rust crate `regex`, without Unicode classes: `\d`, `\w` and `(?i)` apply
-    /// to ASCII. `rewrite`, `redirect` and the values of headers can contain the groups as `{id}` or `{1}`. A `$` needs no
-    /// second `$` here. Maximum size of the compiled expression: 1 MiB. Default: none.
+    /// Regular expression that the path must match, such as `'^/users/(?<id>[0-9]+)$'`. It matches if any
+    /// part of the path matches: `^` and `$` stand for the start and the end. Thruway normalizes the path
+    /// first, so `%61` becomes `a`, and `%20` stays. The syntax is that of the Rust crate `regex`, without
+    /// Unicode classes: `\d`, `\w` and `(?i)` apply to ASCII. `rewrite`, `redirect` and the values of headers
+    /// can contain the groups as `{id}` or `{1}`. A `$` needs no second `$` here. Maximum size of the
+    /// compiled expression: 1 MiB. Default: none.
     pub(in crate::config) path_regex: Option<Spanned<String>>,
-    /// File extensions of the path: `["php", "html"]` matches paths whose last segment ends with `.php` or `.html`. The
-    /// case matters. Default: all paths.
+    /// File extensions of the path: `["php", "html"]` matches paths whose last segment ends with `.php` or
+    /// `.html`. The case matters. Default: all paths.
     pub(in crate::config) extensions: Option<Spanned<Vec<Spanned<String>>>>,
     /// Methods of the request. `GET` includes `HEAD`. Default: all.
     pub(in crate::config) methods: Option<Spanned<Vec<Spanned<String>>>>,
@@ -71,8 +73,8 @@ pub(in crate::config) struct RawRoute {
     /// Query parameters that the request must have, written as in `headers`. Default: none.
     #[serde(default)]
     pub(in crate::config) query: BTreeMap<Spanned<String>, Spanned<RawExpected>>,
-    /// Conditions that the request must not meet. If the request meets one of them, the route does not match. Default:
-    /// none.
+    /// Conditions that the request must not meet. If the request meets one of them, the route does not match.
+    /// Default: none.
     pub(in crate::config) not: Option<Spanned<RawNegated>>,
     /// Names of the listeners whose requests match the route. Requests on other listeners do not match it.
     /// Default: all listeners.
@@ -91,10 +93,13 @@ pub(in crate::config) struct RawRoute {
     /// responses, but not tunnels. Default: no limit.
     pub(in crate::config) bandwidth: Option<RawBandwidth>,
     /// Changes to the headers of all responses of this route: files, fixed responses, redirects, forwarded
-    /// responses, and the error responses of policies and of Thruway. Thruway applies the rules in this order,
-    /// after the rules of the listener. Default: none.
+    /// responses, and the error responses of policies and of Thruway. Thruway applies the rules in this
+    /// order, after the rules of the listener. Default: none.
     #[serde(default)]
     pub(in crate::config) response_rules: Vec<Spanned<RawResponseRule>>,
+    /// `false` leaves the requests of this route out of the access log. A request is still logged if the
+    /// client disconnects before the response. Default: true.
+    pub(in crate::config) access_log: Option<bool>,
     /// Action: sends a fixed response.
     pub(in crate::config) respond: Option<RawAnswer>,
     /// Action: opens tunnels for CONNECT requests.
@@ -141,8 +146,9 @@ pub(in crate::config) struct RawRoute {
 pub(in crate::config) struct RawRedirect {
     /// Target URL. It begins with `https://`, `http://` or `/`. `{host}`, `{path}` and `{query}` insert parts
     /// of the request. `{host}` has no port. `{path}` is the original path: percent-encoded and not
-    /// normalized. `{rest}` inserts the part of the request's path after the `path` of the route. After the host and a
-    /// slash, the target can also contain the parameters of `path_pattern` and the groups of `path_regex`.
+    /// normalized. `{rest}` inserts the part of the request's path after the `path` of the route. After the
+    /// host and a slash, the target can also contain the parameters of `path_pattern` and the groups of
+    /// `path_regex`.
     pub(in crate::config) to: Spanned<String>,
     /// Status of the redirect: 301, 302, 303, 307 or 308. Default: 308.
     pub(in crate::config) status: Option<Spanned<u16>>,
@@ -219,6 +225,7 @@ fn resolve_route(
     let response_rules = paths.and_then(|paths| resolve_response_rules(resolver, response_rules, paths));
     let error_pages = raw.error_pages.take().map(|pages| resolve_error_pages(resolver, pages));
     let bandwidth = raw.bandwidth.take().map(|bandwidth| resolve_bandwidth(resolver, bandwidth));
+    let is_logged = raw.access_log.unwrap_or(true);
     let mcp_span = raw.mcp.as_ref().map(|mcp| mcp.span());
     let action = resolve_action(resolver, raw, &span, paths, known);
     if let (Some(Action::Mcp(endpoint)), Some(span)) = (&action, mcp_span) {
@@ -234,6 +241,7 @@ fn resolve_route(
         response_rules,
         error_pages,
         bandwidth,
+        is_logged,
         action: action?,
         span,
     })

@@ -79,6 +79,8 @@ pub struct Route {
     pub(crate) error_pages: Option<Arc<ErrorPages>>,
     /// Rate of response bodies. `None` if there is no limit.
     pub(crate) bandwidth: Option<Bandwidth>,
+    /// `false` if the access log leaves out the requests.
+    pub(crate) is_logged: bool,
     pub(crate) action: Action,
     pub(crate) span: Span,
 }
@@ -156,6 +158,7 @@ impl Config {
             response_rules: None,
             error_pages: None,
             bandwidth: None,
+            is_logged: true,
             action: Action::Demo,
             span: 0..0,
         };

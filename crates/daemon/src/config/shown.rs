@@ -168,10 +168,10 @@ impl fmt::Display for Route {
                 write!(f, " after {} bytes", bandwidth.after_bytes())?;
             }
         }
-        match &self.response_rules {
-            None => Ok(()),
-            Some(rules) => write!(f, "; response {rules}"),
+        if let Some(rules) = &self.response_rules {
+            write!(f, "; response {rules}")?;
         }
+        if self.is_logged { Ok(()) } else { f.write_str("; not in the access log") }
     }
 }
 

@@ -9,6 +9,7 @@ mod files_with_mistakes;
 mod fleet;
 mod forward_auth;
 mod includes;
+mod logs;
 mod mcp_access;
 mod mcp_relay;
 mod metrics_export;

@@ -50,7 +50,7 @@ pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
 pub use regex::{InvalidRegex, RouteRegex};
 pub use special::{NegatedConditions, SpecialConditions};
-pub use traced::{RecordedRoute, TracedRoute};
+pub use traced::{RecordedRoute, TracedRoute, UnloggedRoute};
 
 use crate::{ErrorPages, RefusalCount, ResponseRules};
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};

@@ -52,6 +52,25 @@ impl Handler for RecordedRoute {
     }
 }
 
+/// A handler that lets another handler answer the requests, and leaves them out of the access log.
+pub struct UnloggedRoute(Arc<dyn Handler>);
+
+impl UnloggedRoute {
+    /// Creates a handler around `handler`.
+    pub fn new<M>(handler: impl IntoHandler<M>) -> Self {
+        Self(handler.into_handler())
+    }
+}
+
+impl Handler for UnloggedRoute {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        (*self.0).handle(request).map(|mut response| {
+            response.set_unlogged();
+            response
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

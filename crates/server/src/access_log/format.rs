@@ -190,6 +190,7 @@ mod tests {
             trace: None,
             is_complete: true,
             is_cut_off: false,
+            is_logged: true,
         };
         let mut line = Vec::new();
         AccessLogLines::from(format).write(&mut line, &record, &mut Timestamps::default());

@@ -134,7 +134,10 @@ impl Recorder for AccessLog {
         let (mut timestamps, mut random) = (Timestamps::default(), Random::new());
         Box::new(move |record| {
             lines.append_if(
-                |settings| settings.lines.sample.is_none_or(|sample| sample.has_request(record, &mut random)),
+                |settings| {
+                    let sample = settings.lines.sample;
+                    record.is_logged && sample.is_none_or(|sample| sample.has_request(record, &mut random))
+                },
                 |buffer, settings| settings.write(buffer, record, &mut timestamps),
             );
         })

@@ -15,6 +15,8 @@ pub struct AccessLogSample {
     pub ratio: f64,
     /// The log always contains requests with at least this duration. Default: none.
     pub slow: Option<Duration>,
+    /// The log always contains requests with at least this status. Default: 500.
+    pub status_min: u16,
 }
 
 // `ratio` is finite after the check of the config. A NaN only makes a log differ from itself.
@@ -22,7 +24,7 @@ impl Eq for AccessLogSample {}
 
 impl AccessLogSample {
     pub(super) fn has_request(&self, record: &Record<'_>, random: &mut Random) -> bool {
-        is_failure(record) || self.has(record.duration, random)
+        is_failure(record) || record.status.as_u16() >= self.status_min || self.has(record.duration, random)
     }
 
     pub(super) fn has_stream(&self, record: &StreamRecord<'_>, random: &mut Random) -> bool {
@@ -61,7 +63,7 @@ mod tests {
     fn ratio_selects_its_share_and_slow_requests_are_always_selected() {
         let mut random = Random::new();
         let mut count = |ratio, duration| {
-            let sample = AccessLogSample { ratio, slow: Some(Duration::from_secs(1)) };
+            let sample = AccessLogSample { ratio, slow: Some(Duration::from_secs(1)), status_min: 500 };
             (0..10_000).filter(|_| sample.has(duration, &mut random)).count()
         };
         assert_eq!(count(0.0, Duration::ZERO), 0);

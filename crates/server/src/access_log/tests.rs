@@ -59,6 +59,7 @@ fn line(format: AccessLogFormat, method: Method<'_>) -> String {
         trace: None,
         is_complete: true,
         is_cut_off: false,
+        is_logged: true,
     };
     let lines = AccessLogLines { masked_parameters: Arc::new(["k".to_owned()]), ..format.into() };
     let mut line = Vec::new();
@@ -187,6 +188,7 @@ fn trace_of_the_client_is_logged_if_tracing_is_off() {
         trace: None,
         is_complete: true,
         is_cut_off: false,
+        is_logged: true,
     };
     let template = AccessLogTemplate::parse("{trace_id} {span_id}").unwrap();
     let lines = AccessLogLines::from(AccessLogFormat::Template(template));

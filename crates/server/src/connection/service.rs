@@ -117,8 +117,8 @@ impl Service {
         act(&mut self.buffers.borrow_mut().input)
     }
 
-    /// Returns the exact current time and begins the trace of the request. Returns `None` if the server neither
-    /// records nor traces requests. `head` is `None` for bytes that are not a valid request.
+    /// Returns the exact current time and begins the trace of the request. Returns `None` if the server
+    /// neither records nor traces requests. `head` is `None` for bytes that are not a valid request.
     #[inline]
     pub(crate) fn record_start(&self, head: Option<&RequestHead<'_>>) -> Option<RecordStart> {
         self.recording.as_ref().map(|recording| {
@@ -161,8 +161,8 @@ impl Service {
         }
     }
 
-    /// Returns `true` if only the tracer would receive the record, and its trace is certainly not exported. Most
-    /// requests are ignored if few traces are sampled, so this function reads the fast clock.
+    /// Returns `true` if only the tracer would receive the record, and its trace is certainly not exported.
+    /// Most requests are ignored if few traces are sampled, so this function reads the fast clock.
     #[inline]
     fn is_ignored(&self, recording: &Recording, start: &RecordStart, status: StatusCode) -> bool {
         if recording.take.is_some() {
@@ -215,6 +215,7 @@ impl Service {
             refused: metadata.as_ref().and_then(ResponseMetadata::refused),
             user: metadata.as_ref().and_then(ResponseMetadata::user),
             route: metadata.as_ref().and_then(ResponseMetadata::route),
+            is_logged: !metadata.as_ref().is_some_and(ResponseMetadata::is_unlogged),
             trace: start.trace.as_ref().map(|trace| trace.trace_parent()),
             is_complete,
             is_cut_off: !is_complete && self.worker.is_cut_off(),

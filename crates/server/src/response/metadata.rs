@@ -46,6 +46,8 @@ pub(crate) enum ResponseMetadata {
     User(Box<(Box<str>, Option<ResponseMetadata>)>),
     /// Name of the route, and the metadata from the handler of the route.
     Route(Box<(Arc<str>, Option<ResponseMetadata>)>),
+    /// The access log leaves out the request. Contains the metadata from the handler of the route.
+    Unlogged(Option<Box<ResponseMetadata>>),
 }
 
 impl ResponseMetadata {
@@ -55,6 +57,7 @@ impl ResponseMetadata {
             Self::Refused(_) => None,
             Self::User(both) => both.1.as_ref()?.forwarded(),
             Self::Route(both) => both.1.as_ref()?.forwarded(),
+            Self::Unlogged(inner) => inner.as_ref()?.forwarded(),
         }
     }
 
@@ -64,6 +67,7 @@ impl ResponseMetadata {
             Self::Refused(refused) => Some(refused),
             Self::User(both) => both.1.as_ref()?.refused(),
             Self::Route(both) => both.1.as_ref()?.refused(),
+            Self::Unlogged(inner) => inner.as_ref()?.refused(),
         }
     }
 
@@ -72,7 +76,14 @@ impl ResponseMetadata {
             Self::Forwarded(_) | Self::Refused(_) => None,
             Self::User(both) => Some(&both.0),
             Self::Route(both) => both.1.as_ref()?.user(),
+            Self::Unlogged(inner) => inner.as_ref()?.user(),
         }
+    }
+
+    /// Returns `true` if the access log leaves out the request. Only the outermost handler of a route
+    /// decides.
+    pub(crate) const fn is_unlogged(&self) -> bool {
+        matches!(self, Self::Unlogged(_))
     }
 
     pub(crate) fn route(&self) -> Option<&str> {
@@ -80,6 +91,7 @@ impl ResponseMetadata {
             Self::Forwarded(_) | Self::Refused(_) => None,
             Self::User(both) => both.1.as_ref()?.route(),
             Self::Route(both) => Some(&both.0),
+            Self::Unlogged(inner) => inner.as_ref()?.route(),
         }
     }
 }

@@ -50,8 +50,8 @@ pub(crate) use tunnel::{TunnelHandler, TunnelTrace};
 /// assert_eq!(response.content().length(), Some(8));
 /// ```
 #[derive(Debug)]
-// The order of the fields is fixed: headers and body must not be neighbors. The compiler would otherwise copy the
-// unused end of the body together with the headers, with a load that waits for two earlier stores.
+// The order of the fields is fixed: headers and body must not be neighbors. The compiler would otherwise copy
+// the unused end of the body together with the headers, with a load that waits for two earlier stores.
 #[repr(C)]
 pub struct Response {
     field_lines: HeaderLines,
@@ -415,6 +415,12 @@ impl Response {
             other => other,
         };
         self.metadata = Some(ResponseMetadata::Route(Box::new((route, metadata))));
+    }
+
+    /// Leaves the request out of the access log. Call it in the outermost layer, on the response of the inner
+    /// handler. Later calls of other methods that add metadata undo this call.
+    pub fn set_unlogged(&mut self) {
+        self.metadata = Some(ResponseMetadata::Unlogged(self.metadata.take().map(Box::new)));
     }
 
     #[inline]

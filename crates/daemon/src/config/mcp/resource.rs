@@ -27,9 +27,9 @@ pub(super) fn resolve_resource(resolver: &mut Resolver<'_>, raw: Option<Spanned<
     }
 }
 
-/// Adds a route for the metadata of each endpoint with `resource`. The metadata is public: it names the issuer of
-/// the tokens. Refuses an endpoint without a route that serves the resource and requires a token. Call this
-/// function only if the config has no other errors.
+/// Adds a route for the metadata of each endpoint with `resource`. The metadata is public: it names the
+/// issuer of the tokens. Refuses an endpoint without a route that serves the resource and requires a token.
+/// Call this function only if the config has no other errors.
 pub(in crate::config) fn add_metadata_routes(
     resolver: &mut Resolver<'_>,
     routes: &mut Vec<Route>,
@@ -73,9 +73,9 @@ pub(in crate::config) fn add_metadata_routes(
     }
 }
 
-/// Returns the protected resource that `route` serves. Returns `None` if its endpoint has no `resource`, or if the
-/// route does not serve the URL, or if no policy of the route verifies tokens of a certain issuer. `policies`
-/// contains the policies of the route.
+/// Returns the protected resource that `route` serves. Returns `None` if its endpoint has no `resource`, or
+/// if the route does not serve the URL, or if no policy of the route verifies tokens of a certain issuer.
+/// `policies` contains the policies of the route.
 fn resource_of(mcp: &McpSettings, route: &Route, policies: Vec<&PolicyConfig>) -> Option<ProtectedResource> {
     let Action::Mcp(endpoint) = &route.action else { return None };
     let url = mcp.endpoints.get(endpoint)?.resource.as_ref()?;
@@ -132,6 +132,7 @@ fn metadata_route(resource: ProtectedResource, of: &RouteMatch, span: &Span) -> 
         response_rules: None,
         error_pages: None,
         bandwidth: None,
+        is_logged: true,
         action: Action::ResourceMetadata(resource),
         span: span.clone(),
     }
