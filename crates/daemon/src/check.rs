@@ -1,10 +1,11 @@
 //! Checks and explains a config file without serving it.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use thruway_gateway::{ListenerRoutes, ServerLookup, look_up_servers};
 use thruway_message::mask_userinfo;
+use thruway_net::Clock;
 use tokio::task::JoinSet;
 
 use crate::access_log;
@@ -46,6 +47,9 @@ pub fn check(path: &Path, offline: bool) -> Result<Checked, Failure> {
         warnings.extend(live_store::check(&config)?);
     }
     let mut description = config.to_string();
+    let now = Clock::system().time_of_day();
+    description.push_str(&certificates(&config, now));
+    warnings.extend(expiring_certificates(&config, now));
     if !offline && !config.mcp.endpoints.is_empty() {
         parts.start_upstreams();
         match list_tools(&config, &parts.running_upstreams()) {
@@ -71,6 +75,53 @@ pub fn explain(path: &Path, request: &str, headers: &[String]) -> Result<String,
     let explanation = explain_request(&config, &routes, request, headers)?;
     Ok(mask_userinfo(&explanation).into_owned())
 }
+
+/// Describes the certificates of all listeners, with one line for each.
+fn certificates(config: &Config, now: SystemTime) -> String {
+    let mut lines = Vec::new();
+    for (listener, tls) in config.listener_tls() {
+        for certificate in tls.acceptor.served() {
+            let end = certificate.contents.validity.not_after;
+            let line = format!(
+                "certificate {} of {listener}: expires in {} days, at {}\n",
+                certificate.path.display(),
+                days_until(end, now),
+                humantime::format_rfc3339_seconds(end)
+            );
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+/// Returns a warning for each certificate that expires soon. Thruway renews ACME certificates and
+/// certificates of the local CA itself.
+fn expiring_certificates(config: &Config, now: SystemTime) -> Vec<Failure> {
+    let mut warnings = Vec::new();
+    for (_, tls) in config.listener_tls() {
+        let renewed = &tls.acceptor.config().awaited;
+        for certificate in tls.acceptor.served() {
+            let days = days_until(certificate.contents.validity.not_after, now);
+            if days < EXPIRY_DAYS && tls.internal.is_empty() && !renewed.contains(&certificate.path) {
+                let path = certificate.path.display();
+                let message = format!("the certificate `{path}` expires in {days} days");
+                let hint = "renew the certificate and replace the file: Thruway notices the new file";
+                warnings.push(config.warning_at(&tls.span, message).with_hint(hint));
+            }
+        }
+    }
+    warnings
+}
+
+/// Returns the number of full days until `end`. Returns 0 if it has passed.
+fn days_until(end: SystemTime, now: SystemTime) -> u64 {
+    end.duration_since(now).unwrap_or_default().as_secs() / SECONDS_PER_DAY
+}
+
+/// A certificate with less days until its expiry causes a warning.
+const EXPIRY_DAYS: u64 = 14;
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// Looks up the names of all upstream servers. Returns each result with the name of its upstream.
 ///

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use thruway_gateway::{HostMatch, ListenerRoutes, PathMatch, RouteMatch, RoutesOfListener, normalized_path};
+use thruway_gateway::{
+    Candidate, HostMatch, ListenerRoutes, PathMatch, RouteMatch, RoutesOfListener, Unfulfilled,
+    normalized_path,
+};
 use thruway_http1::{HeadIndex, Limits, ServerConnection, parse_request_target};
 use thruway_message::{Method, RequestHead};
 
@@ -90,6 +93,9 @@ fn explanation(config: &Config, of: RoutesOfListener<'_>, head: &RequestHead<'_>
         None => writeln!(text, "answered {}", routes.refuse(head).status()),
     };
     push_path(&mut text, head.target.path());
+    if selected.is_none() && routes.unclear(head).is_none() {
+        let _ = writeln!(text, "\n{}", reason(config, places, head, &candidates));
+    }
     if let Some(unclear) = routes.unclear(head) {
         let _ = writeln!(text, "\n{unclear}");
     }
@@ -110,6 +116,83 @@ fn explanation(config: &Config, of: RoutesOfListener<'_>, head: &RequestHead<'_>
     }
     text
 }
+
+/// Returns the reason if no route handles the request. `places` are the routes of the listener.
+fn reason(config: &Config, places: &[usize], head: &RequestHead<'_>, candidates: &[Candidate<'_>]) -> String {
+    let methods: Vec<_> =
+        candidates.iter().filter_map(allowed_methods).flatten().map(String::as_str).collect();
+    if !methods.is_empty() {
+        return format!(
+            "only the method does not match: the routes for this request allow {}",
+            methods.join(", ")
+        );
+    }
+    if !candidates.is_empty() {
+        return "routes match the host and the path, but the request does not meet their other conditions"
+            .to_owned();
+    }
+    let host = head.authority().map(|authority| authority.host()).unwrap_or_default();
+    let routes: Vec<_> = places.iter().map(|place| &config.routes[*place]).collect();
+    let of_host: Vec<_> = routes.iter().filter(|route| route.matching.host_for(host).is_some()).collect();
+    if of_host.is_empty() {
+        let mut hosts: Vec<_> =
+            routes.iter().flat_map(|route| route.matching.hosts_or_any()).map(HostMatch::to_string).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let host = if host.is_empty() { "no host".to_owned() } else { format!("the host `{host}`") };
+        return format!("no route matches {host}; the hosts of the routes: {}", shortened(&hosts));
+    }
+    let path = normalized_path(head.target.path()).unwrap_or_default();
+    if let Some(near) = of_host.iter().find_map(|route| near_path(&route.matching.path, &path)) {
+        return near;
+    }
+    let mut paths: Vec<_> = of_host.iter().map(|route| shown_path(&route.matching.path)).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    format!(
+        "no route for this host matches the path `{path}`; the paths of its routes: {}",
+        shortened(&paths)
+    )
+}
+
+/// Returns the methods of a route if only the method of the request does not match.
+const fn allowed_methods<'r>(candidate: &Candidate<'r>) -> Option<&'r [String]> {
+    match candidate.unfulfilled {
+        Some(Unfulfilled::Methods(methods)) => Some(methods),
+        _ => None,
+    }
+}
+
+/// Returns a reason if `path` differs from the path of a route only in its case or in a slash at the end.
+fn near_path(route: &PathMatch, path: &str) -> Option<String> {
+    let own = route.as_str();
+    if own.eq_ignore_ascii_case(path) {
+        return Some(format!("the case of the path matters: a route has the path `{own}`, not `{path}`"));
+    }
+    let is_near =
+        matches!(route, PathMatch::Exact(_)) && own.trim_end_matches('/') == path.trim_end_matches('/');
+    is_near.then(|| format!("`path_exact` matches only `{own}`, not `{path}`: the slash at the end matters"))
+}
+
+fn shown_path(path: &PathMatch) -> String {
+    match path {
+        PathMatch::Prefix(path) => format!("{path} and below"),
+        PathMatch::Exact(path) => path.clone(),
+        PathMatch::Pattern(pattern) => pattern.as_str().to_owned(),
+    }
+}
+
+/// Returns the first texts of a list.
+fn shortened(texts: &[String]) -> String {
+    let shown = texts.iter().take(SHOWN_MAX).map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ");
+    match texts.len().saturating_sub(SHOWN_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Maximum number of hosts or paths in a reason.
+const SHOWN_MAX: usize = 10;
 
 /// Thruway compares routes with the normalized path. If this path differs from the path of the request, adds
 /// it to `text`.

@@ -68,10 +68,23 @@ fn explain_shows_unmatched_requests() {
     let ask = |request| {
         Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end().stdout
     };
-    assert_eq!(ask("GET /none"), "GET /none: answered 404\n");
+    assert_eq!(
+        ask("GET /none"),
+        "GET /none: answered 404\n\nno route for this host matches the path `/none`; the paths of its routes: \
+         `/any and below`, `/only`\n"
+    );
+    for (request, reason) in [
+        ("PUT /Only", "the case of the path matters: a route has the path `/only`, not `/Only`"),
+        ("PUT /only/", "`path_exact` matches only `/only`, not `/only/`: the slash at the end matters"),
+        ("GET /only", "only the method does not match: the routes for this request allow PUT"),
+    ] {
+        let shown = ask(request);
+        assert!(shown.contains(reason), "{shown}");
+    }
     let put = ask("GET /only");
     assert!(
-        put.starts_with("GET /only: answered 405\n") && put.contains("because its method is not PUT\n"),
+        put.starts_with("GET /only: answered 405\n\nonly the method")
+            && put.contains("because its method is not PUT\n"),
         "{put}"
     );
 }
@@ -124,5 +137,23 @@ fn explain_shows_rewrites_and_splits() {
         fs::write(directory.path().join("a.toml"), example).unwrap();
         let ended = Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end();
         assert!(ended.stdout.starts_with(shown), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn explain_names_hosts_and_conditions_that_do_not_match() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[[listeners]]\naddress = \"127.0.0.1:0\"\n[[routes]]\nhost = \"a.example\"\npath = \"/\"\n\
+                  headers = { X = true }\ndemo = true\n";
+    fs::write(directory.path().join("a.toml"), config).unwrap();
+    for (request, reason) in [
+        (
+            "GET http://b.example/",
+            "no route matches the host `b.example`; the hosts of the routes: `a.example`\n",
+        ),
+        ("GET http://a.example/", "but the request does not meet their other conditions\n"),
+    ] {
+        let ended = Thruway::start_in(directory.path(), &["check", "a.toml", "--explain", request]).end();
+        assert!(ended.stdout.contains("answered 404\n") && ended.stdout.contains(reason), "{}", ended.stdout);
     }
 }

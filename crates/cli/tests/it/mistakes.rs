@@ -41,7 +41,7 @@ fn check_lists_listeners_routes_upstreams_and_policies() {
 listens on 127.0.0.1:8080, HTTP/2 too
 listens on [::1]:8080 (local)
 listens on unix:thruway.sock
-/ and below: files of public; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on; response removes X-Powered-By, sets X-Frame-Options, adds Vary
+/ and below: files of public, tries {path}, types .md = text/markdown; charset=utf-8; compressed by zstd at level 3, br at level 4, gzip at level 5, from 512 bytes on; response removes X-Powered-By, sets X-Frame-Options, adds Vary
 /healthz: answers 200
 /gone and below: answers 410
 /old and below: redirects to /new{rest}{query} with 308

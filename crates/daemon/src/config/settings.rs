@@ -278,7 +278,7 @@ impl Config {
     }
 
     /// Returns a warning about the text at `span` of the file.
-    pub(super) fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
+    pub(crate) fn warning_at(&self, span: &Span, message: impl fmt::Display) -> Failure {
         match &self.source {
             Some(source) => source.warning(span.clone(), message),
             None => Failure::warning(message),

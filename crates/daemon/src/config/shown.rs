@@ -3,15 +3,17 @@
 use std::fmt;
 
 use thruway_certificates::acme::Wanted;
-use thruway_gateway::ErrorPages;
+use thruway_gateway::{CheckKind, ErrorPages, ServerConfig, UpstreamConfig};
 use thruway_message::mask_userinfo;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{
     AccessLogFormat, AccessLogTarget, ClientAuthentication, ProxyFields, ProxyProtocol, SyslogAddress,
 };
 
+use super::values::Period;
 use super::{
-    AccessLogConfig, Action, AdminConfig, Config, Http2, ListenerConfig, OtlpProtocol, Route, TelemetryConfig,
+    AccessLogConfig, Action, AdminConfig, Config, FilesConfig, Http2, ListenerConfig, OtlpProtocol, Route,
+    TelemetryConfig,
 };
 
 /// Describes the config, with one line for each listener, route, upstream and policy.
@@ -32,14 +34,15 @@ impl fmt::Display for Config {
             writeln!(f, "{route}")?;
         }
         for upstream in self.upstreams.values() {
-            let servers: Vec<_> = upstream.servers.iter().map(|server| server.address.to_string()).collect();
+            let servers: Vec<_> = upstream.servers.iter().map(shown_server).collect();
             let tls = if upstream.tls.is_some() { ", by TLS" } else { "" };
             let http2 = match (upstream.http2, upstream.negotiates_http2) {
                 (None, _) => "",
                 (Some(_), false) => ", HTTP/2",
                 (Some(_), true) => ", HTTP/2 or HTTP/1.1 as each server chooses",
             };
-            writeln!(f, "upstream {}: {}{tls}{http2}", upstream.name, servers.join(", "))?;
+            let more = shown_settings(upstream);
+            writeln!(f, "upstream {}: {}{tls}{http2}{more}", upstream.name, servers.join(", "))?;
         }
         for (name, policy) in &self.policies {
             writeln!(f, "policy {name}: {policy}")?;
@@ -182,7 +185,7 @@ impl fmt::Display for Action {
             Self::Connect(connect) => connect.fmt(f),
             Self::Demo => f.write_str("the demo"),
             Self::DemoMcp => f.write_str("the MCP endpoint of the demo"),
-            Self::Files(files) => write!(f, "files of {}", files.root.display()),
+            Self::Files(files) => files.fmt(f),
             Self::Forward(action) => action.fmt(f),
             Self::Handler(_) => f.write_str("answered by a handler of the program"),
             Self::ResourceMetadata(resource) => write!(f, "the metadata of {}", resource.url()),
@@ -192,6 +195,67 @@ impl fmt::Display for Action {
             }
         }
     }
+}
+
+impl fmt::Display for FilesConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "files of {}", self.root.display())?;
+        if !self.try_files.is_empty() {
+            write!(f, ", tries {}", self.try_files.join(", "))?;
+        }
+        if self.listing {
+            f.write_str(", lists directories")?;
+        }
+        if self.hidden_files {
+            f.write_str(", serves hidden files")?;
+        }
+        for (place, (extension, media_type)) in self.types.iter().enumerate() {
+            let start = if place == 0 { ", types" } else { "," };
+            write!(f, "{start} .{extension} = {media_type}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Describes a server of an upstream: its address, and its settings that differ from the default.
+fn shown_server(server: &ServerConfig) -> String {
+    let settings = [
+        server.is_backup.then(|| "backup".to_owned()),
+        (server.weight != 1).then(|| format!("weight {}", server.weight)),
+        (server.requests_max > 0).then(|| format!("at most {} requests", server.requests_max)),
+    ];
+    let settings: Vec<_> = settings.into_iter().flatten().collect();
+    if settings.is_empty() {
+        server.address.to_string()
+    } else {
+        format!("{} ({})", server.address, settings.join(", "))
+    }
+}
+
+/// Describes the health checks, the sticky cookie and the limits of an upstream.
+fn shown_settings(upstream: &UpstreamConfig) -> String {
+    let checks = upstream.check.as_ref().map(|check| {
+        let interval = Period(check.interval);
+        match &check.kind {
+            CheckKind::Http { path, .. } => format!("checked by GET {path} every {interval}"),
+            CheckKind::Tcp => format!("checked by connecting every {interval}"),
+        }
+    });
+    let limit = |count: usize, of: &str| (count > 0).then(|| format!("at most {count} {of}"));
+    let is_limited = upstream.requests_max > 0
+        || upstream.connections_max > 0
+        || upstream.servers.iter().any(|server| server.requests_max > 0);
+    let queue = upstream.queue;
+    let queue =
+        is_limited.then(|| format!("queue of {} requests for {}", queue.length_max, Period(queue.timeout)));
+    let all = [
+        checks,
+        upstream.sticky.as_ref().map(|sticky| format!("sticky by the cookie {}", sticky.cookie)),
+        limit(upstream.requests_max, "requests at a time"),
+        limit(upstream.connections_max, "connections"),
+        queue,
+    ];
+    all.into_iter().flatten().map(|text| format!(", {text}")).collect()
 }
 
 impl fmt::Display for TelemetryConfig {

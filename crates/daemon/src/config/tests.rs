@@ -3,6 +3,7 @@
 
 mod access_log;
 mod admin;
+mod checks;
 mod compression;
 mod connect;
 mod fleet;

@@ -28,7 +28,7 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         let warning = config.warning_at(span, format!("no route uses the policy `{name}`"));
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
-    let policies = policies.chain(weak_passwords(config));
+    let policies = policies.chain(weak_passwords(config)).chain(counts_without_user(config));
     let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
     let stores = peers_without_store(config).into_iter().chain(durable_in_memory(config));
     warnings.chain(shared_sticky_cookies(config)).chain(stores).collect()
@@ -52,8 +52,32 @@ fn weak_passwords(config: &Config) -> impl Iterator<Item = Failure> {
     })
 }
 
-/// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other only in a
-/// store that all of them use.
+/// Returns warnings about policies that count by user on a route where no earlier policy verifies a user.
+/// They would count by the address of the client.
+fn counts_without_user(config: &Config) -> impl Iterator<Item = Failure> {
+    let verifies = |name: &String| {
+        let policy = config.policies.get(name);
+        policy.is_some_and(|policy| {
+            matches!(policy, PolicyConfig::ApiKeys(_) | PolicyConfig::BasicAuth(_) | PolicyConfig::Jwt(_))
+        })
+    };
+    config.routes.iter().filter_map(move |route| {
+        let mut policies = route.policies.iter().enumerate();
+        let (_, name) = policies.find(|(place, name)| {
+            let counts = config.policies.get(*name).is_some_and(PolicyConfig::counts_by_user);
+            counts && !route.policies[..*place].iter().any(verifies)
+        })?;
+        let message = format!(
+            "the policy `{name}` counts by user, but no earlier policy of this route verifies a user: it counts by \
+             the address of the client"
+        );
+        let hint = "put a policy with `jwt`, `basic_auth` or `api_keys` before it in `policies`, or write `by = \"address\"`";
+        Some(config.warning_at(&route.span, message).with_hint(hint))
+    })
+}
+
+/// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other
+/// only in a store that all of them use.
 fn peers_without_store(config: &Config) -> Option<Failure> {
     let shared = config.shared.as_ref().filter(|shared| shared.store.is_none() && shared.peers.is_some())?;
     let message = "no other gateway finds this `peer_listen`, because the shared store is in the memory of this process";
