@@ -73,7 +73,13 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, 
                 let handler = unlogged(handler, config, route);
                 routes.push((route.matching.clone(), traced(handler, config, route)));
             }
-            Err(message) => failures.push(config.failure_at(&route.span, message)),
+            Err(message) => {
+                let span = match &route.action {
+                    Action::Files(files) => &files.root_span,
+                    _ => &route.span,
+                };
+                failures.push(config.failure_at(span, message));
+            }
         }
     }
     if let Some(failure) = Failure::all(failures) {
@@ -353,8 +359,8 @@ impl Parts {
         Forward::with_config(self.upstreams[name].1.clone(), forward_config(config, name, action))
     }
 
-    /// Builds the handler that sends requests to the servers of a policy `forward_auth`. The config was checked,
-    /// so the upstream exists.
+    /// Builds the handler that sends requests to the servers of a policy `forward_auth`. The config was
+    /// checked, so the upstream exists.
     fn authorization_server(&self, config: &Config, auth: &ForwardAuthConfig) -> Arc<dyn Handler> {
         let of_upstream = config.forwards.get(&auth.upstream).cloned().unwrap_or_default();
         let timeouts = ForwardTimeouts { total: Some(auth.timeout), ..of_upstream.timeouts };

@@ -58,19 +58,26 @@ fn fill_in_value(
             match filled_in(text, REGEX_KEYS.contains(&key), |name| std::env::var(name)) {
                 Ok(value) if value == **text => {}
                 Ok(value) => {
-                    filled.0.push((span, value.clone()));
+                    // `$$` alone is no value of a variable, so errors may show the text.
+                    if text.replace("$$", "").contains("${") {
+                        filled.0.push((span, value.clone()));
+                    }
                     *text = Cow::Owned(value);
                 }
                 Err(error) => {
                     let failure = match &error {
-                        // The message shows the name of the variable even if the key is for a secret, because the
-                        // name is not secret.
+                        // The message shows the name of the variable even if the key is for a secret, because
+                        // the name is not secret.
                         SubstitutionError::NotText(_) | SubstitutionError::Undefined(_) => {
                             source.failure_without_values(&span, &error)
                         }
                         _ => source.failure(span.clone(), &error),
                     };
-                    failures.push((span.start, failure.with_hint(error.hint(source.hides(&span)))));
+                    let hint = match (&error, nginx_hint(text)) {
+                        (SubstitutionError::Dollar, Some(hint)) => hint,
+                        _ => error.hint(source.hides(&span)),
+                    };
+                    failures.push((span.start, failure.with_hint(hint)));
                 }
             }
         }
@@ -131,6 +138,31 @@ fn value_of(
     }
 }
 
+/// Returns a hint if `text` contains a variable of nginx.
+fn nginx_hint(text: &str) -> Option<String> {
+    let starts = text.match_indices('$').map(|(at, _)| &text[at + 1..]);
+    let mut names = starts.map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        &rest[..end]
+    });
+    let (name, own) = names.find_map(|name| NGINX_VARIABLES.iter().find(|(nginx, _)| *nginx == name))?;
+    Some(format!("write `{own}` in place of the variable `${name}` of nginx; a dollar sign is `$$`"))
+}
+
+/// Variables of nginx, each with the placeholder that has a similar value.
+const NGINX_VARIABLES: [(&str, &str); 10] = [
+    ("args", "{query}"),
+    ("document_uri", "{path}"),
+    ("host", "{host}"),
+    ("http_host", "{host}"),
+    ("is_args", "{query}"),
+    ("query_string", "{query}"),
+    ("remote_addr", "{client}"),
+    ("request_uri", "{path}{query}"),
+    ("scheme", "{scheme}"),
+    ("uri", "{path}"),
+];
+
 /// Returns `true` if shells accept the text as the name of a variable.
 fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -141,8 +173,8 @@ fn is_name(name: &str) -> bool {
 const REGEX_KEYS: [&str; 2] = ["path_regex", "regex"];
 
 impl SubstitutionError {
-    /// Returns a hint for the operator. `is_secret` is `true` if the value of the key may be a secret. A config
-    /// must not contain a default for a secret.
+    /// Returns a hint for the operator. `is_secret` is `true` if the value of the key may be a secret. A
+    /// config must not contain a default for a secret.
     fn hint(&self, is_secret: bool) -> String {
         match self {
             Self::Dollar | Self::Open => {

@@ -25,6 +25,8 @@ pub struct Finding {
     /// The printed text: the message with an excerpt of the file.
     report: String,
     hints: Vec<String>,
+    /// `true` if the excerpt has stars in place of a value.
+    is_masked: bool,
 }
 
 /// The severity of a finding.
@@ -84,6 +86,12 @@ impl Failure {
         Self(failures.into_iter().flat_map(|failure| failure.0).collect())
     }
 
+    /// Removes the findings at these places (`FILE:LINE`). Returns `None` if no finding is left.
+    pub(super) fn without_places(mut self, places: &[String]) -> Option<Self> {
+        self.0.retain(|finding| finding.place().is_none_or(|place| !places.contains(&place)));
+        (!self.0.is_empty()).then_some(self)
+    }
+
     /// Adds a hint about the next step to the last finding.
     pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
         if let Some(last) = self.0.last_mut() {
@@ -102,7 +110,7 @@ impl Finding {
     fn new(severity: Severity, message: impl fmt::Display) -> Self {
         let message = message.to_string();
         let report = format!("{severity}: {message}\n");
-        Self { severity, message, file: None, line: None, report, hints: Vec::new() }
+        Self { severity, message, file: None, line: None, report, hints: Vec::new(), is_masked: false }
     }
 
     /// Returns the severity of the finding.
@@ -125,6 +133,11 @@ impl Finding {
         self.line
     }
 
+    /// Returns the place in the file as `FILE:LINE`, if the finding has a position.
+    fn place(&self) -> Option<String> {
+        Some(format!("{}:{}", self.file.as_ref()?.display(), self.line?))
+    }
+
     /// Returns hints for the next step. The list is empty if the finding has no hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
@@ -143,7 +156,12 @@ impl fmt::Display for Severity {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&mask_userinfo(&self.report))?;
-        self.hints.iter().try_for_each(|hint| write!(f, "\nhint: {}\n", mask_userinfo(hint)))
+        self.hints.iter().try_for_each(|hint| write!(f, "\nhint: {}\n", mask_userinfo(hint)))?;
+        if self.is_masked {
+            f.write_str("\nnote: stars replace a value that may be secret\n")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -292,7 +310,15 @@ impl Source {
             line: Some(self.line(span)),
             report: format!("{}\n", Renderer::plain().render(&[report])),
             hints: Vec::new(),
+            is_masked: self.hides(&self.line_around(span)),
         }])
+    }
+
+    /// Returns the whole line in which `span` begins.
+    fn line_around(&self, span: &Span) -> Span {
+        let (before, after) = self.text.split_at_checked(span.start).unwrap_or((&self.text, ""));
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        start..span.start + after.find('\n').unwrap_or(after.len())
     }
 
     /// Returns the mark of `span` with a label.
@@ -323,11 +349,13 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
         return message;
     }
     let escaped = value.escape_debug().to_string();
-    let mut replaced = message.replace(&format!("`{value}`"), &format!("`{stand_in}`"));
-    replaced = replaced.replace(&format!("`{escaped}`"), &format!("`{stand_in}`"));
-    if value.chars().count() >= VALUE_CHARS_MIN {
-        replaced = replaced.replace(value, stand_in).replace(&escaped, stand_in);
-    }
+    // Each occurrence is replaced once, because `stand_in` may contain `value`.
+    let replaced = if value.chars().count() >= VALUE_CHARS_MIN {
+        replaced_once(&message, [value, &escaped], stand_in)
+    } else {
+        let [value, escaped] = [value, &escaped].map(|text| format!("`{text}`"));
+        replaced_once(&message, [&value, &escaped], &format!("`{stand_in}`"))
+    };
     if !is_meant || replaced != message {
         return replaced;
     }
@@ -338,6 +366,14 @@ pub(super) fn without_value(message: String, value: &str, stand_in: &str, is_mea
     let parts = message.split('`').enumerate();
     let parts = parts.map(|(place, part)| if place % 2 == 1 && is_part(part) { stand_in } else { part });
     parts.collect::<Vec<_>>().join("`")
+}
+
+/// Returns `message` with `stand_in` in place of the texts. Does not replace anything within `stand_in`.
+fn replaced_once(message: &str, [one, other]: [&str; 2], stand_in: &str) -> String {
+    let without_one = message
+        .split(one)
+        .map(|part| if other == one { part.to_owned() } else { part.replace(other, stand_in) });
+    without_one.collect::<Vec<_>>().join(stand_in)
 }
 
 /// Minimum length of a value that is replaced even without backquotes. A shorter value may occur in a word by

@@ -17,7 +17,7 @@ use crate::config::values::Spanned;
 #[serde(deny_unknown_fields)]
 pub(in crate::config) struct RawFiles {
     /// Directory of the files. A relative path starts at the directory of the config.
-    pub(in crate::config) root: PathBuf,
+    pub(in crate::config) root: Spanned<PathBuf>,
     /// Name of the file that Thruway sends for requests to a directory. Default: `index.html`.
     pub(in crate::config) index: Option<Spanned<String>>,
     /// With `true`, Thruway sends the file `NAME.br`, `NAME.zst` or `NAME.gz` instead of `NAME` if it exists
@@ -37,8 +37,8 @@ pub(in crate::config) struct RawFiles {
     /// see the names of all files that are not hidden. Default: false.
     #[serde(default)]
     pub(in crate::config) listing: bool,
-    /// Media types by file extension: `{ md = "text/markdown; charset=utf-8" }`. They take precedence over the
-    /// types that Thruway knows. Default: none.
+    /// Media types by file extension: `{ md = "text/markdown; charset=utf-8" }`. They take precedence over
+    /// the types that Thruway knows. Default: none.
     #[serde(default)]
     pub(in crate::config) types: BTreeMap<Spanned<String>, Spanned<String>>,
 }
@@ -63,7 +63,8 @@ pub(in crate::config) fn resolve_files(resolver: &mut Resolver<'_>, raw: RawFile
         resolve_field_line(resolver, "Content-Type", value);
     }
     FilesConfig {
-        root: resolver.relative_to_config(&raw.root),
+        root: resolver.relative_to_config(raw.root.get_ref()),
+        root_span: raw.root.span(),
         index: raw.index.map(Spanned::into_inner),
         precompressed: raw.precompressed.unwrap_or(true),
         hidden_files: raw.hidden_files,
@@ -83,7 +84,11 @@ fn resolve_try_files(
     resolver.refuse_empty(&raw, "`try_files` is empty", "write `try_files = [\"{path}\", \"/index.html\"]`");
     for file in raw.get_ref() {
         if let Err(error) = Files::check_candidate(file.get_ref(), hidden_files) {
-            resolver.refuse_with(file, error, "write `{path}`, `{path}.html` or `/index.html`");
+            let hint = match file.get_ref().split_once("$uri") {
+                Some((_, rest)) => format!("write `{{path}}{rest}` in place of `$uri{rest}` of nginx"),
+                None => "write `{path}`, `{path}.html` or `/index.html`".to_owned(),
+            };
+            resolver.refuse_with(file, error, &hint);
         }
     }
     raw.into_inner().into_iter().map(Spanned::into_inner).collect()

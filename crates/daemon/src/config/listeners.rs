@@ -56,9 +56,9 @@ pub(in crate::config) struct RawListener {
     /// Upstream to which the listener forwards TCP connections: a name, or a table. A listener with this key
     /// does not parse HTTP requests. Default: none, the listener serves HTTP.
     pub(in crate::config) tcp: Option<Spanned<TextOrTable<RawTcp>>>,
-    /// TLS for the clients of this listener: a table, or `"internal"` for development. With `"internal"`, the local CA of
-    /// Thruway issues a certificate for `localhost`, for the hosts of the routes, and for the address of the listener.
-    /// Clients must trust the root certificate of this CA. Default: no TLS.
+    /// TLS for the clients of this listener: a table, or `"internal"` for development. With `"internal"`, the
+    /// local CA of Thruway issues a certificate for `localhost`, for the hosts of the routes, and for the
+    /// address of the listener. Clients must trust the root certificate of this CA. Default: no TLS.
     pub(in crate::config) tls: Option<Spanned<TextOrTable<RawListenerTlsForm>>>,
     /// HTTPS port. Thruway redirects all requests of this listener to the same URL with `https` and this port
     /// (status 308), except for ACME challenges. The port in the `Host` of the request has no effect. With
@@ -298,7 +298,8 @@ pub(in crate::config) fn resolve_listeners(
     listeners
 }
 
-/// Refuses `tls` of a listener that forwards TCP connections, and a redirect of a listener with `tls` or `tcp`.
+/// Refuses `tls` of a listener that forwards TCP connections, and a redirect of a listener with `tls` or
+/// `tcp`.
 fn check_redirect_and_tls(
     resolver: &mut Resolver<'_>,
     is_tcp: bool,

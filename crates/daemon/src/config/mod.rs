@@ -9,6 +9,7 @@ mod whole_file;
 mod reference;
 mod environment;
 mod include;
+mod key_errors;
 mod failure;
 mod secrets;
 mod shown;

@@ -6,67 +6,156 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-use super::values::Filled;
+use super::values::{DURATION, Filled, Span};
 use crate::config::failure::Source;
 use crate::config::include::parse_files;
+use crate::config::key_errors::{
+    KeyPlace, hint_about_other_section, hint_about_outer_table, remove_key, remove_value,
+};
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
 
+/// The keys of a config, and errors about unknown keys, which the parser has skipped.
+pub(in crate::config) struct Parsed {
+    pub(in crate::config) raw: Raw,
+    pub(in crate::config) unknown: UnknownKeys,
+}
+
+/// Errors about unknown keys.
+#[derive(Default)]
+pub(in crate::config) struct UnknownKeys {
+    failures: Vec<(usize, Failure)>,
+    /// Positions of the tables with unknown keys.
+    tables: Vec<Span>,
+    /// `true` if the value of an unknown key is a table or an array.
+    has_sections: bool,
+}
+
+impl UnknownKeys {
+    fn add(&mut self, at: usize, failure: Failure, place: KeyPlace) {
+        self.failures.push((at, failure));
+        self.tables.extend(place.tables);
+        self.has_sections |= place.is_section;
+    }
+
+    /// Adds these errors to `others`, the errors that later checks have found. Without unknown keys, returns
+    /// `others`. Leaves out errors that may be a consequence of an unknown key: those about a table with an
+    /// unknown key, and all errors if a whole section was skipped.
+    pub(in crate::config) fn and(self, others: Vec<Failure>, source: &Source) -> Vec<Failure> {
+        if self.failures.is_empty() {
+            return others;
+        }
+        let lines: Vec<_> = self.tables.iter().map(|table| source.place(table)).collect();
+        let others = if self.has_sections { Vec::new() } else { others };
+        let others = others.into_iter().filter_map(|failure| failure.without_places(&lines));
+        in_order(self.failures).into_iter().chain(others).collect()
+    }
+}
+
+/// Sorts errors by their position.
+fn in_order(mut failures: Vec<(usize, Failure)>) -> Vec<Failure> {
+    failures.sort_by_key(|(at, _)| *at);
+    failures.into_iter().map(|(_, failure)| failure).collect()
+}
+
 /// Parses the text of a config, and replaces environment variables by their values.
-pub(in crate::config) fn parse(source: &Source) -> Result<Raw, Failure> {
-    let mut table = parse_files(source, |error, start| refusal(source, error, start))?;
+///
+/// # Errors
+/// Returns all errors about values of the wrong type, and the errors about unknown keys that it has found until then. If
+/// there are only errors about unknown keys, returns them in [`Parsed`], so that further checks can add their errors.
+pub(in crate::config) fn parse(source: &Source) -> Result<Parsed, Failure> {
+    let mut table = parse_files(source, |error, start| refusal(source, error, start, None))?;
     let filled = source.keep_filled(environment::fill_in(table.get_mut(), source)?);
     read(table, filled, source)
 }
 
 /// Parses a table. Values from environment variables are strings. If a key needs a number or boolean, this
-/// function converts the string and parses the table again.
-fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Raw, Failure> {
+/// function converts the string and parses the table again. After an error, it removes the wrong key and
+/// parses the rest again, because the parser stops at the first error.
+fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source) -> Result<Parsed, Failure> {
+    let (mut unknown, mut wrong) = (UnknownKeys::default(), Vec::new());
     loop {
         let error = match Raw::deserialize(TomlDeserializer::from(table.clone())) {
-            Ok(raw) => return Ok(raw),
+            Ok(raw) if wrong.is_empty() => return Ok(Parsed { raw, unknown }),
+            Ok(_) => break,
             Err(error) => error,
         };
-        let place = error.span().unwrap_or_default();
-        if filled.retype(table.get_mut(), &place) {
+        let at = error.span().unwrap_or_default();
+        if filled.retype(table.get_mut(), &at) {
             continue;
         }
-        let is_of_other_type = filled.is_at(&place) && error.message().starts_with("invalid type");
-        let failure = refusal(source, &error, 0);
-        return Err(if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure });
+        let is_key = Unknown::from_message(error.message()).is_some_and(|unknown| unknown.is_key());
+        let remove = if is_key { remove_key } else { remove_value };
+        let place = remove(table.get_mut(), &at);
+        let is_of_other_type = filled.is_at(&at) && error.message().starts_with("invalid type");
+        let failure = refusal(source, &error, 0, place.as_ref());
+        let failure = if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure };
+        let errors = wrong.len() + unknown.failures.len();
+        match place {
+            Some(place) if is_key && errors < ERRORS_MAX => unknown.add(at.start, failure, place),
+            Some(_) if errors < ERRORS_MAX => wrong.push((at.start, failure)),
+            // The parser may miss a key that was removed.
+            None if error.message().starts_with("missing field") && !wrong.is_empty() => break,
+            _ => {
+                wrong.push((at.start, failure));
+                break;
+            }
+        }
     }
+    Err(Failure::joined(in_order(wrong.into_iter().chain(unknown.failures).collect())))
 }
 
+/// Maximum number of reported errors about keys. Each of them needs another pass over the file.
+const ERRORS_MAX: usize = 50;
+
 /// Returns the failure for an error of the TOML parser. `start` is the position in the text of `source` from
-/// which the error counts its own position.
-fn refusal(source: &Source, error: &toml::de::Error, start: usize) -> Failure {
+/// which the error counts its own position. `place` is the place of the wrong key or value, if it is known.
+fn refusal(source: &Source, error: &toml::de::Error, start: usize, place: Option<&KeyPlace>) -> Failure {
     let span = error.span().unwrap_or(0..0);
     let span = span.start + start..span.end + start;
     if let Some(unknown) = Unknown::from_message(error.message()) {
-        return source.failure(span, unknown.message()).with_hint(unknown.hint());
+        return source.failure(span, unknown.message()).with_hint(unknown.hint(place));
     }
     let message = without_value(error.message(), source.hides(&span));
     let failure = source.failure(span, without_types(&message));
-    match hint_about_type(error.message()) {
+    match hint_about_type(error.message(), place) {
         Some(hint) => failure.with_hint(hint),
         None => failure,
     }
 }
 
 /// Returns a hint for a value of the wrong type.
-fn hint_about_type(message: &str) -> Option<&'static str> {
+fn hint_about_type(message: &str, place: Option<&KeyPlace>) -> Option<String> {
     let (found, expected) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
-    match (found.split(' ').next()?, expected.split(' ').next()?) {
-        ("map", "a") if expected.starts_with("a sequence") => {
-            Some("this key is an array of tables: write `[[…]]`")
+    let key = place.and_then(|place| place.keys.last()).map_or("", String::as_str);
+    let number = found.split('`').nth(1).filter(|number| !number.starts_with('-'));
+    let hint = match (found.split(' ').next()?, expected.split(' ').next()?) {
+        ("map", "a") if expected.starts_with("a sequence") => "this key is an array of tables: write `[[…]]`",
+        ("integer", "a") if ADDRESS_KEYS.contains(&key) => {
+            let port = number.filter(|port| port.parse::<u16>().is_ok()).unwrap_or("8080");
+            return Some(format!("write an address in quotes: `\"127.0.0.1:{port}\"`"));
         }
-        ("integer" | "floating", "a") => Some("strings and durations need quotes: `\"30s\"`"),
-        ("string", "u16" | "u32" | "u64" | "usize") => {
-            Some("write numbers without quotes and without a unit")
+        ("integer", "a") if expected == DURATION => {
+            let number = number.unwrap_or("30");
+            return Some(format!(
+                "strings and durations need quotes, and durations need a unit: `\"{number}s\"`"
+            ));
         }
-        _ => None,
-    }
+        ("integer" | "floating", "a") if expected != "a sequence" => {
+            "strings and durations need quotes: `\"30s\"`"
+        }
+        ("string", "u16" | "u32" | "u64" | "usize") => "write numbers without quotes and without a unit",
+        ("string" | "integer", "a") if expected == "a sequence" => {
+            return Some(format!("write a list in brackets: `{key} = [\"…\"]`"));
+        }
+        ("string", "a") if expected == "a boolean" => "write `true` or `false` without quotes",
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
+
+/// Keys whose values are addresses.
+const ADDRESS_KEYS: [&str; 4] = ["address", "otlp", "peer_listen", "servers"];
 
 /// Returns the message without the wrong value. The value may be a secret if it is masked in the excerpt, or
 /// if it is a string at a key for another type. The excerpt shows the line of the value.
@@ -136,8 +225,13 @@ impl<'m> Unknown<'m> {
         format!("unknown {} `{}`", self.what, self.name)
     }
 
-    /// Returns a hint with the new name of a renamed key, with a similar name, or with all possible names.
-    fn hint(&self) -> String {
+    fn is_key(&self) -> bool {
+        self.what == "key"
+    }
+
+    /// Returns a hint with the new name of a renamed key, the table of a misplaced key, a similar name, or
+    /// all possible names.
+    fn hint(&self, place: Option<&KeyPlace>) -> String {
         let renamed = RENAMED_KEYS.iter().find(|(old, new)| *old == self.name && self.expected.contains(new));
         if let Some((old, new)) = renamed {
             return format!("`{old}` was renamed to `{new}`");
@@ -147,6 +241,9 @@ impl<'m> Unknown<'m> {
         if let Some((old, _, hint)) = removed {
             return format!("`{old}` was removed: {hint}");
         }
+        if let Some(hint) = place.and_then(|place| hint_about_outer_table(place, self.name)) {
+            return hint;
+        }
         let meant = self
             .expected
             .iter()
@@ -155,7 +252,11 @@ impl<'m> Unknown<'m> {
             .max_by(|(one, _), (other, _)| one.total_cmp(other));
         match meant {
             Some((_, name)) => format!("did you mean `{name}`?"),
-            None => format!("possible here: `{}`", self.expected.join("`, `")),
+            None => {
+                let here = format!("possible here: `{}`", self.expected.join("`, `"));
+                let elsewhere = place.and_then(|_| hint_about_other_section(self.name));
+                elsewhere.map_or_else(|| here.clone(), |elsewhere| format!("{elsewhere}; {here}"))
+            }
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::config::values::{FromText, Spanned, TextOrTable};
 pub(in crate::config) struct RawRewrite {
     /// Path of the forwarded request. `{path}` is the original path of the client's request: without the
     /// query, percent-encoded and not normalized. `{rest}` is the part of this path after the `path` of the
-    /// route. `{NAME}` is a parameter of `path_pattern`, or a group of `path_regex`: `{1}` or `{NAME}`. Default: the path of the client's request.
+    /// route. `{NAME}` is a parameter of `path_pattern`, or a group of `path_regex`: `{1}` or `{NAME}`.
+    /// Default: the path of the client's request.
     pub(in crate::config) path: Option<Spanned<String>>,
     /// With `true`, Thruway changes the path in the response header `Location` back to the path that clients
     /// use. The key has an effect only if `path` replaces a prefix of the path. Default: true.
@@ -33,10 +34,10 @@ pub(in crate::config) struct RawRewrite {
 
 /// Changes to headers: Thruway removes, sets and adds headers, in this order. Values can contain `{client}`,
 /// `{host}`, `{path}`, `{query}`, `{request_id}`, `{scheme}`, `{rest}`, `{tls_client_subject}`,
-/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, the parameters
-/// of `path_pattern` and the groups of `path_regex`. Write braces as `{{` and `}}`. `{client}` is the IP address of the client without a
-/// port, and `{host}` the host without a port. `{path}` is the original path: without the query,
-/// percent-encoded and not normalized. `{tls_client_names}` shows each name with its type, and
+/// `{tls_client_names}`, `{tls_client_fingerprint}`, `{tls_server_name}`, `{tls_version}`, the parameters of
+/// `path_pattern` and the groups of `path_regex`. Write braces as `{{` and `}}`. `{client}` is the IP address
+/// of the client without a port, and `{host}` the host without a port. `{path}` is the original path: without
+/// the query, percent-encoded and not normalized. `{tls_client_names}` shows each name with its type, and
 /// percent-encodes commas within names: `DNS:ada.example,URI:spiffe://example/ada`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -190,7 +191,18 @@ pub(in crate::config) fn refuse_rewrite(
     match error {
         InvalidRewrite::Placeholder => resolver.refuse_with(at, error, places),
         InvalidRewrite::Slash => resolver.refuse_with(at, error, "write `/v2{rest}`"),
-        InvalidRewrite::FieldOfGateway => resolver.refuse_with(at, error, OWN_FIELD_HINT),
+        InvalidRewrite::FieldOfGateway => {
+            let name = at.get_ref().to_ascii_lowercase().replace('_', "-");
+            let hint = match name.as_str() {
+                "date" | "server" => {
+                    "the header of the upstream server passes through, and Thruway writes this header if it is absent: remove this rule"
+                }
+                "forwarded" | "host" | "via" => OWN_FIELD_HINT,
+                name if name.starts_with("x-forwarded-") => OWN_FIELD_HINT,
+                _ => "Thruway writes this header for each connection or message: remove this rule",
+            };
+            resolver.refuse_with(at, error, hint);
+        }
         error => resolver.refuse(at, error),
     }
 }

@@ -14,7 +14,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use self::comments::hide_in_comments;
-use self::schema_node::{SchemaNode, names_a_secret};
+pub(super) use self::schema_node::SchemaNode;
+use self::schema_node::names_a_secret;
 use super::Span;
 
 /// Returns `text` with stars in place of secrets and of values that may be secrets. The positions of all
@@ -44,6 +45,11 @@ pub(super) fn hidden(text: &str) -> String {
 fn stars_for(c: char) -> impl Iterator<Item = char> {
     let (star, times) = if matches!(c, '"' | '\'' | '\n' | '\r') { (c, 1) } else { ('*', c.len_utf8()) };
     std::iter::repeat_n(star, times)
+}
+
+/// Returns the root of the JSON Schema.
+pub(super) fn schema_root() -> SchemaNode<'static> {
+    SchemaNode::root(SCHEMA.as_value())
 }
 
 type Value<'a> = Spanned<DeValue<'a>>;

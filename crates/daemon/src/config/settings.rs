@@ -121,6 +121,7 @@ pub(crate) struct FixedAnswer {
 /// Settings of a route that serves a directory of files.
 pub(crate) struct FilesConfig {
     pub(super) root: PathBuf,
+    pub(crate) root_span: Span,
     pub(super) index: Option<String>,
     pub(super) precompressed: bool,
     pub(super) hidden_files: bool,
@@ -246,8 +247,8 @@ impl Config {
         self.shared.clone_from(&started.shared);
     }
 
-    /// Returns the TLS settings of all listeners with TLS, including the admin listener and the peer listener, each
-    /// with the address of the listener.
+    /// Returns the TLS settings of all listeners with TLS, including the admin listener and the peer
+    /// listener, each with the address of the listener.
     pub(crate) fn listener_tls(&self) -> impl Iterator<Item = (&ListenAddr, &ListenerTlsConfig)> {
         let listeners = self.listeners.iter().map(|listener| (&listener.address, &listener.tls));
         let admin = self.admin.iter().map(|admin| (&admin.address, &admin.tls));
@@ -270,8 +271,8 @@ impl Config {
         }
     }
 
-    /// Returns the paths of the config file and of its included files, each with its text. The texts have stars
-    /// in place of secrets. Returns an empty list if the config was built in code.
+    /// Returns the paths of the config file and of its included files, each with its text. The texts have
+    /// stars in place of secrets. Returns an empty list if the config was built in code.
     pub(crate) fn shown_files(&self) -> Vec<(&Path, &str)> {
         let Some(source) = &self.source else { return Vec::new() };
         source.files().map(|(path, span)| (path, source.shown().get(span).unwrap_or_default())).collect()

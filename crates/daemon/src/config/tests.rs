@@ -8,6 +8,7 @@ mod compression;
 mod connect;
 mod fleet;
 mod guide;
+mod key_errors;
 mod listeners;
 mod mcp;
 mod messages;
@@ -141,7 +142,8 @@ fn example_config_contains_every_key() {
         "[timeouts]\n",
     ]) {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
-        let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
+        let keys = failure.split("possible here: ").nth(1).and_then(|rest| rest.lines().next());
+        let keys = keys.unwrap_or_else(|| panic!("{failure}"));
         for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
             let mut names =
                 ["{} =", "[{}]", "[{}.", "[routes.{}]", "[upstreams.backend.{}]", "{ {} ="].into_iter();

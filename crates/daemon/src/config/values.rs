@@ -140,12 +140,26 @@ pub(in crate::config) struct Period(pub(in crate::config) Duration);
 
 impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let error =
-            |_| Error::custom(format!("`{text}` is not a duration: write `10s`, `1m 30s` or `500ms`"));
-        humantime::parse_duration(&text).map(Self).map_err(error)
+        struct PeriodVisitor;
+        impl Visitor<'_> for PeriodVisitor {
+            type Value = Period;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(DURATION)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Period, E> {
+                let error =
+                    |_| E::custom(format!("`{text}` is not a duration: write `10s`, `1m 30s` or `500ms`"));
+                humantime::parse_duration(text).map(Period).map_err(error)
+            }
+        }
+        deserializer.deserialize_str(PeriodVisitor)
     }
 }
+
+/// Description of a duration in errors.
+pub(in crate::config) const DURATION: &str = "a duration in quotes, such as `\"10s\"`";
 
 impl JsonSchema for Period {
     fn schema_name() -> Cow<'static, str> {

@@ -20,6 +20,7 @@ use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::log::{RawLog, RawLogFormat};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
+use crate::config::parse::Parsed;
 use crate::config::peers::check_peer_address;
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
@@ -141,11 +142,12 @@ fn hosts_of(routes: &[Spanned<RawRoute>]) -> Vec<String> {
     hosts.flat_map(|hosts| hosts.get_ref().iter().map(str::to_owned)).collect()
 }
 
-/// Checks `raw` and returns the settings. `source` is the text from which `raw` was parsed.
+/// Checks the keys in `parsed` and returns the settings. `source` is the text from which they were parsed.
 ///
 /// # Errors
 /// Returns all errors, not only the first.
-pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Failure> {
+pub(in crate::config) fn resolve(parsed: Parsed, source: Source) -> Result<Config, Failure> {
+    let Parsed { raw, unknown } = parsed;
     let mut resolver = Resolver::new(&source, hosts_of(&raw.routes));
     let places = places_of(&raw);
     let workers = resolver.count(raw.workers, 1..=1024);
@@ -190,7 +192,8 @@ pub(in crate::config) fn resolve(raw: Raw, source: Source) -> Result<Config, Fai
         check_certificates(&mut resolver, asking_for_certificates, &listeners, &routes);
     }
     let acme = resolver.acme.take();
-    match Failure::all(resolver.failures) {
+    let failures = unknown.and(resolver.failures, &source);
+    match Failure::all(failures) {
         Some(failure) => Err(failure),
         None => Ok(Config {
             listeners,

@@ -144,7 +144,8 @@ fn read_users(
         Ok(users) => users,
         Err(InvalidLine { line, error }) => {
             let error = error.unwrap_or_else(|| "write `NAME:ROLE:HASH`".to_owned());
-            let message = format!("line {line} of this file: {error}");
+            let file = resolver.relative_to_config(path.get_ref());
+            let message = format!("line {line} of `{}`: {error}", file.display());
             return resolver.refuse_with(path, message, FILE_HINT);
         }
     };

@@ -139,14 +139,14 @@ fn resolve_names<T: FromStr<Err: fmt::Display>>(
         match lines_of(&text, T::from_str) {
             Ok(lines) => all.extend(lines),
             Err(InvalidLine { line, error: Some(error) }) => {
-                resolver.refuse_with(
-                    &path,
-                    format!("line {line} of this file: {error}"),
-                    &format!("`{command}"),
-                );
+                let file = resolver.relative_to_config(path.get_ref());
+                let message = format!("line {line} of `{}`: {error}", file.display());
+                resolver.refuse_with(&path, message, &format!("`{command}"));
             }
             Err(InvalidLine { line, error: None }) => {
-                resolver.refuse(&path, format!("line {line} of this file is not `NAME:VALUE`"));
+                let file = resolver.relative_to_config(path.get_ref());
+                let message = format!("line {line} of `{}` is not `NAME:VALUE`", file.display());
+                resolver.refuse_with(&path, message, &format!("`{command}"));
             }
         }
     }

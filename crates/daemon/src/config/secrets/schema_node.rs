@@ -4,7 +4,7 @@ use serde_json::Value as Schema;
 
 /// A node of the JSON Schema.
 #[derive(Clone, Copy)]
-pub(super) struct SchemaNode<'s> {
+pub(in crate::config) struct SchemaNode<'s> {
     root: &'s Schema,
     schema: &'s Schema,
 }
@@ -59,9 +59,29 @@ impl<'s> SchemaNode<'s> {
         self.any(|schema| schema["properties"].get(key).is_some())
     }
 
-    pub(super) fn of_key(self, key: &str) -> Option<Self> {
+    pub(in crate::config) fn of_key(self, key: &str) -> Option<Self> {
         let free = |schema: &'s Schema| schema.get("additionalProperties").filter(|free| free.is_object());
         self.find(|schema| schema["properties"].get(key)).or_else(|| self.find(free))
+    }
+
+    /// Returns the node at the keys `keys`. If a node is a list, looks up the key in the items of the list.
+    pub(in crate::config) fn of_keys(self, keys: &[String]) -> Option<Self> {
+        keys.iter().try_fold(self, |place, key| place.of_key(key).or_else(|| place.of_items()?.of_key(key)))
+    }
+
+    /// Returns `true` if this table, or each item of this list of tables, can have the key `key`.
+    pub(in crate::config) fn has_key(self, key: &str) -> bool {
+        self.has_property(key) || self.of_items().is_some_and(|items| items.has_property(key))
+    }
+
+    /// Returns `true` if this is a list.
+    pub(in crate::config) fn is_list(self) -> bool {
+        self.of_items().is_some()
+    }
+
+    /// Returns the names of the keys of this table.
+    pub(in crate::config) fn keys(self) -> Vec<String> {
+        self.schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn of_items(self) -> Option<Self> {

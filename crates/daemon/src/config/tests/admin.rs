@@ -97,12 +97,12 @@ fn invalid_line_of_users_file_is_an_error_without_its_hash() {
     };
     assert_eq!(check(format!("a:read:{HASH}\na:read:{DIGEST}\n")).as_deref(), Ok("127.0.0.1:2, 2 users"));
     for (text, message) in [
-        ("\na".to_owned(), "line 2 of this file: write `NAME:ROLE:HASH`"),
-        (format!("a:{HASH}"), "line 1 of this file: the role must be `read` or `operator`"),
-        (format!("a:admin:{HASH}"), "line 1 of this file: the role must be `read` or `operator`"),
-        ("a:read:sesame".to_owned(), "line 1 of this file: write a password hash"),
-        ("a:read:$apr1$x$ro/6RlB/jB4ZRUA9qJm6A0".to_owned(), "line 1 of this file: an MD5 hash is too weak"),
-        ("a:read:sha256:sesame".to_owned(), "line 1 of this file: write the digest of the key"),
+        ("\na".to_owned(), "users`: write `NAME:ROLE:HASH`"),
+        (format!("a:{HASH}"), "users`: the role must be `read` or `operator`"),
+        (format!("a:admin:{HASH}"), "users`: the role must be `read` or `operator`"),
+        ("a:read:sesame".to_owned(), "users`: write a password hash"),
+        ("a:read:$apr1$x$ro/6RlB/jB4ZRUA9qJm6A0".to_owned(), "users`: an MD5 hash is too weak"),
+        ("a:read:sha256:sesame".to_owned(), "users`: write the digest of the key"),
         (format!("a:read:{HASH}\na:operator:{DIGEST}"), "the user `a` has two roles"),
         (format!("own:operator:{HASH}"), "the user `own` has two roles"),
         (format!("a:read:{HASH}\na:read:{HASH}"), "the user `a` has two passwords"),

@@ -42,3 +42,11 @@ fn configs_in_readme_and_guide_are_valid() {
     }
     assert!(count >= 20, "{count} configs were found");
 }
+
+#[test]
+fn guide_lists_all_errors_of_proxy_status() {
+    let (_, page) = PAGES.iter().find(|(name, _)| *name == "gateway.md").unwrap();
+    for error in thruway_gateway::Failure::PROXY_ERRORS {
+        assert!(page.contains(&format!("`{error}`")), "{error}");
+    }
+}

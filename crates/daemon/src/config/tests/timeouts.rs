@@ -59,7 +59,7 @@ fn invalid_timeouts_and_limits_are_errors() {
         ("demo = true\ntotal_timeout = \"1s\"", "", "this key requires `split` or `upstream`"),
         ("upstream = \"a\"\nresponse_header_timeout = \"0s\"", "", "the value must be from 1ms to 24h"),
         ("upstream = \"a\"", "total_timeout = \"25h\"", "the value must be from 1ms to 24h"),
-        ("upstream = \"a\"", "body_idle_timeout = 5", "strings and durations need quotes: `\"30s\"`"),
+        ("upstream = \"a\"", "body_idle_timeout = 5", "durations need a unit: `\"5s\"`"),
         ("upstream = \"a\"", "response_header_bytes = 63", "the value must be from 64 to 1048576"),
         ("upstream = \"a\"", "pool.idle = \"1s\"", "unknown key `idle`"),
     ] {

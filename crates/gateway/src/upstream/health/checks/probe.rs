@@ -24,7 +24,7 @@ use crate::upstream::connections::exchange::Exchange;
 use crate::upstream::health::status_range::StatusRange;
 
 /// Reason why a health check failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ProbeFailure {
     /// The gateway could not connect to the server.
     Connect(ConnectError),
@@ -33,7 +33,7 @@ pub(crate) enum ProbeFailure {
     /// The server sent no response, or an invalid response.
     Exchange(Error),
     /// The response has a status that the config does not accept.
-    Status(StatusCode),
+    Status(StatusCode, Vec<StatusRange>),
     /// The health check timed out.
     TimedOut,
 }
@@ -123,7 +123,7 @@ impl Expected<'_> {
             match ready!(poll.poll_event(cx, now)).map_err(ProbeFailure::Exchange)? {
                 ResponseEvent::Final(head, _) => {
                     if !self.statuses.iter().any(|range| range.contains(head.status)) {
-                        return Poll::Ready(Err(ProbeFailure::Status(head.status)));
+                        return Poll::Ready(Err(ProbeFailure::Status(head.status, self.statuses.to_vec())));
                     }
                     if self.content.is_none() {
                         return Poll::Ready(Ok(()));
@@ -156,7 +156,10 @@ impl fmt::Display for ProbeFailure {
             Self::Connect(error) => write!(f, "connect failed: {error}"),
             Self::Content => f.write_str("the body does not contain the expected text"),
             Self::Exchange(error) => error.fmt(f),
-            Self::Status(status) => write!(f, "status {status}"),
+            Self::Status(status, expected) => {
+                let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
+                write!(f, "status {status}, expected {}", expected.join(" or "))
+            }
             Self::TimedOut => f.write_str("the server did not respond in time"),
         }
     }
