@@ -258,8 +258,10 @@ fn check_claims(
 ) {
     let configs = || policies.iter().filter_map(|name| known.policies.get(name)?.as_ref());
     let has_tokens = configs().any(|config| matches!(config, PolicyConfig::Jwt(_)));
-    let has_users =
-        configs().any(|config| matches!(config, PolicyConfig::ApiKeys(_) | PolicyConfig::BasicAuth(_)));
+    let is_user_policy = |config: &PolicyConfig| {
+        matches!(config, PolicyConfig::ApiKeys(_) | PolicyConfig::BasicAuth(_) | PolicyConfig::Oidc(_))
+    };
+    let has_users = configs().any(is_user_policy);
     let is_known = |claim: &str| has_tokens || (has_users && claim == "sub");
     if let Some(claim) = known.mcp.endpoints.get(endpoint).and_then(|config| config.claim_without(is_known)) {
         let message = format!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use thruway_gateway::{HostMatch, PolicyConfig};
+use thruway_gateway::{HostMatch, PathMatch, PolicyConfig};
 use thruway_server::ListenAddr;
 
 use crate::config::forward::ForwardTo;
@@ -29,6 +29,7 @@ pub(crate) fn unused(config: &Config) -> Vec<Failure> {
         warning.with_hint("add this policy to `policies` of a route, or remove this policy")
     });
     let policies = policies.chain(weak_passwords(config)).chain(counts_without_user(config));
+    let policies = policies.chain(unreachable_callbacks(config));
     let warnings = upstreams.chain(policies).chain(unused_mcp(config)).chain(redirects_without_tls(config));
     let stores = peers_without_store(config).into_iter().chain(durable_in_memory(config));
     warnings.chain(shared_sticky_cookies(config)).chain(stores).collect()
@@ -58,7 +59,13 @@ fn counts_without_user(config: &Config) -> impl Iterator<Item = Failure> {
     let verifies = |name: &String| {
         let policy = config.policies.get(name);
         policy.is_some_and(|policy| {
-            matches!(policy, PolicyConfig::ApiKeys(_) | PolicyConfig::BasicAuth(_) | PolicyConfig::Jwt(_))
+            matches!(
+                policy,
+                PolicyConfig::ApiKeys(_)
+                    | PolicyConfig::BasicAuth(_)
+                    | PolicyConfig::Jwt(_)
+                    | PolicyConfig::Oidc(_)
+            )
         })
     };
     config.routes.iter().filter_map(move |route| {
@@ -71,13 +78,47 @@ fn counts_without_user(config: &Config) -> impl Iterator<Item = Failure> {
             "the policy `{name}` counts by user, but no earlier policy of this route verifies a user: it counts by \
              the address of the client"
         );
-        let hint = "put a policy with `jwt`, `basic_auth` or `api_keys` before it in `policies`, or write `by = \"address\"`";
+        let hint = "put a policy with `jwt`, `oidc`, `basic_auth` or `api_keys` before it in `policies`, or write `by = \"address\"`";
         Some(config.warning_at(&route.span, message).with_hint(hint))
     })
 }
 
-/// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other
-/// only in a store that all of them use.
+/// Returns a warning for each path of a login that no route with its policy contains.
+fn unreachable_callbacks(config: &Config) -> impl Iterator<Item = Failure> {
+    config.places.policies.iter().flat_map(move |(name, span)| {
+        let oidc = match config.policies.get(name) {
+            Some(PolicyConfig::Oidc(oidc)) => Some(oidc),
+            _ => None,
+        };
+        let paths = oidc
+            .into_iter()
+            .flat_map(|oidc| [("callback_path", &oidc.callback_path), ("logout_path", &oidc.logout_path)]);
+        let routes = move || config.routes.iter().filter(move |route| route.policies.contains(name));
+        let unreachable = paths.filter(move |(_, path)| {
+            routes().next().is_some() && !routes().any(|route| contains(&route.matching.path, path))
+        });
+        unreachable.map(move |(key, path)| {
+            let message = format!("no route with the policy `{name}` contains the `{key}` `{path}`");
+            let hint = "add the policy to a route that contains this path, or set another path";
+            config.warning_at(span, message).with_hint(hint)
+        })
+    })
+}
+
+/// Returns `true` if the route path contains `path`, or if this depends on the parameters of the route path.
+fn contains(route_path: &PathMatch, path: &str) -> bool {
+    match route_path {
+        PathMatch::Exact(own) => own == path,
+        PathMatch::Pattern(_) => true,
+        PathMatch::Prefix(prefix) => {
+            let prefix = prefix.trim_end_matches('/');
+            path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+    }
+}
+
+/// Returns a warning about a peer listener with a store in memory. The gateways of a fleet find each other only in a
+/// store that all of them use.
 fn peers_without_store(config: &Config) -> Option<Failure> {
     let shared = config.shared.as_ref().filter(|shared| shared.store.is_none() && shared.peers.is_some())?;
     let message = "no other gateway finds this `peer_listen`, because the shared store is in the memory of this process";

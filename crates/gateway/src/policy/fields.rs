@@ -18,6 +18,8 @@ pub(super) struct VerifiedFacts<'p> {
     pub(super) user: Option<Cow<'p, str>>,
     /// The claims of the verified token. Empty if the user has no token.
     pub(super) claims: Map<String, Value>,
+    /// Start of the names of cookies that the gateway removes from the request. `None` removes no cookies.
+    pub(super) withheld_cookies: Option<&'static str>,
 }
 
 /// A client that a policy has verified. If [`Guarded::identified`](super::Guarded::identified) is set, the
@@ -48,7 +50,10 @@ impl EditedFields {
     /// header changes.
     pub(super) fn of(field_lines: FieldLines<'_>, facts: &VerifiedFacts<'_>) -> Option<Self> {
         let has_values = facts.fields.iter().any(|(_, value)| value.is_some());
-        if !has_values && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes())) {
+        if !has_values
+            && facts.withheld_cookies.is_none()
+            && !field_lines.iter().any(|line| facts.owns(line.name.as_bytes()))
+        {
             return None;
         }
         let capacity = field_lines.bytes().len() + 128;
@@ -79,6 +84,15 @@ impl EditedFields {
     /// `Connection`. Otherwise, a proxy behind the gateway would drop these headers (RFC 9110 §7.6.1).
     fn append_line(&mut self, line: FieldLine<'_>, facts: &VerifiedFacts<'_>) {
         let value = line.value.as_bytes();
+        if let Some(prefix) = facts.withheld_cookies
+            && line.name.is("cookie")
+        {
+            let kept = kept_cookies(value, prefix);
+            if !kept.is_empty() {
+                self.append(line.name.as_bytes(), &kept.join(&b"; "[..]));
+            }
+            return;
+        }
         if !line.name.is("connection") || !list::members(value).any(|option| facts.owns(option)) {
             return self.append(line.name.as_bytes(), value);
         }
@@ -95,6 +109,12 @@ impl EditedFields {
         let value_end = self.bytes.len() as u32;
         self.spans.push(FieldLineSpan { name_start, name_end: value_start, value_start, value_end });
     }
+}
+
+/// Returns the cookies of a header line whose names do not start with `prefix`.
+fn kept_cookies<'v>(value: &'v [u8], prefix: &str) -> Vec<&'v [u8]> {
+    let cookies = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    cookies.filter(|cookie| !cookie.is_empty() && !cookie.starts_with(prefix.as_bytes())).collect()
 }
 
 impl VerifiedFacts<'_> {
@@ -154,6 +174,14 @@ mod tests {
         };
         let edited = EditedFields::of(FieldLines::from_parsed(b"", &[]), &facts).unwrap();
         assert_eq!(edited.bytes, b"X-UserJ\xf6rg");
+    }
+
+    #[test]
+    fn withheld_cookies_are_removed() {
+        let facts = VerifiedFacts { withheld_cookies: Some("__Host-own-"), ..VerifiedFacts::default() };
+        let lines =
+            [("Cookie", "a=b; __Host-own-1=x;c=d"), ("cookie", "__Host-own-2=y"), ("Cookie", "__Host-ow=z")];
+        assert_eq!(edited(&lines, &facts).unwrap(), ["Cookie: a=b; c=d", "Cookie: __Host-ow=z"]);
     }
 
     #[test]

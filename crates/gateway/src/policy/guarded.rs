@@ -8,6 +8,8 @@ use thruway_server::{Answer, Handler, Refused, Request, Response};
 
 use super::Policy;
 use super::fields::{EditedFields, VerifiedClient, VerifiedFacts};
+use super::oidc::cookies::Session;
+use super::oidc::outcome::{Outcome, Reply};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
 
@@ -112,7 +114,7 @@ impl Guarded {
     }
 
     fn pass_on<'a>(&'a self, request: &mut Request<'a>, facts: &VerifiedFacts<'_>) -> Answer {
-        if facts.fields.is_empty() {
+        if facts.fields.is_empty() && facts.withheld_cookies.is_none() {
             return self.handler.handle(request);
         }
         // A server may merge trailers into the header section (RFC 9110 §6.5.2), where a trailer could
@@ -126,16 +128,24 @@ impl Guarded {
     }
 
     fn refuse(&self, refusal: &Refusal, is_for_tunnel: bool) -> Response {
+        let response = refusal.to_response(self.policy.name(), is_for_tunnel, self.metadata_url.as_deref());
+        self.refused(response, refusal.reason())
+    }
+
+    /// Counts and logs a refused request. Returns `response` with the reason for the access log.
+    fn refused(&self, mut response: Response, reason: &'static str) -> Response {
         self.refusals.note();
-        tracing::debug!(
-            policy = self.policy.name(),
-            reason = refusal.reason(),
-            "request rejected by a policy"
-        );
-        let mut response =
-            refusal.to_response(self.policy.name(), is_for_tunnel, self.metadata_url.as_deref());
-        response.set_refused(Refused { policy: self.policy.name.clone(), reason: refusal.reason() });
+        tracing::debug!(policy = self.policy.name(), reason, "request rejected by a policy");
+        response.set_refused(Refused { policy: self.policy.name.clone(), reason });
         response
+    }
+
+    /// Returns the response of a policy that responds to requests.
+    fn respond(&self, reply: Reply) -> Response {
+        match reply.reason {
+            Some(reason) => self.refused(reply.response, reason),
+            None => reply.response,
+        }
     }
 }
 
@@ -177,6 +187,29 @@ impl Guarded {
                 Answer::Now(self.refuse(&refusal, request.method() == Method::Connect))
             }
             Verdict::Identify(facts) => self.identify(request, facts),
+            Verdict::Respond(reply) => Answer::Now(self.respond(*reply)),
+            Verdict::Exchange(exchange) => {
+                let (guarded, request) = (self.clone(), request.take_owned());
+                Answer::later(async move {
+                    match exchange.await {
+                        Outcome::Respond(reply) => guarded.respond(reply),
+                        Outcome::Admit { session, cookie } => {
+                            let answer = request.forward_to(&LoggedIn { guarded, session });
+                            let mut response = match answer {
+                                Answer::Now(response) => response,
+                                Answer::Later(later) => later.await,
+                            };
+                            if let Some(cookie) = cookie {
+                                // The headers consist of valid characters, so these calls do not fail. A shared
+                                // cache must not store the cookie (RFC 9111 §3.5).
+                                let _ = response.append_field("Set-Cookie", cookie);
+                                let _ = response.set_field("Cache-Control", "no-store");
+                            }
+                            response
+                        }
+                    }
+                })
+            }
             Verdict::Wait(verification) => {
                 let is_for_tunnel = request.method() == Method::Connect;
                 let (guarded, request) = (self.clone(), request.take_owned());
@@ -233,5 +266,20 @@ struct Verified {
 impl Handler for Verified {
     fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
         self.guarded.identify(request, self.guarded.policy.facts_of_user(&self.user))
+    }
+}
+
+/// The handler that runs after the refresh of a session.
+struct LoggedIn {
+    guarded: Guarded,
+    session: Session,
+}
+
+impl Handler for LoggedIn {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        match self.guarded.policy.facts_of_session(&self.session) {
+            Ok(facts) => self.guarded.identify(request, facts),
+            Err(reply) => Answer::Now(self.guarded.respond(*reply)),
+        }
     }
 }

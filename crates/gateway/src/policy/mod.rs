@@ -27,6 +27,7 @@ mod basic_auth;
 mod client_certificate;
 mod forward_auth;
 mod jwt;
+mod oidc;
 mod rate_limit;
 mod concurrency;
 mod quota;
@@ -61,6 +62,7 @@ pub use forward_auth::{ForwardAuth, ForwardAuthConfig};
 pub use guarded::{Guarded, RefusalCount};
 pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, JwtRules};
 pub use key::CountBy;
+pub use oidc::{ClaimCondition, InvalidOidcSecrets, OidcClientSecret, OidcConfig, OidcSecrets};
 pub use quota::{QuotaConfig, QuotaPeriod};
 pub use rate_limit::RateLimitConfig;
 pub use rate_limit::delay::DelayConfig;
@@ -73,6 +75,9 @@ use concurrency::Concurrency;
 use concurrency::fleet::SharedConcurrency;
 use fields::VerifiedFacts;
 use jwt::Jwt;
+use oidc::Oidc;
+use oidc::cookies::Session;
+use oidc::outcome::Reply;
 use quota::Quota;
 use rate_limit::RateLimit;
 use rate_limit::delay::DelayingRateLimit;
@@ -82,10 +87,6 @@ use verdict::Verdict;
 
 /// Settings of a policy, one variant for each kind.
 #[derive(Clone, PartialEq, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a config has few policies, so boxing a variant would save little memory"
-)]
 pub enum PolicyConfig {
     /// Allows or refuses clients by their addresses.
     Addresses(AddressesConfig),
@@ -104,6 +105,8 @@ pub enum PolicyConfig {
     ForwardAuth(ForwardAuthConfig),
     /// Requires a JSON Web Token (RFC 7519).
     Jwt(JwtConfig),
+    /// Requires a login at an OpenID provider.
+    Oidc(OidcConfig),
     /// Limits the number of requests in each hour, day or month.
     Quota(QuotaConfig),
     /// Limits the rate of requests.
@@ -120,6 +123,7 @@ impl PolicyConfig {
             Self::BasicAuth(config) => config.user_field.as_deref().is_some_and(is_it),
             Self::ForwardAuth(config) => config.fields.iter().any(|own| is_it(own)),
             Self::Jwt(config) => config.fields.iter().any(|(own, _)| is_it(own)),
+            Self::Oidc(config) => config.fields.iter().any(|(own, _)| is_it(own)),
             Self::Addresses(_)
             | Self::ClientCertificate(_)
             | Self::Concurrency(_)
@@ -182,6 +186,7 @@ enum Kind {
     /// A policy that only [`ForwardAuth`] applies.
     ForwardAuth,
     Jwt(Jwt),
+    Oidc(Arc<Oidc>),
     Quota(Quota),
     RateLimit(RateLimit),
     SharedConcurrency(SharedConcurrency),
@@ -221,6 +226,7 @@ impl Policy {
             PolicyConfig::ContentBytesMax(bytes) => Kind::ContentBytesMax(bytes),
             PolicyConfig::ForwardAuth(_) => Kind::ForwardAuth,
             PolicyConfig::Jwt(config) => Kind::Jwt(Jwt::new(config)),
+            PolicyConfig::Oidc(config) => Kind::Oidc(Arc::new(Oidc::new(name.clone(), config))),
             PolicyConfig::Quota(config) => Kind::Quota(Quota::new(&name, config, limits)),
             PolicyConfig::RateLimit(config) => match config.shared.zip(limits) {
                 None => match config.delay {
@@ -236,11 +242,16 @@ impl Policy {
         Self { name, kind }
     }
 
-    /// Uses the keys that `before` has fetched. `before` is this policy in the previous config.
+    /// Uses the keys and documents that `before` has fetched. `before` is this policy in the previous config.
     #[must_use]
     pub fn in_place_of(mut self, before: &Self) -> Self {
         if let (Kind::Jwt(jwt), Kind::Jwt(before)) = (&mut self.kind, &before.kind) {
             jwt.take_keys_of(before);
+        }
+        if let (Kind::Oidc(oidc), Kind::Oidc(before)) = (&mut self.kind, &before.kind)
+            && let Some(oidc) = Arc::get_mut(oidc)
+        {
+            oidc.take_provider_of(before);
         }
         self
     }
@@ -261,10 +272,19 @@ impl Policy {
             Kind::DelayingRateLimit(limit) => limit.decide(request, route),
             Kind::ForwardAuth => Verdict::Refuse(Refusal::Address),
             Kind::Jwt(jwt) => jwt.decide(request),
+            Kind::Oidc(oidc) => oidc.decide(request),
             Kind::Quota(quota) => quota.decide(request, route),
             Kind::RateLimit(limit) => limit.decide(request, route),
             Kind::SharedConcurrency(limit) => limit.decide(request, route),
             Kind::SharedRateLimit(limit) => limit.decide(request, route),
+        }
+    }
+
+    /// Returns the verified properties of the user of a session, or the response if the user has no access.
+    fn facts_of_session(&self, session: &Session) -> Result<VerifiedFacts<'_>, Box<Reply>> {
+        match &self.kind {
+            Kind::Oidc(oidc) => oidc.facts(session).map_err(|_| Box::new(oidc.not_allowed())),
+            _ => Ok(VerifiedFacts::default()),
         }
     }
 
@@ -300,6 +320,7 @@ impl fmt::Display for PolicyConfig {
             Self::ContentBytesMax(bytes) => write!(f, "body of at most {bytes} bytes"),
             Self::ForwardAuth(config) => config.fmt(f),
             Self::Jwt(config) => config.fmt(f),
+            Self::Oidc(config) => config.fmt(f),
             Self::Quota(config) => config.fmt(f),
             Self::RateLimit(config) => config.fmt(f),
         }

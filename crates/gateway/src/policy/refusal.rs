@@ -106,7 +106,7 @@ impl Refusal {
 const PROXY_STATUS: &str = "thruway; error=http_request_denied";
 
 /// Returns `text` as a quoted string (RFC 9110 §5.6.4).
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::Map;
-
 use super::basic_auth::state::Verification;
 use super::concurrency::state::Permit;
 use super::fields::VerifiedFacts;
 use super::fleet::SharedPermit;
 use super::jwt::source::Refreshed;
+use super::oidc::outcome::{Exchange, Reply};
 use super::rate_limit::delay::Delay;
 use super::refusal::Refusal;
 
@@ -33,6 +32,10 @@ pub(super) enum Verdict<'p> {
     Identify(VerifiedFacts<'p>),
     /// The request waits for the result of a password check.
     Wait(Verification),
+    /// The policy responds to the request.
+    Respond(Box<Reply>),
+    /// The request waits for an exchange with a login provider.
+    Exchange(Exchange),
 }
 
 impl<'p> Verdict<'p> {
@@ -46,6 +49,6 @@ impl<'p> Verdict<'p> {
 impl<'p> VerifiedFacts<'p> {
     pub(super) fn of_user(field: Option<&'p str>, user: &'p str) -> Self {
         let fields = field.map(|field| (field, Some(Cow::Borrowed(user.as_bytes())))).into_iter().collect();
-        Self { fields, user: Some(Cow::Borrowed(user)), claims: Map::new() }
+        Self { fields, user: Some(Cow::Borrowed(user)), ..Self::default() }
     }
 }

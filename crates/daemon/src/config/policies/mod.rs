@@ -5,6 +5,7 @@ pub(in crate::config) mod headers;
 mod forward_auth;
 mod jwt;
 mod limits;
+mod oidc;
 mod users;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::config::policies::jwt::{RawJwt, resolve_jwt};
 use crate::config::policies::limits::{
     RawConcurrency, RawQuota, RawRateLimit, resolve_concurrency, resolve_quota, resolve_rate_limit,
 };
+use crate::config::policies::oidc::{RawOidc, resolve_oidc};
 use crate::config::policies::users::{RawApiKeys, RawBasicAuth, resolve_api_keys, resolve_basic_auth};
 use crate::config::resolver::Resolver;
 use crate::config::server::resolve_networks;
@@ -45,6 +47,9 @@ pub(in crate::config) struct RawPolicy {
     pub(in crate::config) forward_auth: Option<RawForwardAuth>,
     /// JSON Web Tokens in `Authorization: Bearer`. Requests without a valid token get 401.
     pub(in crate::config) jwt: Option<Spanned<RawJwt>>,
+    /// Login of browsers at an OpenID provider. Pages without a session are redirected to the provider, and
+    /// other requests without a session get 401.
+    pub(in crate::config) oidc: Option<RawOidc>,
     /// Client certificates, on listeners with `client_certificates`. With `true`, the policy accepts all
     /// certificates that the listener trusts. With a table, it accepts only the certificates that match the
     /// table. Clients without an accepted certificate get 403.
@@ -119,6 +124,7 @@ fn resolve_policy(
         api_keys,
         forward_auth,
         jwt,
+        oidc,
         client_certificate,
         rate_limit,
         concurrency,
@@ -135,6 +141,7 @@ fn resolve_policy(
         forward_auth.map(|raw| resolve_forward_auth(resolver, raw, upstreams).map(PolicyConfig::ForwardAuth)),
     );
     kinds.extend(jwt.map(|raw| resolve_jwt(resolver, raw).map(PolicyConfig::Jwt)));
+    kinds.extend(oidc.map(|raw| resolve_oidc(resolver, raw, &span).map(PolicyConfig::Oidc)));
     kinds.extend(client_certificate.map(|raw| {
         let config = resolve_client_certificate(resolver, raw, &span);
         Some(PolicyConfig::ClientCertificate(config))
@@ -168,7 +175,7 @@ fn resolve_some_networks(resolver: &mut Resolver<'_>, raw: &Spanned<Vec<Spanned<
     resolve_networks(resolver, raw.get_ref())
 }
 
-const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `forward_auth`, `jwt`, `client_certificate`, \
+const KINDS: &str = "a policy needs exactly one kind: `allow` and `deny` (one or both), `basic_auth`, `api_keys`, `forward_auth`, `jwt`, `oidc`, `client_certificate`, \
                      `rate_limit`, `concurrency`, `quota`, `body_bytes_max`";
 
 /// Returns each policy that needs client certificates, with its position.

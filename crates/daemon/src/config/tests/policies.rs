@@ -396,3 +396,93 @@ fn forward_auth_names_an_upstream_and_headers() {
         assert!(failure.contains(message), "{failure}");
     }
 }
+
+const OIDC: &str = "issuer = \"https://login.example/realms/a\"\nclient_id = \"gateway\"\nurl = \"https://shop.example\"\n\
+                    secret = \"a secret of thirty-two bytes or more\"\n";
+
+fn oidc(keys: &str) -> Result<PolicyConfig, String> {
+    let config = resolved(&format!("{REST}[policies.a.oidc]\n{keys}\n"));
+    config.map(|mut config| config.policies.remove("a").unwrap()).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn login_settings_have_defaults() {
+    let login = |keys: &str| match oidc(&format!("{OIDC}{keys}")).unwrap() {
+        PolicyConfig::Oidc(config) => config,
+        other => panic!("{other:?}"),
+    };
+    let default = login("");
+    assert_eq!(
+        default.discovery.url.as_str(),
+        "https://login.example/realms/a/.well-known/openid-configuration"
+    );
+    assert_eq!(default.scopes, ["openid"]);
+    assert_eq!((&*default.callback_path, &*default.logout_path), ("/oidc/callback", "/oidc/logout"));
+    assert_eq!(default.session_max, Duration::from_hours(8));
+    assert_eq!((default.refresh_interval, default.timeout), (Duration::from_mins(5), Duration::from_secs(5)));
+    assert_eq!((&*default.user_claim, default.client_secret), ("sub", None));
+    let custom = login(
+        "client_secret = \"x\"\nscopes = [\"email\", \"openid\"]\ncallback_path = \"/a\"\nuser = \"email\"\n\
+         timeout = \"2s\"\nheaders = { X-User = \"email\" }\nrequire = { groups = [\"ops\"] }\n",
+    );
+    assert_eq!(custom.scopes, ["openid", "email"]);
+    assert_eq!((&*custom.callback_path, &*custom.user_claim), ("/a", "email"));
+    assert_eq!(custom.discovery.fetch_timeout, Duration::from_secs(2));
+    assert_eq!(custom.to_string(), "login at https://login.example/realms/a, groups is ops");
+}
+
+#[test]
+fn mistakes_in_login_settings_are_errors() {
+    let with = |from: &str, to: &str| OIDC.replace(from, to);
+    for (keys, message) in [
+        (with("https://login", "http://login"), "`http` is allowed only for hosts on this machine"),
+        (with("realms/a", "realms/a?b"), "an issuer has no query and no fragment"),
+        (with("https://shop.example", "http://shop.example"), "browsers send the cookies only with `https`"),
+        (with("shop.example", "shop.example/app"), "the URL must have no path and no query"),
+        (with("https://shop.example", "shop"), "this is not a URL"),
+        (with("\"gateway\"", "\"\""), "the client id is empty"),
+        (with("a secret of thirty-two bytes or more", "short"), "a secret must have at least 32 bytes"),
+        (with("secret = ", "user = "), "`oidc` needs one of `secret` and `secrets_file`"),
+        (format!("{OIDC}secrets_file = \"a\""), "`oidc` needs one of `secret` and `secrets_file`"),
+        (
+            format!("{OIDC}client_secret = \"a\"\nclient_secret_file = \"b\""),
+            "set only one of `client_secret`",
+        ),
+        (format!("{OIDC}client_secret_file = \"/none\""), "cannot read `/none`"),
+        (format!("{OIDC}callback_path = \"//a\""), "a path begins with one slash"),
+        (format!("{OIDC}callback_path = \"/\""), "a path begins with one slash"),
+        (
+            format!("{OIDC}callback_path = \"/a\"\nlogout_path = \"/a\""),
+            "`callback_path` and `logout_path` are equal",
+        ),
+        (format!("{OIDC}callback_path = \"/oidc/logout\""), "`callback_path` and `logout_path` are equal"),
+        (format!("{OIDC}scopes = [\"a b\"]"), "this is not a valid scope"),
+        (format!("{OIDC}require = {{ groups = [] }}"), "the list is empty, so no user would have access"),
+        (format!("{OIDC}session_max = \"1s\""), "the value must be from 1m"),
+        (format!("{OIDC}refresh_interval = \"1s\""), "the value must be from 10s"),
+        (format!("{OIDC}headers = {{ Host = \"sub\" }}"), "this header belongs to the connection"),
+    ] {
+        let failure = oidc(&keys).unwrap_err();
+        assert!(failure.contains(message), "{keys}\n{failure}");
+        assert!(!failure.contains("thirty-two bytes or more"), "{failure}");
+    }
+}
+
+#[test]
+fn login_paths_outside_of_the_routes_get_a_warning() {
+    let warnings = |path: &str, keys: &str| {
+        let route = format!("[[routes]]\npath = \"{path}\"\ndemo = true\npolicies = [\"a\"]\n");
+        let text =
+            format!("[[listeners]]\naddress = \"127.0.0.1:1\"\n{route}[policies.a.oidc]\n{OIDC}{keys}");
+        usage::unused(&resolved(&text).unwrap()).iter().map(ToString::to_string).collect::<String>()
+    };
+    assert_eq!(warnings("/", ""), "");
+    assert_eq!(warnings("/app", "callback_path = \"/app/callback\"\nlogout_path = \"/app/logout\""), "");
+    let both = warnings("/app", "");
+    for (key, path) in [("callback_path", "/oidc/callback"), ("logout_path", "/oidc/logout")] {
+        assert!(
+            both.contains(&format!("no route with the policy `a` contains the `{key}` `{path}`")),
+            "{both}"
+        );
+    }
+}

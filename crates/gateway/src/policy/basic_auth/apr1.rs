@@ -1,7 +1,7 @@
 //! The password hash of `htpasswd -m` and `openssl passwd -apr1` (`$apr1$…`): 1000 rounds of MD5.
 //!
-//! Apache defines this format only by its code (`apr_md5.c` of APR-util). An attacker can test many millions of
-//! passwords per second. Thruway accepts this hash only so that existing files of users work.
+//! Apache defines this format only by its code (`apr_md5.c` of APR-util). An attacker can test many millions
+//! of passwords per second. Thruway accepts this hash only so that existing files of users work.
 
 use md5::{Digest, Md5};
 use subtle::ConstantTimeEq as _;
@@ -58,7 +58,8 @@ fn digest(password: &[u8], salt: &[u8]) -> [u8; 16] {
     digest.into()
 }
 
-/// Returns the text of a hash value: groups of three bytes in the order of Apache, with six bits in each digit.
+/// Returns the text of a hash value: groups of three bytes in the order of Apache, with six bits in each
+/// digit.
 fn encoded(digest: &[u8; 16]) -> [u8; VALUE_BYTES] {
     let mut text = [0; VALUE_BYTES];
     for (digits, group) in text.chunks_mut(4).zip(GROUPS) {

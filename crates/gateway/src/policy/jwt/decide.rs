@@ -22,10 +22,11 @@ pub(super) fn facts<'p>(
     let since_epoch = time_of_day.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let claims = rules.verify_from(token, keys, since_epoch, certificate)?;
     let fields = fields_of_claims(&claims, fields).ok_or(JwtError::Invalid)?;
-    Ok(VerifiedFacts { fields, user: None, claims })
+    Ok(VerifiedFacts { fields, claims, ..VerifiedFacts::default() })
 }
 
-fn fields_of_claims<'p>(
+/// Returns the headers for claims. Returns `None` if a header cannot express its claim.
+pub(in crate::policy) fn fields_of_claims<'p>(
     claims: &Map<String, Value>,
     fields: &'p [(String, String)],
 ) -> Option<Vec<OwnedField<'p>>> {

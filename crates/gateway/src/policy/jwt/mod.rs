@@ -4,7 +4,7 @@
 //! This rule ensures that a public key cannot be misused as a shared secret. Tokens with the algorithm
 //! `none` are always invalid.
 
-mod decide;
+pub(super) mod decide;
 pub(super) mod source;
 #[cfg(test)]
 mod tests;
