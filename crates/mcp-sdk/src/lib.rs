@@ -1,5 +1,5 @@
 //! MCP servers, clients, bridges and gateways in one crate. Exports `thruway-mcp-server`,
-//! `thruway-mcp-client` and `thruway-mcp-gateway`.
+//! `thruway-mcp-client`, `thruway-mcp-gateway` and `thruway-mcp-openapi`.
 #![forbid(unsafe_code)]
 
 pub use thruway_mcp::{Revision, json_rpc, schema};
@@ -24,6 +24,7 @@ pub use thruway_mcp_macros::prompt;
 pub use thruway_mcp_macros::resource;
 #[doc = include_str!("tool.md")]
 pub use thruway_mcp_macros::tool;
+pub use thruway_mcp_openapi::{ApiOperation, OpenApiError, OpenApiTools};
 #[doc(hidden)]
 pub use thruway_mcp_server::expansion;
 pub use thruway_mcp_server::expansion::ElicitForm;

@@ -26,6 +26,7 @@ impl Counter {
 /// Counts the calls of a session.
 #[tool]
 async fn count(context: Context) -> Result<u32, HandlerError> {
+    tokio::task::yield_now().await;
     Ok(context.session()?.state::<Counter>().next())
 }
 
