@@ -41,6 +41,12 @@ pub(crate) enum McpCommand {
     /// Show the name, revisions and capabilities of a server
     #[command(after_help = TARGETS, override_usage = "thruway mcp discover [OPTIONS] URL\n       thruway mcp discover [OPTIONS] -- COMMAND [ARG]...")]
     Discover(McpClientArgs),
+    /// Show everything that a server offers: tools with their arguments, prompts and resources
+    ///
+    /// The command calls no tool and reads no resource. `--output json` prints one JSON document with the
+    /// complete schemas. If the server does not send a list that it declares, the exit code is 1.
+    #[command(after_help = TARGETS, override_usage = "thruway mcp inspect [OPTIONS] URL\n       thruway mcp inspect [OPTIONS] -- COMMAND [ARG]...")]
+    Inspect(McpClientArgs),
     /// Check that a server responds
     #[command(after_help = TARGETS, override_usage = "thruway mcp ping [OPTIONS] URL\n       thruway mcp ping [OPTIONS] -- COMMAND [ARG]...")]
     Ping(McpClientArgs),
@@ -87,6 +93,8 @@ pub(crate) enum McpCommand {
     /// the command shows all tasks, which only MCP revision 2025-11-25 supports.
     #[command(after_help = TARGETS, override_usage = "thruway mcp tasks [OPTIONS] URL [ID]...\n       thruway mcp tasks [OPTIONS] [ID]... -- COMMAND [ARG]...")]
     Tasks(McpClientArgs),
+    #[command(flatten)]
+    Author(thruway_mcp_dev::AuthorCommand),
     Bridge(Box<McpBridgeArgs>),
     Federate(Box<McpFederateArgs>),
 }
@@ -95,6 +103,7 @@ pub(crate) enum McpCommand {
 #[derive(Clone, Copy)]
 pub(crate) enum McpClientCommand {
     Discover,
+    Inspect,
     Ping,
     Tools,
     Call,

@@ -13,7 +13,7 @@ const SMALL_PERCENT_MAX: usize = 5;
 const TOOL_LINES_MAX: usize = 13_560;
 
 /// Maximum number of lines of the command-line program, and of its load generator commands.
-const CLI_LINES_MAX: [(&str, usize); 2] = [("crates/cli/src/", 5_100), ("crates/cli/src/bench/", 1_560)];
+const CLI_LINES_MAX: [(&str, usize); 2] = [("crates/cli/src/", 5_125), ("crates/cli/src/bench/", 1_560)];
 
 /// Maximum number of `thread_local!` in `crates/`.
 const THREAD_LOCALS_MAX: usize = 4;

@@ -25,7 +25,14 @@ pub(crate) fn run(command: &McpCommand) -> Result<ExitCode, Failure> {
         McpCommand::Serve(args) => return serve::run(args),
         McpCommand::Bridge(args) => return bridge::run(args),
         McpCommand::Federate(args) => return federate::run(args),
+        McpCommand::Author(command) => {
+            return command.run().map_err(|error| {
+                let failure = Failure::new(&error);
+                error.hint().into_iter().fold(failure, Failure::with_hint)
+            });
+        }
         McpCommand::Discover(args) => (McpClientCommand::Discover, args),
+        McpCommand::Inspect(args) => (McpClientCommand::Inspect, args),
         McpCommand::Ping(args) => (McpClientCommand::Ping, args),
         McpCommand::Tools(args) => (McpClientCommand::Tools, args),
         McpCommand::Call(args) => (McpClientCommand::Call, args),

@@ -17,6 +17,7 @@ mod exhaustion;
 mod store_faults;
 mod mcp;
 mod mcp_client;
+mod mcp_dev;
 mod mcp_login;
 mod mcp_rules;
 mod mcp_tokens;

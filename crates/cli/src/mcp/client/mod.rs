@@ -1,4 +1,4 @@
-//! `thruway mcp discover`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`,
+//! `thruway mcp discover`, `inspect`, `ping`, `tools`, `call`, `resources`, `read`, `prompts`, `get`, `complete`,
 //! `listen` and `tasks`: an MCP client for the terminal.
 
 mod target;
@@ -11,6 +11,7 @@ mod print;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use thruway_mcp_dev::{InspectError, Inspection};
 use thruway_mcp_sdk::json_rpc::ErrorCode;
 use thruway_mcp_sdk::oauth::OAuthError;
 use thruway_mcp_sdk::schema::{ProgressNotificationParams, SubscriptionFilter};
@@ -50,6 +51,11 @@ async fn execute(
     let printer = Printer { output: args.output, save: directory.as_ref() };
     let outcome = match (command, words) {
         (McpClientCommand::Discover, []) => discover(client, printer).await,
+        (McpClientCommand::Inspect, []) => match Inspection::collect(client, args.timeout).await {
+            Ok(inspection) => Ok(printer.inspection(&inspection)),
+            Err(InspectError::Client(error)) => Err(error),
+            Err(error) => return Err(Failure::new(error)),
+        },
         (McpClientCommand::Ping, []) => client.ping().await.map(|()| ExitCode::SUCCESS),
         (McpClientCommand::Tools, []) => client.list_tools().await.map(|tools| printer.tools(&tools)),
         (McpClientCommand::Resources, []) => resources(client, printer).await,

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::Value;
+use thruway_mcp_dev::Inspection;
 use thruway_mcp_sdk::schema::{
     CallToolResult, Completion, ContentBlock, DetailedTask, DiscoverResult, GetPromptResult, Prompt,
     ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Task, TaskStatus, Tool, WorkingTask,
@@ -47,6 +48,12 @@ impl Printer<'_> {
             rows.extend(result.instructions.clone().map(|text| ["instructions".to_owned(), text]));
             table(&rows)
         })
+    }
+
+    /// Prints an inspection. Returns a failure exit code if the inspection is incomplete.
+    pub(super) fn inspection(self, inspection: &Inspection) -> ExitCode {
+        let printed = self.print(&inspection.to_json(), || inspection.to_text());
+        if inspection.errors().is_empty() { printed } else { ExitCode::FAILURE }
     }
 
     pub(super) fn tools(self, tools: &[Tool]) -> ExitCode {
