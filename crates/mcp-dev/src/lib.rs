@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod dev;
 mod inspect;
 mod install;
 mod message;

@@ -1,12 +1,15 @@
-//! Tests of `thruway mcp new`, `install` and `inspect`, with real files and real child processes.
+//! Tests of `thruway mcp new`, `install`, `inspect` and `dev`, with real files and real child processes.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 use crate::PROGRAM;
+use crate::process::Thruway;
 
 const GUIDE: &str = include_str!("../../../../docs/guide/mcp-development.md");
 
@@ -30,7 +33,7 @@ fn refused(directory: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The commands of the guide.
+/// The commands of the guide, except for `dev`, which runs until a signal.
 #[test]
 fn examples_of_the_guide_work() {
     let directory = tempfile::tempdir().unwrap();
@@ -131,4 +134,135 @@ fn install_checks_its_arguments() {
     assert!(Path::new(program).is_absolute() && program.ends_with("/run"), "{program}");
     assert_eq!((&entry["args"][0], &entry["env"]["A"]), (&"x".into(), &"b=c".into()));
     assert!(printed(directory.path(), &args).contains("already contains this entry"));
+}
+
+/// Starts `thruway mcp dev` in `directory`. Returns it with the URL of its endpoint.
+fn dev(directory: &Path, args: &[&str]) -> (Thruway, String) {
+    let args = [&["mcp", "dev", "--listen", "127.0.0.1:0"], args].concat();
+    let target = directory.join("target");
+    let mut dev = Thruway::start_with(directory, &args, &[("CARGO_TARGET_DIR", target.to_str().unwrap())]);
+    let url = format!("{}/mcp", dev.address());
+    (dev, url)
+}
+
+fn write_script(directory: &Path, command: &str) {
+    // The watcher ignores hidden files.
+    let script = format!("echo $$ >> .pids\nexec {PROGRAM} {command}\n");
+    fs::write(directory.join("server.sh"), script).unwrap();
+}
+
+#[test]
+fn dev_restarts_the_server_when_its_source_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    write_script(directory.path(), "mcp serve --stdio");
+    let (mut dev, url) = dev(directory.path(), &["--", "sh", "server.sh"]);
+    dev.wait_for_log("the server responds");
+    assert!(printed(directory.path(), &["tools", &url]).contains("\nadd "));
+    // A call in progress gets an error.
+    let mut call = Command::new(PROGRAM);
+    call.args(["mcp", "call", &url, "slow", "steps=600", "--trace"]).stderr(Stdio::piped());
+    let mut call = call.spawn().unwrap();
+    let mut lines = BufReader::new(call.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("notifications/progress") {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the call ended early");
+    }
+    write_script(directory.path(), &format!("mcp federate -- demo={PROGRAM} mcp serve --stdio"));
+    dev.wait_for_log("server.sh` has changed");
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(!call.wait().unwrap().success() && rest.contains("the connection ended"), "{rest}");
+    dev.wait_for_log("the server has restarted");
+    let tools = printed(directory.path(), &["tools", &url]);
+    assert!(tools.contains("demo__add"), "{tools}");
+    // The end of the command ends all processes of the server.
+    assert_eq!(dev.terminate().code, Some(0));
+    let pids = fs::read_to_string(directory.path().join(".pids")).unwrap();
+    assert!(pids.lines().count() >= 2, "{pids}");
+    for pid in pids.lines() {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "process {pid} still runs: {stat}");
+    }
+}
+
+#[test]
+fn dev_reports_a_server_that_does_not_start_until_it_is_repaired() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("server.sh"), "echo broken >&2; exit 3\n").unwrap();
+    let (mut dev, url) = dev(directory.path(), &["--", "sh", "server.sh"]);
+    dev.wait_for_log("server: broken");
+    dev.wait_for_log("the server does not start: ");
+    let output = thruway(directory.path(), &["ping", &url]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && text.contains("the server does not start: "), "{text}");
+    write_script(directory.path(), "mcp serve --stdio");
+    dev.wait_for_log("the server responds");
+    assert_eq!(printed(directory.path(), &["ping", &url]), "");
+    assert_eq!(dev.terminate().code, Some(0));
+}
+
+#[test]
+fn dev_restarts_a_server_with_http() {
+    let directory = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    write_script(directory.path(), &format!("mcp serve --listen {address}"));
+    let url = format!("http://{address}/mcp");
+    let (mut dev, endpoint) = dev(directory.path(), &["--url", &url, "--", "sh", "server.sh"]);
+    dev.wait_for_log("the server responds");
+    assert!(printed(directory.path(), &["tools", &endpoint]).contains("\nadd "));
+    write_script(
+        directory.path(),
+        &format!("mcp federate --listen {address} -- demo={PROGRAM} mcp serve --stdio"),
+    );
+    dev.wait_for_log("the server has restarted");
+    assert!(printed(directory.path(), &["tools", &endpoint]).contains("demo__add"));
+    assert_eq!(dev.terminate().code, Some(0));
+    assert!(TcpListener::bind(address).is_ok(), "the server has ended");
+}
+
+#[test]
+fn failed_build_keeps_the_previous_version() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("src")).unwrap();
+    let manifest = "[package]\nname = \"a\"\nedition = \"2024\"\n[workspace]\n";
+    fs::write(directory.path().join("Cargo.toml"), manifest).unwrap();
+    let source = |args: &str| {
+        let text = format!(
+            "use std::os::unix::process::CommandExt;\nfn main() {{\n    let error = \
+             std::process::Command::new({PROGRAM:?}).args({args}).exec();\n    panic!(\"{{error}}\");\n}}\n"
+        );
+        fs::write(directory.path().join("src/main.rs"), text).unwrap();
+    };
+    source("[\"mcp\", \"serve\", \"--stdio\"]");
+    let (mut dev, url) = dev(directory.path(), &["--", env!("CARGO"), "run", "--quiet", "--offline"]);
+    dev.wait_for_log("the server responds");
+    source("[");
+    dev.wait_for_log("build: error");
+    dev.wait_for_log("the previous version continues");
+    assert!(printed(directory.path(), &["tools", &url]).contains("\nadd "));
+    source("[\"mcp\", \"serve\", \"--stdio\"]");
+    dev.wait_for_log("the server has restarted");
+    assert!(printed(directory.path(), &["tools", &url]).contains("\nadd "));
+    assert_eq!(dev.terminate().code, Some(0));
+}
+
+#[test]
+fn dev_checks_its_arguments() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, expected) in [
+        (&["dev", "--listen", "0.0.0.0:0"][..], "it is not a loopback address"),
+        (&["dev", "--listen", "localhost"], "invalid"),
+        (&["dev", "--url", "https://a/mcp"], "does not begin with `http://`"),
+        (&["dev", "--watch", "missing"], "cannot watch `missing`: it is not a directory"),
+    ] {
+        let text = refused(directory.path(), args);
+        assert!(text.contains(expected), "{args:?}: {text}");
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = refused(directory.path(), &["dev", "--listen", &address, "--", "true"]);
+    assert!(text.contains(&address), "{text}");
 }

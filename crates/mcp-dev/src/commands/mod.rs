@@ -1,5 +1,6 @@
 //! The commands of `thruway mcp` for authors of MCP servers, with their arguments.
 
+mod dev;
 mod install;
 
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ pub enum AuthorCommand {
     New(NewArgs),
     /// Add a server to the config of Claude Desktop, VS Code or Cursor, or remove it
     Install(Box<install::InstallArgs>),
+    /// Run a server during its development: restart it when its source changes, and serve an inspector page
+    Dev(dev::DevArgs),
 }
 
 impl AuthorCommand {
@@ -28,6 +31,7 @@ impl AuthorCommand {
         match self {
             Self::New(args) => args.run(),
             Self::Install(args) => args.run(),
+            Self::Dev(args) => args.run(),
         }
     }
 }
