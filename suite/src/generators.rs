@@ -48,7 +48,7 @@ impl Generator {
     pub(crate) fn of(case: &Case) -> &'static [Self] {
         match case.workload {
             Workload::Plaintext | Workload::Tls => &[Self::Wrk, Self::H2load],
-            Workload::Pipelining | Workload::Gateway | Workload::Floor => &[Self::Wrk],
+            Workload::Pipelining | Workload::Gateway | Workload::Floor | Workload::Axum => &[Self::Wrk],
             Workload::KeepAlive => &[Self::Ab],
             Workload::Http2 => &[Self::H2load],
             Workload::CrossCheck if case.is_http2 => &[Self::H2load],
@@ -221,7 +221,7 @@ mod tests {
         let loads = |generator: Generator, name: &str| {
             generator.can_load(CASES.iter().find(|case| case.name == name).unwrap())
         };
-        for name in ["floor plaintext c=16", "pipelining depth 100", "gateway 2 B c=50"] {
+        for name in ["floor plaintext c=16", "pipelining depth 100", "gateway 2 B c=50", "axum 1 MB"] {
             assert!(loads(Generator::Wrk, name), "{name}");
         }
         for name in

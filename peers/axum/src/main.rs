@@ -3,20 +3,12 @@
 //! Uses `axum::serve` by default. With `--pipeline-flush`, it runs directly on hyper, which can flush the
 //! responses to pipelined requests together. `axum::serve` has no such setting.
 
-use axum::body::{Body, Bytes};
-use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_TYPE, SERVER};
-use axum::response::IntoResponse;
-use axum::routing::{get, post};
 use axum::serve::ListenerExt;
-use axum::{Json, Router};
+use axum_app::router;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use mimalloc::MiMalloc;
 use tokio::net::{TcpListener, TcpSocket};
-
-const AXUM: HeaderValue = HeaderValue::from_static("axum");
-const TEXT: HeaderValue = HeaderValue::from_static(contract::TEXT);
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -54,30 +46,4 @@ async fn serve_flushing_together(listener: &TcpListener) -> std::io::Result<()> 
             let _ended = connection.await;
         });
     }
-}
-
-fn router() -> Router {
-    Router::new()
-        .route("/plaintext", get(plaintext))
-        .route("/json", get(json))
-        .route("/echo", post(echo))
-        .route("/mcp", post(fixed))
-}
-
-async fn plaintext() -> impl IntoResponse {
-    ([(SERVER, AXUM), (CONTENT_TYPE, TEXT)], contract::PLAINTEXT)
-}
-
-async fn json() -> impl IntoResponse {
-    ([(SERVER, AXUM)], Json(contract::GREETING))
-}
-
-/// Sends a fixed MCP response without reading the request. This shows the lower bound for the cost of an MCP
-/// call.
-async fn fixed(_: Bytes) -> impl IntoResponse {
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], contract::FIXED_MCP_RESPONSE)
-}
-
-async fn echo(content: Body) -> impl IntoResponse {
-    ([(SERVER, AXUM), (CONTENT_TYPE, TEXT)], content)
 }
