@@ -2,6 +2,7 @@
 
 pub(in crate::config) mod balance;
 pub(in crate::config) mod health;
+mod retries;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,8 +16,8 @@ use serde::{Deserialize, Deserializer};
 use thruway_client::http2::Http2Config;
 use thruway_client::{Config, PoolConfig, Timeouts, UpstreamAddr};
 use thruway_gateway::{
-    ForwardConfig, ForwardedFields, InvalidServerAddr, ProxyVersion, QueueConfig, ResolverConfig,
-    RetryBudget, ServerAddr, ServerConfig, StatusRange, UpstreamConfig,
+    ForwardConfig, ForwardedFields, InvalidServerAddr, ProxyVersion, QueueConfig, ResolverConfig, ServerAddr,
+    ServerConfig, UpstreamConfig,
 };
 use thruway_server::Limits;
 
@@ -24,9 +25,8 @@ use crate::config::resolver::{ANY_PERIOD, HEAD_BYTES_MAX, Resolver, SOME_PERIOD,
 use crate::config::rewrite::{RawForwarded, RawHost, resolve_host_rewrite};
 use crate::config::tls::{RawUpstreamTlsOrNot, resolve_upstream_tls};
 use crate::config::upstreams::balance::{RawBalance, RawSticky, resolve_balance, resolve_sticky};
-use crate::config::upstreams::health::{
-    RawCheck, RawEjection, resolve_check, resolve_ejection, resolve_statuses,
-};
+use crate::config::upstreams::health::{RawCheck, RawEjection, resolve_check, resolve_ejection};
+use crate::config::upstreams::retries::{RawRetryBudget, resolve_retry_budget, resolve_retry_statuses};
 use crate::config::values::{FromText, Period, Span, Spanned, TextOrTable};
 use crate::config::{Http2, Upstreams};
 
@@ -221,19 +221,6 @@ pub(in crate::config) struct RawPool {
     /// Maximum idle time of a connection. Set a time that is shorter than the keep-alive timeout of the
     /// servers. Default: 30s.
     pub(in crate::config) idle_timeout: Option<Spanned<Period>>,
-}
-
-/// Retry budget of an upstream.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::config) struct RawRetryBudget {
-    /// Maximum number of retries with another server within 10 s, in percent of the requests of these 10 s.
-    /// The 10 s are a sliding window: the current second and the nine seconds before. Thruway rounds the
-    /// maximum down. Any value from 0 to 1000 is possible. Default: 20.
-    pub(in crate::config) percent: Option<Spanned<u32>>,
-    /// Average number of retries per second, 0 to 1000000, that Thruway allows in addition to `percent`. Ten
-    /// times this number may happen at once. Default: 10.
-    pub(in crate::config) per_second_min: Option<Spanned<u32>>,
 }
 
 impl<'de> Deserialize<'de> for RawUpstreamHttp2 {
@@ -466,31 +453,6 @@ fn resolve_queue(resolver: &mut Resolver<'_>, raw: RawQueue) -> QueueConfig {
     QueueConfig {
         length_max: raw.requests_max.unwrap_or(default.length_max),
         timeout: resolver.or(raw.timeout, Period(default.timeout), SOME_PERIOD).0,
-    }
-}
-
-fn resolve_retry_statuses(
-    resolver: &mut Resolver<'_>,
-    raw: Option<Spanned<Vec<Spanned<String>>>>,
-) -> Vec<StatusRange> {
-    let raw = raw.map(Spanned::into_inner).unwrap_or_default();
-    let ranges = resolve_statuses(resolver, &raw);
-    let errors = StatusRange::new(400, 599);
-    let is_other = |text: &&Spanned<String>| {
-        text.get_ref().parse().is_ok_and(|range: StatusRange| !range.is_within(errors))
-    };
-    if let Some(other) = raw.iter().find(is_other) {
-        let message = "only error statuses from 400 to 599 can cause a retry";
-        resolver.refuse_with(other, message, "write `502-504` or `503`");
-    }
-    ranges
-}
-
-fn resolve_retry_budget(resolver: &mut Resolver<'_>, raw: RawRetryBudget) -> RetryBudget {
-    let default = RetryBudget::default();
-    RetryBudget {
-        percent: resolver.or(raw.percent, default.percent, 0..=1_000),
-        per_second_min: resolver.or(raw.per_second_min, default.per_second_min, 0..=1_000_000),
     }
 }
 
