@@ -6,6 +6,7 @@ mod inspector;
 mod journal;
 mod page;
 mod process;
+mod processes;
 mod served;
 mod supervisor;
 mod watch;

@@ -82,7 +82,8 @@ impl Supervisor {
             version.bridge.drain(Duration::ZERO).await;
         }
         if let Some(process) = self.process.take() {
-            process.stop().await;
+            // No caller needs the exit status.
+            let _ = process.stop().await;
         }
     }
 
@@ -97,7 +98,8 @@ impl Supervisor {
             version.bridge.close().await;
         }
         if let Some(process) = self.process.take() {
-            process.stop().await;
+            // No caller needs the exit status.
+            let _ = process.stop().await;
         }
         let limit = self.options.start_timeout;
         match timeout(limit, self.start()).await {
