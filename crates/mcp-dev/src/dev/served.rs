@@ -33,6 +33,8 @@ pub(super) enum ServerState {
     Unbuilt(String),
     /// The server does not start.
     Failed(String),
+    /// The server has ended after its start.
+    Ended(String),
 }
 
 /// The current version of the server and its state. All clones share them.
@@ -98,7 +100,8 @@ impl Served {
     /// Changes the state. A build does not interrupt the version.
     pub(super) fn set(&self, state: ServerState) {
         self.write(|inner| {
-            inner.is_serving &= !matches!(state, ServerState::Starting | ServerState::Failed(_));
+            inner.is_serving &=
+                !matches!(state, ServerState::Starting | ServerState::Failed(_) | ServerState::Ended(_));
             inner.state = state;
         });
     }
@@ -130,6 +133,7 @@ impl ServerState {
             Self::Starting | Self::Running => "the server restarts: try again later".to_owned(),
             Self::Unbuilt(reason) => format!("the build of the server failed: {reason}"),
             Self::Failed(reason) => format!("the server does not start: {reason}"),
+            Self::Ended(reason) => format!("the server has ended: {reason}"),
         }
     }
 }

@@ -3,9 +3,11 @@
 //! A restart keeps the bridge, with the sessions of its clients, if the new version has the same name,
 //! capabilities and instructions. Otherwise, the sessions end, and clients begin new ones.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,13 +69,41 @@ impl Supervisor {
     ) -> io::Result<()> {
         self.deploy().await;
         loop {
-            let reason = tokio::select! {
-                path = watcher.changed() => format!("`{}` has changed", path?.display()),
-                Some(()) = restarts.recv() => "the inspector requests a restart".to_owned(),
-            };
-            self.report(&reason);
+            self.next_reason(&mut watcher, &mut restarts).await?;
             self.deploy().await;
         }
+    }
+
+    /// Waits for the next reason to restart, and reports it. Also notices the end of the server.
+    async fn next_reason(
+        &mut self,
+        watcher: &mut SourceWatcher,
+        restarts: &mut mpsc::Receiver<()>,
+    ) -> io::Result<()> {
+        let mut change = pin!(watcher.changed());
+        loop {
+            tokio::select! {
+                path = &mut change => {
+                    self.report(&format!("`{}` has changed", path?.display()));
+                    return Ok(());
+                }
+                Some(()) = restarts.recv() => {
+                    self.report("the inspector requests a restart");
+                    return Ok(());
+                }
+                () = leader_ended(self.process.as_ref()) => self.end().await,
+            }
+        }
+    }
+
+    /// Ends the other processes of a server that has ended, and reports its exit status.
+    async fn end(&mut self) {
+        let Some(process) = self.process.take() else { return };
+        let status = match process.stop().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.fail(ServerState::Ended(status));
     }
 
     /// Ends the server and all its processes.
@@ -135,7 +165,7 @@ impl Supervisor {
     /// Starts a server that listens on a URL. Connects when the server accepts connections.
     async fn start_and_connect(&mut self) -> Result<Bridge, String> {
         let process = ProcessGroup::start(&self.options.command, EntryKind::Output, &self.journal);
-        let mut process = process.map_err(|error| error.to_string())?;
+        let process = process.map_err(|error| error.to_string())?;
         let connecting = async {
             loop {
                 match self.connect().await {
@@ -145,7 +175,8 @@ impl Supervisor {
             }
         };
         let connected = tokio::select! {
-            status = process.wait() => {
+            () = process.leader_ended() => {
+                let status = process.stop().await;
                 let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
                 return Err(format!("the command ended before the server responded ({status})"));
             }
@@ -212,6 +243,14 @@ impl Supervisor {
     }
 }
 
+/// Resolves when the process has ended. Without a process, never resolves.
+async fn leader_ended(process: Option<&ProcessGroup>) {
+    match process {
+        Some(process) => process.leader_ended().await,
+        None => pending().await,
+    }
+}
+
 /// Connects an MCP client. Its messages and the output of its server become entries of the journal.
 fn connect_to(
     builder: McpClientBuilder,
@@ -245,3 +284,6 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum length of a reason in the log, in bytes.
 const REASON_BYTES_MAX: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests;
