@@ -7,6 +7,7 @@ mod journal;
 mod page;
 mod process;
 mod processes;
+mod restarts;
 mod served;
 mod supervisor;
 mod watch;

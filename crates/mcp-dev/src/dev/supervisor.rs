@@ -18,10 +18,11 @@ use thruway_mcp_sdk::{
     Bridge, BridgeOptions, Direction, McpClient, McpClientBuilder, McpClientError, McpClientOptions,
 };
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::{EntryKind, Journal};
 use super::process::{ProcessGroup, build_of, note};
+use super::restarts::RestartPace;
 use super::served::{Served, ServerState, Version};
 use super::watch::SourceWatcher;
 use crate::message::escaped_line;
@@ -67,29 +68,38 @@ impl Supervisor {
         mut watcher: SourceWatcher,
         mut restarts: mpsc::Receiver<()>,
     ) -> io::Result<()> {
+        let mut pace = RestartPace::new();
         self.deploy().await;
         loop {
-            self.next_reason(&mut watcher, &mut restarts).await?;
+            pace.deployed(Instant::now());
+            let is_change = self.next_reason(&mut watcher, &mut restarts).await?;
+            if let Some(pause) = pace.pause_before_restart(is_change, Instant::now()) {
+                self.report(&format!("{RESTARTS_TEXT} (the next restart follows in {pause:?})"));
+                // The inspector can restart the server earlier.
+                let _ = timeout(pause, restarts.recv()).await;
+                watcher.forget();
+            }
             self.deploy().await;
         }
     }
 
-    /// Waits for the next reason to restart, and reports it. Also notices the end of the server.
+    /// Waits for the next reason to restart, and reports it. Returns `true` if the reason is a change of the
+    /// source. Also notices the end of the server.
     async fn next_reason(
         &mut self,
         watcher: &mut SourceWatcher,
         restarts: &mut mpsc::Receiver<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut change = pin!(watcher.changed());
         loop {
             tokio::select! {
                 path = &mut change => {
                     self.report(&format!("`{}` has changed", path?.display()));
-                    return Ok(());
+                    return Ok(true);
                 }
                 Some(()) = restarts.recv() => {
                     self.report("the inspector requests a restart");
-                    return Ok(());
+                    return Ok(false);
                 }
                 () = leader_ended(self.process.as_ref()) => self.end().await,
             }
@@ -278,6 +288,10 @@ fn connect_to(
 
 /// Time that a server with stdio gets to end, before SIGTERM and again before SIGKILL.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
+
+/// Text about a server that restarts again and again.
+const RESTARTS_TEXT: &str =
+    "the server restarts again and again: does it write files itself? Pass `--watch src`";
 
 /// Pause between two attempts to connect to the URL of a server that starts.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);

@@ -61,6 +61,11 @@ impl SourceWatcher {
         }
         Ok(first)
     }
+
+    /// Forgets the changes until now.
+    pub(super) fn forget(&mut self) {
+        while let Ok(Ok(_)) = self.changes.try_recv() {}
+    }
 }
 
 impl Directories {

@@ -61,3 +61,13 @@ async fn end_of_a_running_server_is_reported_with_its_status() {
     assert_eq!(served.state().0, ServerState::Ended("exit status: 3".to_owned()));
     assert_eq!(served.serving().err().unwrap().reason(), "the server has ended: exit status: 3");
 }
+
+/// Regression test: a server that writes into a watched directory restarted without end.
+#[tokio::test]
+async fn server_that_writes_into_a_watched_directory_restarts_slowly() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "sleep 0.05; echo started >> server.log; exec sleep 600";
+    run_until(directory.path(), script, "again and again: does it write files itself?", |_| ()).await;
+    let starts = fs::read_to_string(directory.path().join("server.log")).unwrap();
+    assert!(starts.lines().count() >= 5, "{starts}");
+}
