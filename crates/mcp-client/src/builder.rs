@@ -167,6 +167,9 @@ impl McpClientBuilder {
     /// client starts the child process at once, and starts it again after it has exited. After a restart,
     /// the client repeats only requests that are safe to repeat.
     ///
+    /// If `command` puts the child process into a process group of its own (`process_group(0)`), the client
+    /// ends the whole group, for example a shell and the server that the shell has started.
+    ///
     /// # Errors
     /// The child process cannot be started.
     ///

@@ -1,11 +1,12 @@
 //! Child processes. The client stops a child process as the specification requires: it closes the input of
-//! the process, then sends SIGTERM, and finally kills the process.
+//! the process, then sends SIGTERM, and finally kills the process. If the process leads a process group, the
+//! client ends the whole group.
 
 use std::io;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group};
 use thruway_mcp::stdio::{Line, Lines};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -68,32 +69,76 @@ impl Origin {
         Ok(StreamIo {
             input: Box::new(pipe::Receiver::from_owned_fd(input)?),
             output: Box::new(pipe::Sender::from_owned_fd(output)?),
-            child: Some(Child { process }),
+            child: Some(Child::new(process)),
             exit_wait: self.exit_wait,
         })
     }
 }
 
 impl Child {
+    fn new(process: tokio::process::Child) -> Self {
+        let id = id_of(&process);
+        let group = id.filter(|id| getpgid(Some(*id)) == Ok(*id));
+        Self { process, group }
+    }
+
     /// Waits until the child process has exited. The task `writing` closes the input of the process when this
     /// task ends. If the process is still running after the time `exit_wait`, the client sends SIGTERM. If
-    /// the process is still running after the same time again, the client kills the process.
+    /// the process is still running after the same time again, the client kills the process. Then ends the
+    /// other processes of its group in the same way.
     pub(super) async fn wait_for_exit(mut self, writing: JoinHandle<()>, exit_wait: Duration) {
-        tokio::select! {
-            _ = self.process.wait() => return,
-            _ = writing => {}
+        let has_exited = tokio::select! {
+            _ = self.process.wait() => true,
+            _ = writing => timeout(exit_wait, self.process.wait()).await.is_ok(),
+        };
+        if !has_exited {
+            self.terminate();
+            if timeout(exit_wait, self.process.wait()).await.is_err() {
+                let _ = self.process.kill().await;
+            }
         }
-        if timeout(exit_wait, self.process.wait()).await.is_ok() {
-            return;
+        self.end_group(exit_wait).await;
+    }
+
+    /// Sends SIGTERM to the process, or to its group.
+    fn terminate(&self) {
+        // The operating system does not reuse the process id before `wait` has returned.
+        let _ = match (self.group, id_of(&self.process)) {
+            (Some(group), _) => kill_process_group(group, Signal::TERM),
+            (None, Some(id)) => kill_process(id, Signal::TERM),
+            (None, None) => Ok(()),
+        };
+    }
+
+    /// Ends the processes of the group that run after the child process has exited.
+    async fn end_group(&mut self, exit_wait: Duration) {
+        let Some(group) = self.group else { return };
+        // While a process of the group exists, the operating system does not reuse the id of the group. An id
+        // without processes is not reused at once either, because the operating system assigns ids in order.
+        let mut has_processes = kill_process_group(group, Signal::TERM).is_ok();
+        let end = Instant::now() + exit_wait;
+        while has_processes && Instant::now() < end {
+            sleep(GROUP_PAUSE).await;
+            has_processes = test_kill_process_group(group).is_ok();
         }
-        if let Some(pid) = self.process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            // The operating system does not reuse the process id before `wait` has returned.
-            let _ = kill_process(pid, Signal::TERM);
+        if !has_processes {
+            self.group = None;
         }
-        if timeout(exit_wait, self.process.wait()).await.is_err() {
-            let _ = self.process.kill().await;
+        // Otherwise, dropping this value kills the group.
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
+}
+
+/// Returns the id of a process. `None` after the process has been awaited.
+fn id_of(process: &tokio::process::Child) -> Option<Pid> {
+    process.id().and_then(|id| Pid::from_raw(id.try_into().ok()?))
 }
 
 /// Passes the lines of the standard error to `on_stderr`. Reads to the end, even if the output contains no
@@ -126,3 +171,9 @@ const RESTARTS_MAX: u32 = 5;
 /// Base of the pauses before restarts. The second restart waits for twice this time, and each later restart
 /// waits twice as long as the restart before.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Pause between two checks for processes of a group.
+const GROUP_PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests;

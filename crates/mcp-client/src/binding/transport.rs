@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use rustix::process::Pid;
 use thruway_client::{Client, ClientError, Destination};
 use thruway_mcp::schema::methods;
 use thruway_message::FieldLinesBuf;
@@ -158,9 +159,12 @@ pub(crate) struct StreamIo {
 /// Receives each line that a child process writes to its standard error.
 pub(crate) type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A child process. Dropping this value kills the process.
+/// A child process. Dropping this value kills the process, and the process group that the process leads.
 pub(crate) struct Child {
     pub(super) process: tokio::process::Child,
+    /// Id of the process group that the process leads. `None` if the process leads no group, or if the group
+    /// has ended.
+    pub(super) group: Option<Pid>,
 }
 
 /// The command of a child process, and its restart counter.
@@ -181,6 +185,6 @@ impl fmt::Debug for Origin {
 
 impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child").field("id", &self.process.id()).finish()
+        f.debug_struct("Child").field("id", &self.process.id()).field("group", &self.group).finish()
     }
 }

@@ -6,6 +6,7 @@
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Command;
@@ -282,7 +283,8 @@ fn connect_to(
     let builder = builder.on_stderr(move |line| note(&output, EntryKind::Output, line.as_bytes()));
     let mut words = words.iter();
     let mut command = Command::new(words.next().map_or("", String::as_str));
-    command.args(words);
+    // A shell may start the server as its own child, so the client must end the whole group.
+    command.args(words).process_group(0);
     builder.command(command)
 }
 

@@ -71,3 +71,17 @@ async fn server_that_writes_into_a_watched_directory_restarts_slowly() {
     let starts = fs::read_to_string(directory.path().join("server.log")).unwrap();
     assert!(starts.lines().count() >= 5, "{starts}");
 }
+
+/// Regression test: a server behind a shell continued after a restart.
+#[tokio::test]
+async fn close_ends_a_server_behind_a_shell() {
+    let journal = Journal::new();
+    let (_, mut entries) = journal.follow();
+    let words = ["sh", "-c", "sleep 600 & echo $!>&2; cat > /dev/null; true"].map(str::to_owned);
+    let client = connect_to(McpClient::builder(), &words, None, &journal).unwrap();
+    let server = format!("/proc/{}/stat", entries.recv().await.unwrap().text);
+    client.close().await;
+    while fs::read_to_string(&server).is_ok_and(|stat| !stat.contains(") Z ")) {
+        tokio::task::yield_now().await;
+    }
+}
