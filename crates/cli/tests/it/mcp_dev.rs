@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::PROGRAM;
@@ -221,6 +222,32 @@ fn dev_restarts_a_server_with_http() {
     assert!(printed(directory.path(), &["tools", &endpoint]).contains("demo__add"));
     assert_eq!(dev.terminate().code, Some(0));
     assert!(TcpListener::bind(address).is_ok(), "the server has ended");
+}
+
+/// Regression test: the second signal left the processes of the server.
+#[test]
+fn second_signal_kills_the_processes_of_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let script = format!(
+        "trap '' TERM\necho $$ > .pid\n{PROGRAM} mcp serve --listen {address}\n\
+         while :; do sleep 0.02; done\n"
+    );
+    fs::write(directory.path().join("server.sh"), script).unwrap();
+    let url = format!("http://{address}/mcp");
+    let (mut dev, _) = dev(directory.path(), &["--url", &url, "--", "sh", "server.sh"]);
+    dev.wait_for_log("the server responds");
+    dev.signal(Signal::TERM);
+    dev.wait_for_log("draining");
+    assert_eq!(dev.terminate().code, Some(143));
+    let pid = fs::read_to_string(directory.path().join(".pid")).unwrap();
+    // The kernel ends a killed process at some time after the signal.
+    let stat = format!("/proc/{}/stat", pid.trim());
+    while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

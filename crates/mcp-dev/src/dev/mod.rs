@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::getpid;
 use thruway_net::{ListenAddr, unguessable_id};
 use thruway_server::{Config, Router, Server, TerminationSignals};
 use tokio::sync::{mpsc, oneshot};
@@ -26,6 +27,7 @@ use crate::message::CommandError;
 use endpoint::DevEndpoint;
 use inspector::Inspector;
 use journal::Journal;
+use processes::kill_groups_of_children;
 use served::{MESSAGE_PATH, Served, Version};
 pub(crate) use supervisor::DevOptions;
 use supervisor::Supervisor;
@@ -65,6 +67,8 @@ pub(crate) fn run(options: DevOptions) -> Result<ExitCode, CommandError> {
         // The receiver is gone if the watcher has failed, and the program then ends anyway.
         let _ = stop.send(());
         signals.wait();
+        // The exit runs no destructors, which would kill the processes of the server.
+        kill_groups_of_children(getpid());
         std::process::exit(EXIT_AT_ONCE);
     });
     let mut supervisor = Supervisor::new(options, current, journal);

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A process that has not ended yet, or that its parent has not awaited yet.
 struct Process {
+    id: Pid,
+    parent: Option<Pid>,
     group: Option<Pid>,
     has_ended: bool,
 }
@@ -19,27 +21,35 @@ pub(super) fn is_group_running(id: Pid) -> bool {
     })
 }
 
+/// Kills the groups that child processes of `parent` lead.
+pub(super) fn kill_groups_of_children(parent: Pid) {
+    for process in processes().unwrap_or_default() {
+        if process.parent == Some(parent) && process.group == Some(process.id) {
+            // The group may have ended by itself.
+            let _ = kill_process_group(process.id, Signal::KILL);
+        }
+    }
+}
+
 fn processes() -> io::Result<Vec<Process>> {
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         // A process may end in the meantime.
         let Ok(entry) = entry else { continue };
-        if entry.file_name().to_str().and_then(parse_id).is_none() {
-            continue;
-        }
+        let Some(id) = entry.file_name().to_str().and_then(parse_id) else { continue };
         let Ok(stat) = fs::read(entry.path().join("stat")) else { continue };
-        processes.extend(parse_stat(&String::from_utf8_lossy(&stat)));
+        processes.extend(parse_stat(id, &String::from_utf8_lossy(&stat)));
     }
     Ok(processes)
 }
 
 /// Parses the content of `/proc/ID/stat`. The name of the program may contain spaces and parentheses.
-fn parse_stat(stat: &str) -> Option<Process> {
+fn parse_stat(id: Pid, stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let has_ended = matches!(fields.next()?, "Z" | "X" | "x");
-    let group = parse_id(fields.nth(1)?);
-    Some(Process { group, has_ended })
+    let (parent, group) = (parse_id(fields.next()?), parse_id(fields.next()?));
+    Some(Process { id, parent, group, has_ended })
 }
 
 fn parse_id(text: &str) -> Option<Pid> {
@@ -48,17 +58,38 @@ fn parse_id(text: &str) -> Option<Pid> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::getpgid;
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+
     use super::*;
 
     #[test]
     fn names_of_programs_do_not_change_the_fields() {
+        let id = Pid::from_raw(7).unwrap();
         for (stat, has_ended) in [("7 (a) Z 1) S 5 6 6 0 -1", false), ("7 (sh) Z 5 6 6 0 -1", true)] {
-            let process = parse_stat(stat).unwrap();
-            assert_eq!(process.group, Pid::from_raw(6), "{stat}");
+            let process = parse_stat(id, stat).unwrap();
+            assert_eq!((process.parent, process.group), (Pid::from_raw(5), Pid::from_raw(6)), "{stat}");
             assert_eq!(process.has_ended, has_ended, "{stat}");
         }
         for stat in ["", "7 (a", "7 (a) S", "7 (a) S 1"] {
-            assert!(parse_stat(stat).is_none(), "{stat}");
+            assert!(parse_stat(id, stat).is_none(), "{stat}");
         }
+    }
+
+    #[tokio::test]
+    async fn groups_of_children_are_killed() {
+        let script = "trap '' TERM; setsid sleep 600 & echo $!; wait; exit 3";
+        let mut shell = tokio::process::Command::new("sh");
+        shell.args(["-c", script]).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+        let mut shell = shell.spawn().unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let group = parse_id(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        // `setsid` creates the group at some time after its start.
+        while getpgid(Some(group)) != Ok(group) {
+            tokio::task::yield_now().await;
+        }
+        kill_groups_of_children(parse_id(&shell.id().unwrap().to_string()).unwrap());
+        assert_eq!(shell.wait().await.unwrap().code(), Some(3));
+        assert!(!is_group_running(group));
     }
 }
