@@ -1,6 +1,8 @@
 //! The HTTP endpoints in front of the server. They stay the same while the server behind them restarts. Web
 //! pages of other origins cannot use them.
 
+use std::net::IpAddr;
+
 use thruway_mcp_sdk::json_rpc::{self, Error, Id, Message, write_error};
 use thruway_server::{Answer, FieldLinesBuf, Handler, Request, Response, StatusCode};
 
@@ -45,14 +47,24 @@ fn unavailable(request: &Request<'_>, state: &ServerState) -> Response {
 pub(super) fn is_from_this_origin(request: &Request<'_>) -> bool {
     let head = request.head();
     let Some(authority) = head.authority() else { return false };
-    let host = authority.host();
-    let is_local = ["localhost", "127.0.0.1", "[::1]"].iter().any(|local| host.eq_ignore_ascii_case(local));
+    let is_local = names_this_machine(authority.host());
     // A value that is not UTF-8 counts as a value of another origin.
     let field = |name| request.field(name).map(|value| value.as_str().unwrap_or("invalid"));
     let own = format!("http://{}", authority.as_str());
     is_local
         && field("origin").is_none_or(|origin| origin.eq_ignore_ascii_case(&own))
         && matches!(field("sec-fetch-site"), None | Some("same-origin" | "none"))
+}
+
+/// Returns `true` for `localhost` and for loopback addresses. Other names are refused, because a name server
+/// can let them lead to this machine.
+fn names_this_machine(host: &str) -> bool {
+    let address = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .map_or_else(|| host.parse().map(IpAddr::V4), |address| address.parse().map(IpAddr::V6));
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 const JSON: FieldLinesBuf = FieldLinesBuf::from_static("Content-Type: application/json\r\n");

@@ -57,6 +57,14 @@ async fn pages_of_other_origins_are_refused() {
     let own = [("Host", "localhost:6280"), ("Authorization", "Bearer secret-token")];
     for (changed, value, status) in [
         ("Host", "[::1]:6280", 200),
+        ("Host", "127.0.0.2:6280", 200),
+        ("Host", "127.255.255.254", 200),
+        ("Host", "[::ffff:127.0.0.1]:6280", 200),
+        ("Host", "LocalHost", 200),
+        ("Host", "128.0.0.1:6280", 403),
+        ("Host", "0.0.0.0:6280", 403),
+        ("Host", "[::]:6280", 403),
+        ("Host", "127.1:6280", 403),
         ("Origin", "http://localhost:6280", 200),
         ("Sec-Fetch-Site", "same-origin", 200),
         ("Host", "evil.example", 403),
