@@ -1,8 +1,8 @@
 //! The config file of an application: reading, the backup, and the replacement in one step.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::message::CommandError;
@@ -21,6 +21,21 @@ pub(super) struct ConfigFile {
 pub struct Written {
     /// Path of the copy of the previous file. `None` if there was no file, or if nothing changed.
     pub backup: Option<PathBuf>,
+}
+
+/// The mode of a file, with its owner and its group.
+#[derive(Clone, Copy)]
+struct Access {
+    mode: u32,
+    /// Ids of the user and of the group. `None` for those of this process.
+    owner: Option<(u32, u32)>,
+}
+
+impl Access {
+    fn of(metadata: &Metadata) -> Self {
+        let mode = metadata.permissions().mode() & 0o777;
+        Self { mode, owner: Some((metadata.uid(), metadata.gid())) }
+    }
 }
 
 impl ConfigFile {
@@ -47,22 +62,24 @@ impl ConfigFile {
     }
 
     /// Replaces the file. A new file has mode 0600, because its entries may contain secrets. An existing file
-    /// keeps its mode.
+    /// keeps its mode, its owner and its group. If this is not possible, the file stays as it is.
     pub(super) fn write(&self, text: &str) -> Result<Written, CommandError> {
         let failed = |error| failed("write", &self.path, &error);
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(directory).map_err(failed)?;
-        let mode = if self.exists {
-            fs::metadata(&self.path).map_err(failed)?.permissions().mode() & 0o777
+        let access = if self.exists {
+            Access::of(&fs::metadata(&self.path).map_err(failed)?)
         } else {
-            0o600
+            Access { mode: 0o600, owner: None }
         };
         let new = self.beside(&format!("{}.new", std::process::id()));
-        let written = write_new(&new, text, mode);
+        let written = write_new(&new, text, access);
         let replaced = written.and_then(|()| {
             self.check_unchanged()?;
-            let backup = self.back_up(mode)?;
+            let backup = self.back_up(access)?;
             fs::rename(&new, &self.path)?;
+            // After a power failure, the directory must not contain the previous file.
+            File::open(directory)?.sync_all()?;
             Ok(backup)
         });
         if replaced.is_err() {
@@ -74,12 +91,12 @@ impl ConfigFile {
 
     /// Writes the previous text to the backup. Replaces an earlier backup, and does not follow a link at its
     /// path.
-    fn back_up(&self, mode: u32) -> io::Result<Option<PathBuf>> {
+    fn back_up(&self, access: Access) -> io::Result<Option<PathBuf>> {
         if !self.exists {
             return Ok(None);
         }
         let backup = self.beside("backup");
-        write_new(&backup, &self.text, mode)?;
+        write_new(&backup, &self.text, access)?;
         Ok(Some(backup))
     }
 
@@ -118,14 +135,19 @@ fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// Writes a new file. Removes an older file, for example of an earlier process with the same process id.
-fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+fn write_new(path: &Path, text: &str, access: Access) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
-    file.set_permissions(Permissions::from_mode(mode))?;
+    if let Some((user, group)) = access.owner {
+        fchown(&file, Some(user), Some(group)).map_err(|error| {
+            io::Error::new(error.kind(), format!("the file would get another owner or group: {error}"))
+        })?;
+    }
+    file.set_permissions(Permissions::from_mode(access.mode))?;
     file.sync_all()
 }
 
@@ -135,3 +157,43 @@ fn failed(action: &str, path: &Path, error: &io::Error) -> CommandError {
 
 /// Maximum size of a config file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::geteuid;
+
+    use super::*;
+
+    /// Regression test: the command took the config of a user away when `root` ran it.
+    #[test]
+    fn file_and_backup_keep_their_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.json");
+        fs::write(&path, "old").unwrap();
+        let mut owner = (geteuid().as_raw(), fs::metadata(&path).unwrap().gid());
+        if geteuid().is_root() {
+            owner = (1234, 5678);
+            std::os::unix::fs::chown(&path, Some(owner.0), Some(owner.1)).unwrap();
+        }
+        let written = ConfigFile::read(path.clone()).unwrap().write("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        for file in [path, written.backup.unwrap()] {
+            let metadata = fs::metadata(&file).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), owner, "{}", file.display());
+        }
+    }
+
+    /// Only `root` may give files away, so this test needs another user.
+    #[test]
+    fn file_that_cannot_get_its_owner_is_an_error() {
+        if geteuid().is_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let access = Access { mode: 0o644, owner: Some((0, 0)) };
+        let path = directory.path().join("config.json");
+        let error = write_new(&path, "text", access).unwrap_err();
+        assert!(error.to_string().starts_with("the file would get another owner or group: "), "{error}");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+}
