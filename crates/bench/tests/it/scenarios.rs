@@ -41,6 +41,12 @@ fn shop() -> (RunningServer, SocketAddr, Seen) {
             "/close" => Response::text("bye").with_field("Connection", "close"),
             "/hop" => redirect(StatusCode::FOUND, "./login?hop=1"),
             "/kept" => redirect(StatusCode::TEMPORARY_REDIRECT, "/login"),
+            "/other" => redirect(StatusCode::SEE_OTHER, "/kept"),
+            "/cookie" => redirect(StatusCode::TEMPORARY_REDIRECT, "/cookies/2")
+                .with_field("Set-Cookie", "session=1; Path=/")
+                .with_field("Set-Cookie", "old=1; Path=/cookie"),
+            "/cookies/2" => redirect(StatusCode::PERMANENT_REDIRECT, "/login")
+                .with_field("Set-Cookie", "session=2; Path=/"),
             "/circle" => redirect(StatusCode::FOUND, "/circle"),
             "/away" => redirect(StatusCode::FOUND, "http://other.example/"),
             "/large" => Response::text("x".repeat(3000)),
@@ -396,6 +402,31 @@ fn cookies_last_as_long_as_the_file_says() {
 }
 
 #[test]
+fn redirects_that_keep_the_method_send_the_current_cookies() {
+    let (_server, address, seen) = shop();
+    let of_cookies = |start: &str, rest: &str| {
+        seen.lock().unwrap().clear();
+        let text =
+            format!("{start}\n[[steps]]\nname = 'a'\nurl = '/cookie'\nbody = 'b'\nredirects = 3\n{rest}\n");
+        let (report, _) = run(&Load { connections: 1, ..load(address, &text, 1) });
+        assert!(report.is_clean(), "{}", report.to_text());
+        seen.lock().unwrap().iter().map(|[line, body, _, cookie]| format!("{line} {body} {cookie}")).collect()
+    };
+    let cases: [(&str, &str, [&str; 3]); 3] = [
+        ("", "", ["", "session=1", "session=2"]),
+        ("cookies = 'off'", "", [""; 3]),
+        ("", "headers = { Cookie = 'own=1' }", ["own=1"; 3]),
+    ];
+    for (start, rest, cookies) in cases {
+        let lines: Vec<String> = of_cookies(start, rest);
+        let urls = ["/cookie", "/cookies/2", "/login"];
+        let expected: Vec<_> =
+            urls.iter().zip(cookies).map(|(url, cookie)| format!("POST {url} b {cookie}")).collect();
+        assert_eq!(lines, expected, "{start} {rest}");
+    }
+}
+
+#[test]
 fn redirects_are_followed_up_to_the_limit() {
     let (_server, address, seen) = shop();
     let step = |url: &str, rest: &str| format!("[[steps]]\nname = 'a'\nurl = '{url}'\n{rest}\n");
@@ -418,6 +449,14 @@ fn redirects_are_followed_up_to_the_limit() {
     // 307 keeps method and body. The limit of the file applies to all its steps.
     let (report, lines) = run(&format!("redirects = 1\n{}", step("/kept", "body = 'b'")));
     assert_eq!(lines, ["POST /kept b", "POST /login b"]);
+    assert!(report.is_clean(), "{}", report.to_text());
+
+    // 307 after 303 keeps the GET of the request before.
+    let (report, lines) = run(&step("/other", "body = 'b'\nredirects = 3"));
+    assert_eq!(lines, ["POST /other b", "GET /kept ", "GET /login "]);
+    assert!(report.is_clean(), "{}", report.to_text());
+    let (report, lines) = run(&step("/other", "method = 'HEAD'\nredirects = 3"));
+    assert_eq!(lines, ["HEAD /other ", "HEAD /kept ", "HEAD /login "]);
     assert!(report.is_clean(), "{}", report.to_text());
 
     let (report, lines) = run(&step("/hop", ""));

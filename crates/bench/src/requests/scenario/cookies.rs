@@ -46,7 +46,7 @@ impl Cookies {
             let is_current = cookie.expires.is_none_or(|expires| now < expires);
             is_current && (is_secured || !cookie.is_secure) && cookie.matches(path)
         });
-        let mut before = "Cookie: ";
+        let mut before = COOKIE_LINE;
         for cookie in sent {
             for part in [before, &cookie.name, "=", &cookie.value] {
                 output.push_str(part);
@@ -125,6 +125,9 @@ fn default_path(target: &str) -> String {
         _ => "/".to_owned(),
     }
 }
+
+/// The beginning of the line with the cookies.
+pub(super) const COOKIE_LINE: &str = "Cookie: ";
 
 /// Maximum number of cookies of a user, as RFC 6265 §6.1 requires for one domain.
 const COOKIES_MAX: usize = 50;

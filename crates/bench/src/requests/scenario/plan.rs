@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use thruway_http1::ResponseTo;
+use thruway_message::Method;
 
-use super::cookies::Cookies;
+use super::cookies::{COOKIE_LINE, Cookies};
 use super::data::DataTable;
 use super::file::{CookieUse, RowOrder};
 use super::step::{Received, Step};
@@ -197,8 +198,8 @@ impl Scenario {
     }
 
     /// Changes `request`, which is the request of the step with this index, so that it follows a redirect with the
-    /// status `status` to `location`. 307 and 308 keep method and body. After the other statuses, the user sends GET,
-    /// or HEAD if the step sends HEAD (RFC 9110 §15.4).
+    /// status `status` to `location`. 307 and 308 keep method and body of `request`. After the other statuses, the user
+    /// sends GET, or HEAD if the step sends HEAD (RFC 9110 §15.4). The request contains the current cookies of the user.
     ///
     /// # Errors
     /// Returns a message if the URL is invalid, or belongs to another server.
@@ -215,10 +216,23 @@ impl Scenario {
         let target = self.url.target_of_redirect(&user.target, location)?;
         target.clone_into(&mut user.target);
         if matches!(status, 307 | 308) {
-            let end = request.windows(2).position(|bytes| bytes == b"\r\n").unwrap_or(request.len());
-            let line = format!("{} {target} HTTP/1.1", step.method);
-            request.splice(..end, line.into_bytes());
-            return Ok(step.response_to);
+            let end = request
+                .windows(4)
+                .position(|bytes| bytes == b"\r\n\r\n")
+                .map_or(request.len(), |end| end + 2);
+            let head = String::from_utf8_lossy(&request[..end]);
+            // An earlier redirect may have changed the method of the step.
+            let method = head.split(' ').next().unwrap_or_default();
+            let to = if method == step.method { step.response_to } else { ResponseTo::from(Method::Get) };
+            let mut changed = format!("{method} {target} HTTP/1.1\r\n");
+            let sends_cookies = self.cookies != CookieUse::Off && !step.has_cookie_header;
+            let is_kept = |line: &&str| !(sends_cookies && line.starts_with(COOKIE_LINE));
+            changed.extend(head.split_inclusive("\r\n").skip(1).filter(is_kept));
+            if sends_cookies {
+                user.cookies.write(&target, self.url.is_https, now, &mut changed);
+            }
+            request.splice(..end, changed.into_bytes());
+            return Ok(to);
         }
         let mut head = String::new();
         let mut values = IterationValues { user: &mut *user, tables: &self.tables };
