@@ -1,6 +1,8 @@
 //! Builds the request of a call from the arguments of the tool.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use crate::operation::{ApiCall, ApiParameter, Place, Style};
@@ -19,7 +21,7 @@ impl ApiCall {
     /// Returns the request for these arguments, which match the schema of the tool.
     ///
     /// # Errors
-    /// Returns an error if a value cannot be a part of a path.
+    /// Returns an error if a value cannot be a part of a path, or if the path would have dot segments.
     pub(crate) fn request(&self, mut arguments: Map<String, Value>) -> Result<ApiRequest, String> {
         let mut target = self.path.clone();
         let mut query: Vec<(String, String)> = Vec::new();
@@ -31,9 +33,8 @@ impl ApiCall {
             match parameter.place {
                 Place::Path => {
                     let text = joined(parameter, value);
-                    // Servers can resolve such segments, also if they are encoded (RFC 3986 §6.2.2.3).
-                    if text.is_empty() || text == "." || text == ".." {
-                        return Err(format!("`{}` cannot be empty, `.` or `..`", parameter.argument));
+                    if text.is_empty() {
+                        return Err(format!("`{}` cannot be empty", parameter.argument));
                     }
                     target = target.replace(&format!("{{{}}}", parameter.name), &encoded(&text));
                 }
@@ -43,6 +44,9 @@ impl ApiCall {
         }
         if target.contains('{') {
             return Err("a parameter of the path is missing".to_owned());
+        }
+        if has_dot_segment(&target) {
+            return Err("the path cannot have the segment `.` or `..`".to_owned());
         }
         for (place, (name, value)) in query.iter().enumerate() {
             target.push(if place == 0 { '?' } else { '&' });
@@ -95,9 +99,33 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Returns `true` if a server could find the segment `.` or `..` in the path. Servers can resolve such segments also if
+/// they are encoded, even several times (RFC 3986 §6.2.2.3), separated by backslashes, or followed by `;`.
+fn has_dot_segment(path: &str) -> bool {
+    let mut path = Cow::Borrowed(path.as_bytes());
+    for _ in 0..=DECODINGS_MAX {
+        let is_dots = |segment: &[u8]| {
+            let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+            name == b"." || name == b".."
+        };
+        if path.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots) {
+            return true;
+        }
+        let decoded: Vec<u8> = percent_decode(&path).collect();
+        if decoded.len() == path.len() {
+            break;
+        }
+        path = Cow::Owned(decoded);
+    }
+    false
+}
+
 fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
+
+/// Maximum number of times that a server decodes a path.
+const DECODINGS_MAX: usize = 4;
 
 /// All characters except the unreserved ones (RFC 3986 §2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -394,13 +394,58 @@ async fn call_sends_a_request_with_its_arguments() {
     assert_eq!(echoed["accept"], "application/json, */*;q=0.5");
     let body: Value = client.call("body", json!({"body": {"a": [null, 1.5]}})).await.unwrap();
     assert_eq!(body, json!({"body": {"a": [null, 1.5]}}));
-    for name in ["..", ".", ""] {
-        let refused = call(&mut client, "echo", json!({"name": name})).await;
-        assert_eq!(refused, failure("invalid arguments: `name` cannot be empty, `.` or `..`"));
-    }
+    let refused = call(&mut client, "echo", json!({"name": ""})).await;
+    assert_eq!(refused, failure("invalid arguments: `name` cannot be empty"));
     let refused = call(&mut client, "echo", json!({"name": "a", "X-Tag": "b\r\nEvil: c"})).await;
     assert_eq!(refused.is_error, Some(true));
     assert!(call(&mut client, "echo", json!({"name": "a", "other": 1})).await.is_error == Some(true));
+    drop(client);
+    running.drain();
+    running.join();
+}
+
+#[tokio::test]
+async fn arguments_cannot_add_dot_segments_to_the_path() {
+    let running = api();
+    let get = |id: &str, names: &[&str]| {
+        let parameter = |name| json!({"name": name, "in": "path", "required": true});
+        let parameters: Vec<_> = names.iter().map(parameter).collect();
+        json!({"get": {"operationId": id, "parameters": parameters}})
+    };
+    let paths = json!({
+        "/echo/{a}/x": get("whole", &["a"]), "/echo/{a}{b}": get("two", &["a", "b"]),
+        "/echo/.{a}": get("hidden", &["a"]),
+    });
+    let url = format!("http://{}/v1", running.addresses()[0]);
+    let tools = tools_of(&document(&paths)).base_url(&url).unwrap();
+    let mut client = TestClient::new(&McpServer::new("api", "1").with(tools));
+    for (tool, a, b) in [
+        ("whole", ".", ""),
+        ("whole", "..", ""),
+        ("whole", "../", ""),
+        ("whole", "a/../../b", ""),
+        ("whole", r"a\..\b", ""),
+        ("whole", "..;a", ""),
+        ("whole", "%2e%2e", ""),
+        ("whole", "%252e.%252f", ""),
+        ("two", ".", "."),
+        ("two", "a/", "."),
+        ("two", "%2", "e"),
+        ("hidden", ".", ""),
+        ("hidden", "/b", ""),
+    ] {
+        let mut arguments = json!({"a": a});
+        if tool == "two" {
+            arguments["b"] = b.into();
+        }
+        let refused = call(&mut client, tool, arguments).await;
+        let expected = failure("invalid arguments: the path cannot have the segment `.` or `..`");
+        assert_eq!(refused, expected, "{tool} {a} {b}");
+    }
+    for (a, target) in [("png", "/v1/echo/.png?"), ("..", "/v1/echo/...?"), ("100%", "/v1/echo/.100%25?")] {
+        let echoed: Value = client.call("hidden", json!({"a": a})).await.unwrap();
+        assert_eq!(echoed["target"], target);
+    }
     drop(client);
     running.drain();
     running.join();
