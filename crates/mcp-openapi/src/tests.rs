@@ -310,6 +310,27 @@ fn hostile_references_and_sizes_are_bounded() {
     assert!(error.ends_with("its schemas refer to more than 200 other schemas"), "{error}");
 }
 
+#[test]
+fn sizes_of_all_tools_together_are_bounded() {
+    let refused =
+        |document: &Value| tools_of(document).add_to(&McpServer::new("api", "1")).unwrap_err().to_string();
+    let paths: serde_json::Map<_, _> = (0..2001).map(|n| (format!("/{n}"), json!({"get": {}}))).collect();
+    let many = document(&Value::Object(paths));
+    let start = "cannot read the OpenAPI document: it has more than ";
+    let end = ": exclude operations with a filter";
+    assert_eq!(refused(&many), format!("{start}2000 operations{end}"));
+    let allowed = tools_of(&many).filter(|operation| operation.path() != "/0");
+    assert_eq!(allowed.add_to(&McpServer::new("api", "1")).unwrap().len(), 2000);
+
+    let operation = json!({"post": {"requestBody": {"$ref": "#/components/requestBodies/Large"}}});
+    let paths: serde_json::Map<_, _> = (0..260).map(|n| (format!("/{n}"), operation.clone())).collect();
+    let mut large = document(&Value::Object(paths));
+    let schema = json!({"description": "x".repeat(255 << 10)});
+    large["components"] =
+        json!({"requestBodies": {"Large": {"content": {"application/json": {"schema": schema}}}}});
+    assert_eq!(refused(&large), format!("{start}64 MiB of schemas for arguments{end}"));
+}
+
 /// An API that answers with the request that it received, and other responses.
 fn api() -> RunningServer {
     fn echo(request: &Request<'_>) -> Json<Value> {

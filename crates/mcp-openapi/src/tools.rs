@@ -154,7 +154,8 @@ impl OpenApiTools {
     /// Adds the tools to `server`, and returns their names in the order of the document.
     ///
     /// # Errors
-    /// Returns an error if an operation cannot become a tool, or if there is no base URL. The server then has
+    /// Returns an error if an operation cannot become a tool, or if there is no base URL. Also returns an error
+    /// for more than 2,000 operations, or more than 64 MiB of schemas for their arguments. The server then has
     /// none of the tools.
     pub fn add_to(self, server: &McpServer) -> Result<Vec<String>, OpenApiError> {
         let url = match self.base_url {
@@ -165,11 +166,25 @@ impl OpenApiTools {
         };
         let mut operations = ApiOperation::all(&self.document)?;
         operations.retain(|operation| self.filters.iter().all(|is_included| is_included(operation)));
+        let too_many = |what: &str| {
+            let reason = format!("it has {what}: exclude operations with a filter");
+            OpenApiError::Document(reason)
+        };
+        if operations.len() > OPERATIONS_MAX {
+            return Err(too_many(&format!("more than {OPERATIONS_MAX} operations")));
+        }
         let mut names = BTreeSet::new();
         let mut tools = Vec::new();
+        let mut schema_bytes = 0;
         for operation in &operations {
             let name = unique(&operation.tool_name(), &mut names);
-            tools.push((operation, operation.tool(&self.document, name, &self.header_names)?));
+            let (tool, call) = operation.tool(&self.document, name, &self.header_names)?;
+            schema_bytes += serde_json::to_string(&tool.input_schema).map_or(0, |schema| schema.len());
+            if schema_bytes > SCHEMAS_BYTES_MAX {
+                let size = SCHEMAS_BYTES_MAX >> 20;
+                return Err(too_many(&format!("more than {size} MiB of schemas for arguments")));
+            }
+            tools.push((operation, (tool, call)));
         }
         let api = Arc::new(Api {
             base_url: url.as_str().trim_end_matches('/').to_owned(),
@@ -268,3 +283,9 @@ impl fmt::Debug for OpenApiTools {
             .finish_non_exhaustive()
     }
 }
+
+/// Maximum number of operations that become tools.
+const OPERATIONS_MAX: usize = 2000;
+
+/// Maximum size of the schemas of all tools together.
+const SCHEMAS_BYTES_MAX: usize = 64 << 20;
