@@ -211,7 +211,16 @@ fn base_url_and_headers_are_checked() {
             "http://{host}/",
             "the base URL of the API is invalid: `http://{host}/` has variables: set the base URL",
         ),
-        ("http://a/?b", "the base URL of the API is invalid: `http://a/?b` has a query or a fragment"),
+        ("http://a/?S", "the base URL of the API is invalid: `http://a/?***` has a query or a fragment"),
+        (
+            "http://bob:S@a/",
+            "the base URL of the API is invalid: `http://*****@a/` is not an absolute URL: set the base URL",
+        ),
+        ("bob:S@a/{b}", "the base URL of the API is invalid: `***@a/{b}` has variables: set the base URL"),
+        (
+            "http://bob:S S@a/",
+            "the base URL of the API is invalid: `***@a/` is not an absolute URL: set the base URL",
+        ),
     ] {
         assert_eq!(tools().base_url(url).unwrap_err().to_string(), expected);
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use thruway_client::{Client, Destination, Url};
 use thruway_mcp::schema::CallToolResult;
 use thruway_mcp_server::{McpServer, Offer, RegistrationError};
-use thruway_message::FieldLinesBuf;
+use thruway_message::{FieldLinesBuf, mask_userinfo};
 use tokio::time::timeout;
 
 use crate::document::{Document, shown};
@@ -101,7 +101,7 @@ impl OpenApiTools {
     /// absolute and without variables.
     ///
     /// # Errors
-    /// Returns an error if the URL is invalid, or has a query.
+    /// Returns an error if the URL is invalid, or has a query. The error does not contain credentials.
     pub fn base_url(mut self, url: &str) -> Result<Self, OpenApiError> {
         self.base_url = Some(base_url(url)?);
         Ok(self)
@@ -251,7 +251,7 @@ impl Api {
 }
 
 fn base_url(text: &str) -> Result<Url, OpenApiError> {
-    let invalid = |reason: &str| OpenApiError::BaseUrl(format!("`{}` {reason}", shown(text)));
+    let invalid = |reason: &str| OpenApiError::BaseUrl(format!("`{}` {reason}", shown(&masked(text))));
     if text.contains('{') {
         return Err(invalid("has variables: set the base URL"));
     }
@@ -260,6 +260,21 @@ fn base_url(text: &str) -> Result<Url, OpenApiError> {
         return Err(invalid("has a query or a fragment"));
     }
     Ok(url)
+}
+
+/// Masks the userinfo and the query of a URL, which may be invalid.
+fn masked(url: &str) -> String {
+    let mut masked = mask_userinfo(url).into_owned();
+    if masked == url
+        && let Some((_, rest)) = url.rsplit_once('@')
+    {
+        // A URL without a scheme, or with unusual characters, can also contain a password.
+        masked = format!("***@{rest}");
+    }
+    match masked.split_once('?') {
+        Some((before, _)) => format!("{before}?***"),
+        None => masked,
+    }
 }
 
 /// Returns `name`, with a number if another tool has this name.
