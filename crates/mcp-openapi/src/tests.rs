@@ -233,6 +233,16 @@ fn base_url_and_headers_are_checked() {
     relative["servers"] = json!([{"url": "/v1"}]);
     let error = OpenApiTools::from_json(&relative.to_string()).unwrap().add_to(&server).unwrap_err();
     assert!(matches!(error, OpenApiError::BaseUrl(_)));
+    let mut absolute = document(&json!({}));
+    absolute["servers"] = json!([{"url": "http://other.example/v1"}]);
+    let tools_of_server = || OpenApiTools::from_json(&absolute.to_string()).unwrap();
+    let with_header = || tools_of_server().header("X-Key", "S").unwrap();
+    assert_eq!(
+        with_header().add_to(&server).unwrap_err().to_string(),
+        "the base URL of the API is invalid: set the base URL, because the headers may be secret"
+    );
+    assert!(with_header().base_url("http://a/").unwrap().add_to(&server).is_ok());
+    assert!(tools_of_server().add_to(&server).is_ok());
     for (name, value) in
         [("Host", "a"), ("content-type", "a"), ("A b", "a"), ("Authorization", "secret\r\nA: b")]
     {
@@ -392,9 +402,8 @@ fn api_tools(running: &RunningServer) -> OpenApiTools {
     for name in ["list", "missing", "failing", "moved", "empty", "binary", "image", "large", "stuck"] {
         paths[format!("/{name}")] = get(name);
     }
-    let mut document = document(&paths);
-    document["servers"] = json!([{"url": format!("http://{}/v1", running.addresses()[0])}]);
-    OpenApiTools::from_json(&document.to_string()).unwrap().header("Authorization", "Bearer a").unwrap()
+    let url = format!("http://{}/v1", running.addresses()[0]);
+    tools_of(&document(&paths)).base_url(&url).unwrap().header("Authorization", "Bearer a").unwrap()
 }
 
 async fn call(client: &mut TestClient, tool: &str, arguments: Value) -> CallToolResult {

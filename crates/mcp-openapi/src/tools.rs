@@ -98,7 +98,7 @@ impl OpenApiTools {
     }
 
     /// Sets the URL before the paths of the document. Default: the first URL in `servers`, which must then be
-    /// absolute and without variables.
+    /// absolute and without variables. There is no default if the requests have a [`header`](Self::header).
     ///
     /// # Errors
     /// Returns an error if the URL is invalid, or has a query. The error does not contain credentials.
@@ -108,7 +108,8 @@ impl OpenApiTools {
     }
 
     /// Adds a header to all requests, for example `Authorization`. The tools have no arguments for this
-    /// header.
+    /// header. Requires [`base_url`](Self::base_url), so that the document does not choose the server that gets
+    /// the header.
     ///
     /// # Errors
     /// Returns an error if the name or the value is invalid. The error does not contain the value.
@@ -160,6 +161,10 @@ impl OpenApiTools {
     pub fn add_to(self, server: &McpServer) -> Result<Vec<String>, OpenApiError> {
         let url = match self.base_url {
             Some(url) => url,
+            None if !self.header_names.is_empty() => {
+                let reason = "set the base URL, because the headers may be secret";
+                return Err(OpenApiError::BaseUrl(reason.to_owned()));
+            }
             None => base_url(self.document.root["servers"][0]["url"].as_str().ok_or_else(|| {
                 OpenApiError::BaseUrl("the document has no `servers`: set the base URL".to_owned())
             })?)?,
