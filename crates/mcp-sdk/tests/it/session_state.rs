@@ -235,3 +235,40 @@ async fn prompts_and_resources_are_hidden_like_tools() {
     assert!(client.complete_prompt("review", "book", "").await.is_err());
     assert_eq!(other.prompts().await.unwrap().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn hiding_a_resource_ends_the_subscriptions_of_the_session() {
+    let server = changing(McpServer::new("library", "1"))
+        .resource(Resource::new("book://1", "book"), || "Emma")
+        .resource(Resource::new("shelf://1", "shelf"), || "full")
+        .resource_template(ResourceTemplate::new("page://{n}", "page"), |page: UriParameters| {
+            page.parameter("n").to_owned()
+        });
+    let updated = async |client: &mut TestClient| {
+        let notification = client.next_notification().await.unwrap().unwrap();
+        assert_eq!(notification.method, "notifications/resources/updated");
+        notification.params["uri"].as_str().unwrap().to_owned()
+    };
+    let (mut client, mut other) = (legacy(&server), legacy(&server));
+    for uri in ["book://1", "page://7", "shelf://1"] {
+        client.subscribe(uri).await.unwrap();
+        other.subscribe(uri).await.unwrap();
+    }
+    // The subscriptions do not start again if the session shows the resources again.
+    for is_visible in [false, true] {
+        for uri in ["book://1", "page://{n}"] {
+            change(&mut client, "resource", uri, is_visible).await;
+            assert_eq!(next_change(&mut client).await, "notifications/resources/list_changed");
+        }
+        for uri in ["book://1", "page://7", "shelf://1"] {
+            server.resource_updated(uri);
+        }
+        assert_eq!(updated(&mut client).await, "shelf://1");
+        for uri in ["book://1", "page://7", "shelf://1"] {
+            assert_eq!(updated(&mut other).await, uri);
+        }
+    }
+    client.subscribe("book://1").await.unwrap();
+    server.resource_updated("book://1");
+    assert_eq!(updated(&mut client).await, "book://1");
+}

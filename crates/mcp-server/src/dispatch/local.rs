@@ -83,14 +83,19 @@ impl LocalBackend {
     fn subscribe(&self, incoming: &LegacyRequest<'_>) -> Result<(), Error> {
         let params: SubscribeRequestParams = params::parse(incoming.request.params)?;
         let session = incoming.session.ok_or_else(no_session)?;
+        let change = Change::Resource(params.uri.as_str().into());
+        // A handler can hide the resource at the same time: this check comes after the start of the subscription, and
+        // `hide_resource` ends the subscription after it has hidden the resource.
+        let is_added = session.subscription.add(change.clone());
         let (view, registry) = (self.view_of(session), self.registry.load());
         let registry = view.as_deref().unwrap_or(&registry);
         let is_known = registry.resources.find(&params.uri).is_some()
             || registry.templates.entries().iter().any(|template| template.matches(&params.uri));
         if !is_known {
+            session.subscription.remove(&change);
             return Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, "there is no such resource"));
         }
-        if !session.subscription.add(Change::Resource(params.uri.into())) {
+        if !is_added {
             return Err(Error::invalid_params("too many subscriptions in one session"));
         }
         Ok(())

@@ -23,6 +23,7 @@ pub use resources::ResourceAnswer;
 pub(crate) use resources::{ResourceEntry, TemplateEntry};
 pub use texts::{TextArguments, UriVariables};
 pub(crate) use tools::ToolEntry;
+pub(crate) use uri_template::UriTemplate;
 pub use uri_template::{InvalidUriTemplate, UriParameters};
 
 /// A snapshot of all items of a server.

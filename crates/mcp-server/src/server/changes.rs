@@ -189,6 +189,21 @@ impl<C: ChangeKey> Subscription<C> {
         }
         is_removed
     }
+
+    /// Removes the changes of all objects for whose name `is_removed` returns `true`.
+    pub(crate) fn remove_named(&self, is_removed: impl Fn(&str) -> bool) {
+        let mut state = self.subscriber.lock();
+        let State { wanted, noted, named, bytes, .. } = &mut *state;
+        wanted.retain(|change| match change.name() {
+            Some(name) if is_removed(name) => {
+                noted.remove(change);
+                *named -= 1;
+                *bytes -= name.len();
+                false
+            }
+            _ => true,
+        });
+    }
 }
 
 impl<C: ChangeKey> State<C> {
@@ -308,6 +323,10 @@ mod tests {
         );
         assert!(subscription.add(Change::Tools) && !subscription.add(resource(1, 1)));
         assert!(subscription.remove(&resource(0, NAMES_BYTES_MAX)) && subscription.add(resource(1, 1)));
+        subscription.remove_named(|name| name.starts_with('1'));
+        assert!(subscription.add(resource(0, NAMES_BYTES_MAX)));
+        changes.announce(&resource(1, 1));
+        assert_eq!(next(&subscription), Poll::Pending);
     }
 
     #[test]

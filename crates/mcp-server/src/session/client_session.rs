@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thruway_mcp::Revision;
 
 use super::Session;
+use crate::registry::UriTemplate;
 use crate::server::Change;
 
 /// The session of a client. Sessions exist up to MCP revision 2025-11-25: a session begins with `initialize`,
@@ -154,21 +155,33 @@ impl ClientSession {
     /// Hides a resource or a resource template from the client of this session, as
     /// [`hide_tool`](Self::hide_tool). `uri` is the URI or the URI template. A resource stays readable if a
     /// visible template matches its URI.
+    ///
+    /// If this is a change, the session's subscriptions to the resource, or to resources that match the
+    /// template, end. The client can subscribe again to a resource that it can still read.
     pub fn hide_resource(&self, uri: impl Into<String>) {
-        self.set(ItemName::Resource(uri.into()), false);
+        let uri = uri.into();
+        if self.set(ItemName::Resource(uri.clone()), false) {
+            let template = UriTemplate::parse(&uri).ok();
+            let is_hidden = |name: &str| {
+                name == uri || template.as_ref().is_some_and(|template| template.matches(name).is_some())
+            };
+            self.0.subscription.remove_named(is_hidden);
+        }
     }
 
-    fn set(&self, name: ItemName, is_visible: bool) {
+    /// Sets the visibility of an item. Returns `true` if this is a change.
+    fn set(&self, name: ItemName, is_visible: bool) -> bool {
         let state = self.0.application.get_or_init(Box::default);
         let list = name.list();
         let mut visibility = lock(&state.visibility);
         if visibility.overrides.insert(name, is_visible) == Some(is_visible) {
-            return;
+            return false;
         }
         visibility.version += 1;
         state.has_overrides.store(true, Ordering::Release);
         drop(visibility);
         self.0.subscription.note(list);
+        true
     }
 
     /// Returns the version of the visibility of items, if `session` has overrides.
