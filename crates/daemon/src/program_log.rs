@@ -1,6 +1,6 @@
 //! The lines of the program's own log (the error log) as JSON.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -45,12 +45,13 @@ fn line_at(time: SystemTime, [level, target, message]: [&str; 3], fields: Map<St
     let time = humantime::format_rfc3339_micros(time).to_string();
     let mut text = String::from("{");
     for (name, value) in [("timestamp", &*time), ("level", level), ("target", target), ("message", message)] {
-        text.push_str(&format!("\"{name}\":{},", Value::from(value)));
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\"{name}\":{},", Value::from(value));
     }
     if fields.is_empty() {
         text.pop();
     } else {
-        text.push_str(&format!("\"fields\":{}", Value::Object(fields)));
+        let _ = write!(text, "\"fields\":{}", Value::Object(fields));
     }
     text.push_str("}\n");
     text
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn line_begins_with_the_time() {
-        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_micros(1_500_000);
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1500);
         let line = line_at(time, ["ERROR", "panic", "\u{1}"], Map::new());
         assert_eq!(
             line,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use thruway_gateway::{
-    Connect, ErrorPages, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig,
-    ForwardTimeouts, ForwardedFields, Guarded, HostMatch, ListenerRoutes, Measured, Mirror, Policy,
+    Connect, FirstLookup, Forward, ForwardAuth, ForwardAuthConfig, ForwardConfig, ForwardTimeouts,
+    ForwardedFields, Guarded, HostMatch, ListenerRoutes, ListenerSettings, Measured, Mirror, Policy,
     PolicyConfig, RecordedRoute, RefusalCount, ResponseRules, RouteMatch, RouteMeter, SharedLimits, Split,
     TracedMeasured, TracedRoute, UnloggedRoute, Unreachable, Upstream, UpstreamConfig,
 };
@@ -69,8 +69,7 @@ pub(crate) fn build(config: &Config, before: &Parts) -> Result<(ListenerRoutes, 
                 };
                 let handler = with_error_pages(handler, config, route);
                 let handler = with_response_rules(handler, config, route);
-                let handler = recorded(handler, config, route);
-                let handler = unlogged(handler, config, route);
+                let handler = logged(handler, config, route);
                 routes.push((route.matching.clone(), traced(handler, config, route)));
             }
             Err(message) => {
@@ -515,7 +514,7 @@ fn with_error_pages(handler: Arc<dyn Handler>, config: &Config, route: &Route) -
     match &route.error_pages {
         Some(pages) => pages.clone().wrap(handler),
         None if config.listeners.iter().any(|listener| listener.error_pages.is_some()) => {
-            ErrorPages::wrap_by_listener(handler)
+            ListenerSettings::wrap_error_pages(handler)
         }
         None => handler,
     }
@@ -530,23 +529,15 @@ fn measured(handler: Arc<dyn Handler>, config: &Config, meter: Option<Arc<RouteM
     }
 }
 
-/// Wraps `handler` so that the access log contains the name of the route. Without such a log or without a
-/// name, returns `handler`.
-fn recorded(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
-    let is_logged = config.access_log.as_ref().is_some_and(AccessLogConfig::has_forwarding_fields);
-    match &route.name {
-        Some(name) if is_logged => RecordedRoute::new(name, handler).into_handler(),
+/// Wraps `handler` so that the access log contains the name of the route, or leaves out its requests. If the config
+/// demands neither, returns `handler`.
+fn logged(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
+    match (&config.access_log, &route.name) {
+        (Some(_), _) if !route.is_logged => UnloggedRoute::new(handler).into_handler(),
+        (Some(log), Some(name)) if log.has_forwarding_fields() => {
+            RecordedRoute::new(name, handler).into_handler()
+        }
         _ => handler,
-    }
-}
-
-/// Wraps `handler` so that the access log leaves out its requests, if the route demands this. Otherwise,
-/// returns `handler`.
-fn unlogged(handler: Arc<dyn Handler>, config: &Config, route: &Route) -> Arc<dyn Handler> {
-    if route.is_logged || config.access_log.is_none() {
-        handler
-    } else {
-        UnloggedRoute::new(handler).into_handler()
     }
 }
 

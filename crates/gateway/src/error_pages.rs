@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
-use crate::{ListenerSettings, StatusRange};
+use crate::StatusRange;
 
 /// A page for error responses. The page is in memory, so it is available whatever happens to its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,38 +33,13 @@ struct WithErrorPages {
     handler: Arc<dyn Handler>,
 }
 
-/// A handler that replaces the error responses of another handler by the pages of the listener.
-struct WithPagesOfListener {
-    handler: Arc<dyn Handler>,
-}
-
 impl ErrorPages {
     /// Returns a handler that replaces the error responses of `handler` by the pages.
     pub fn wrap(self: Arc<Self>, handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
         Arc::new(WithErrorPages { pages: self, handler })
     }
 
-    /// Returns a handler that replaces the error responses of `handler` by the pages of the listener that has
-    /// accepted the connection.
-    pub fn wrap_by_listener(handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
-        Arc::new(WithPagesOfListener { handler })
-    }
-
-    /// Applies the pages of the listener to a response without a route.
-    #[cold]
-    pub(crate) fn apply_of_listener(request: &Request<'_>, response: Response) -> Response {
-        match Self::of_listener(request) {
-            Some(pages) => pages.apply(response),
-            None => response,
-        }
-    }
-
-    /// Returns the pages of the listener that has accepted the connection of `request`.
-    fn of_listener<'r>(request: &'r Request<'_>) -> Option<&'r Arc<Self>> {
-        ListenerSettings::of(request)?.error_pages.as_ref()
-    }
-
-    fn apply(&self, response: Response) -> Response {
+    pub(crate) fn apply(&self, response: Response) -> Response {
         let is_error = response.status() >= StatusCode::BAD_REQUEST;
         if !is_error || (response.is_relayed() && !self.intercepts_upstream) {
             return response;
@@ -101,15 +76,6 @@ impl Handler for WithErrorPages {
                 later.map(move |response| pages.apply(response))
             }
         }
-    }
-}
-
-impl Handler for WithPagesOfListener {
-    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
-        let Some(pages) = ErrorPages::of_listener(request).cloned() else {
-            return self.handler.handle(request);
-        };
-        self.handler.handle(request).map(move |response| pages.apply(response))
     }
 }
 

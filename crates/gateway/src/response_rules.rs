@@ -24,9 +24,42 @@ pub struct ListenerSettings {
 }
 
 impl ListenerSettings {
+    /// Returns a handler that replaces the error responses of `handler` by the pages of the listener that has
+    /// accepted the connection.
+    pub fn wrap_error_pages(handler: Arc<dyn Handler>) -> Arc<dyn Handler> {
+        Arc::new(WithPagesOfListener { handler })
+    }
+
+    /// Replaces the body of an error response without a route by the page of the listener.
+    #[cold]
+    pub(crate) fn apply_error_pages(request: &Request<'_>, response: Response) -> Response {
+        match Self::error_pages_of(request) {
+            Some(pages) => pages.apply(response),
+            None => response,
+        }
+    }
+
+    fn error_pages_of<'r>(request: &'r Request<'_>) -> Option<&'r Arc<ErrorPages>> {
+        Self::of(request)?.error_pages.as_ref()
+    }
+
     /// Returns the settings of the listener that has accepted the connection of `request`.
     pub(crate) fn of<'r>(request: &'r Request<'_>) -> Option<&'r Self> {
         request.connection().handler_settings.as_ref()?.downcast_ref()
+    }
+}
+
+/// A handler that replaces the error responses of another handler by the pages of the listener.
+struct WithPagesOfListener {
+    handler: Arc<dyn Handler>,
+}
+
+impl Handler for WithPagesOfListener {
+    fn handle<'a>(&'a self, request: &mut Request<'a>) -> Answer {
+        let Some(pages) = ListenerSettings::error_pages_of(request).cloned() else {
+            return self.handler.handle(request);
+        };
+        self.handler.handle(request).map(move |response| pages.apply(response))
     }
 }
 

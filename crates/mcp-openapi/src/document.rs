@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::error::OpenApiError;
+use crate::OpenApiError;
 
 /// An OpenAPI document.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use thruway_mcp::json_schema::CompiledSchema;
 use thruway_mcp::schema::{JsonObject, Tool, ToolAnnotations};
 use thruway_message::Method;
 
+use crate::OpenApiError;
 use crate::document::{Document, shown};
-use crate::error::OpenApiError;
 use crate::schema::{Schemas, of_property};
 
 /// An operation of an OpenAPI document, for filters.

@@ -12,8 +12,8 @@ use thruway_mcp_server::{McpServer, Offer, RegistrationError};
 use thruway_message::{FieldLinesBuf, mask_userinfo};
 use tokio::time::timeout;
 
+use crate::OpenApiError;
 use crate::document::{Document, shown};
-use crate::error::OpenApiError;
 use crate::operation::{ApiCall, ApiOperation, NAME_BYTES_MAX};
 use crate::reply::result;
 

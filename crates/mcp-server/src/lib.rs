@@ -76,7 +76,7 @@ pub use thruway_net::ClientAddr;
 /// /// Greets the user.
 /// #[tool]
 /// async fn greet(context: Context) -> Result<String, HandlerError> {
-///     let guest: Guest = context.elicit_form("Who are you?").await?.or_fail()?;
+///     let guest: Guest = context.elicit("Who are you?").await?.or_fail()?;
 ///     Ok(format!("Hello, {}!", guest.name))
 /// }
 /// ```

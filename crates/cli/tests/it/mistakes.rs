@@ -576,10 +576,10 @@ fn invalid_files_settings_are_errors() {
         error_of(&with("[[routes]]\npath = \"/f\"\nfiles.root = \"none\"")),
         "\
 error: cannot serve the directory `none`: No such file or directory (os error 2)
- --> a.toml:1:1
+ --> a.toml:3:14
   |
-1 | [[routes]]
-  | ^^^^^^^^^^
+3 | files.root = \"none\"
+  |              ^^^^^^
 "
     );
     let config =

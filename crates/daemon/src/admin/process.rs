@@ -57,7 +57,7 @@ fn number_after(text: &str, name: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the CPU time in `/proc/self/stat` (proc_pid_stat(5)). The name of the process may contain spaces
+/// Returns the CPU time in `/proc/self/stat` (`proc_pid_stat(5)`). The name of the process may contain spaces
 /// and parentheses, so this function counts the fields after the last parenthesis.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;

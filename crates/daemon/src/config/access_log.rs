@@ -59,7 +59,8 @@ struct RawSample {
     status_min: Option<Spanned<u16>>,
 }
 
-/// A syslog server. Messages have the format of RFC 5424 and the severity `info`.
+/// A syslog server. Messages have the format of RFC 5424. The severity depends on the status: `err` from 500, `warning`
+/// from 400, and otherwise `info`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawSyslog {

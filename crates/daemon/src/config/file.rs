@@ -77,7 +77,7 @@ impl Config {
         })?;
         let mut source = Source::new(path.to_owned(), text, secrets::hidden);
         read_included(&mut source)?;
-        let raw = parse::parse(&source)?;
-        whole_file::resolve(raw, source)
+        let parse::Parsed { raw, unknown } = parse::parse(&source)?;
+        whole_file::resolve(raw, unknown, source)
     }
 }

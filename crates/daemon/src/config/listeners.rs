@@ -11,9 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use thruway_certificates::acme::ChallengeKind;
-use thruway_gateway::{
-    ErrorPages, HashBy, PathMatch, ResponseRules, RoutePaths, TcpConfig, UpstreamConfig,
-};
+use thruway_gateway::{ErrorPages, HashBy, PathMatch, ResponseRules, RoutePaths, TcpConfig, UpstreamConfig};
 use thruway_net::tls::TlsServerName;
 use thruway_server::layers::ListenerCompression;
 use thruway_server::{InvalidListenAddr, ListenAddr, ProxyProtocol};

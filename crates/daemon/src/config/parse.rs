@@ -6,11 +6,12 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
-use super::values::{DURATION, Filled, Span};
+use super::values::{DURATION, Filled};
 use crate::config::failure::Source;
 use crate::config::include::parse_files;
 use crate::config::key_errors::{
-    KeyPlace, hint_about_other_section, hint_about_outer_table, remove_key, remove_value,
+    KeyPlace, UnknownKeys, hint_about_other_section, hint_about_outer_table, in_order, remove_key,
+    remove_value,
 };
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
@@ -19,43 +20,6 @@ use crate::config::{Failure, environment};
 pub(in crate::config) struct Parsed {
     pub(in crate::config) raw: Raw,
     pub(in crate::config) unknown: UnknownKeys,
-}
-
-/// Errors about unknown keys.
-#[derive(Default)]
-pub(in crate::config) struct UnknownKeys {
-    failures: Vec<(usize, Failure)>,
-    /// Positions of the tables with unknown keys.
-    tables: Vec<Span>,
-    /// `true` if the value of an unknown key is a table or an array.
-    has_sections: bool,
-}
-
-impl UnknownKeys {
-    fn add(&mut self, at: usize, failure: Failure, place: KeyPlace) {
-        self.failures.push((at, failure));
-        self.tables.extend(place.tables);
-        self.has_sections |= place.is_section;
-    }
-
-    /// Adds these errors to `others`, the errors that later checks have found. Without unknown keys, returns
-    /// `others`. Leaves out errors that may be a consequence of an unknown key: those about a table with an
-    /// unknown key, and all errors if a whole section was skipped.
-    pub(in crate::config) fn and(self, others: Vec<Failure>, source: &Source) -> Vec<Failure> {
-        if self.failures.is_empty() {
-            return others;
-        }
-        let lines: Vec<_> = self.tables.iter().map(|table| source.place(table)).collect();
-        let others = if self.has_sections { Vec::new() } else { others };
-        let others = others.into_iter().filter_map(|failure| failure.without_places(&lines));
-        in_order(self.failures).into_iter().chain(others).collect()
-    }
-}
-
-/// Sorts errors by their position.
-fn in_order(mut failures: Vec<(usize, Failure)>) -> Vec<Failure> {
-    failures.sort_by_key(|(at, _)| *at);
-    failures.into_iter().map(|(_, failure)| failure).collect()
 }
 
 /// Parses the text of a config, and replaces environment variables by their values.
@@ -250,13 +214,13 @@ impl<'m> Unknown<'m> {
             .map(|name| (strsim::jaro_winkler(self.name, name), name))
             .filter(|(likeness, _)| *likeness > LIKENESS_MIN)
             .max_by(|(one, _), (other, _)| one.total_cmp(other));
-        match meant {
-            Some((_, name)) => format!("did you mean `{name}`?"),
-            None => {
-                let here = format!("possible here: `{}`", self.expected.join("`, `"));
-                let elsewhere = place.and_then(|_| hint_about_other_section(self.name));
-                elsewhere.map_or_else(|| here.clone(), |elsewhere| format!("{elsewhere}; {here}"))
-            }
+        if let Some((_, name)) = meant {
+            return format!("did you mean `{name}`?");
+        }
+        let here = format!("possible here: `{}`", self.expected.join("`, `"));
+        match place.and_then(|_| hint_about_other_section(self.name)) {
+            Some(elsewhere) => format!("{elsewhere}; {here}"),
+            None => here,
         }
     }
 }

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, IntoDeserializer, MapAccess};
-use thruway_gateway::{FieldRewrite, HostRewrite, InvalidRewrite, PathRewrite, Rewrite, RoutePaths};
+use thruway_gateway::{
+    FieldRewrite, HostRewrite, InvalidRewrite, PathRewrite, Rewrite, RoutePaths, RouteRegex,
+};
 use thruway_server::Authority;
 
 use crate::config::resolver::Resolver;
@@ -209,7 +211,7 @@ pub(in crate::config) fn refuse_rewrite(
 
 /// Returns a hint with the placeholders for the groups of a route's regular expression, if it has groups.
 pub(in crate::config) fn groups_hint(paths: RoutePaths<'_>) -> Option<String> {
-    let names = paths.regex.map(|regex| regex.group_names()).filter(|names| !names.is_empty())?;
+    let names = paths.regex.map(RouteRegex::group_names).filter(|names| !names.is_empty())?;
     let names: Vec<_> = names.iter().map(|name| format!("`{{{name}}}`")).collect();
     Some(format!("groups of `path_regex`: {}", names.join(", ")))
 }

@@ -255,7 +255,7 @@ fn shown_settings(upstream: &UpstreamConfig) -> String {
         limit(upstream.connections_max, "connections"),
         queue,
     ];
-    all.into_iter().flatten().map(|text| format!(", {text}")).collect()
+    all.into_iter().flatten().flat_map(|text| [", ".to_owned(), text]).collect()
 }
 
 impl fmt::Display for TelemetryConfig {

@@ -42,8 +42,8 @@ const POLICIES: &str = include_str!("../../examples/policies.toml");
 
 fn resolved(text: &str) -> Result<Config, Failure> {
     let source = Source::new(PathBuf::from("serve.toml"), text.to_owned(), secrets::hidden);
-    let raw = parse::parse(&source)?;
-    whole_file::resolve(raw, source)
+    let parse::Parsed { raw, unknown } = parse::parse(&source)?;
+    whole_file::resolve(raw, unknown, source)
 }
 
 #[test]

@@ -16,11 +16,11 @@ use crate::config::admin::{RawAdmin, resolve_admin};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::failure::Source;
 use crate::config::fleet::{RawShared, resolve_shared};
+use crate::config::key_errors::UnknownKeys;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
 use crate::config::log::{RawLog, RawLogFormat};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
-use crate::config::parse::Parsed;
 use crate::config::peers::check_peer_address;
 use crate::config::policies::client_certificate::check_certificates;
 use crate::config::policies::{RawPolicy, asking_for_certificates, resolve_policies};
@@ -142,12 +142,12 @@ fn hosts_of(routes: &[Spanned<RawRoute>]) -> Vec<String> {
     hosts.flat_map(|hosts| hosts.get_ref().iter().map(str::to_owned)).collect()
 }
 
-/// Checks the keys in `parsed` and returns the settings. `source` is the text from which they were parsed.
+/// Checks the keys in `raw` and returns the settings. `source` is the text from which they were parsed, and `unknown`
+/// contains the errors about unknown keys.
 ///
 /// # Errors
 /// Returns all errors, not only the first.
-pub(in crate::config) fn resolve(parsed: Parsed, source: Source) -> Result<Config, Failure> {
-    let Parsed { raw, unknown } = parsed;
+pub(in crate::config) fn resolve(raw: Raw, unknown: UnknownKeys, source: Source) -> Result<Config, Failure> {
     let mut resolver = Resolver::new(&source, hosts_of(&raw.routes));
     let places = places_of(&raw);
     let workers = resolver.count(raw.workers, 1..=1024);
@@ -201,10 +201,7 @@ pub(in crate::config) fn resolve(parsed: Parsed, source: Source) -> Result<Confi
             upstreams,
             forwards,
             required_for_ready,
-            readings: PathReadings {
-                encoded_slashes: ambiguous_path(raw.encoded_slashes),
-                parameters: ambiguous_path(raw.path_parameters),
-            },
+            readings: path_readings(raw.encoded_slashes, raw.path_parameters),
             policies: policies.into_iter().filter_map(|(name, policy)| Some((name, policy?))).collect(),
             mcp,
             acme,
@@ -227,6 +224,10 @@ pub(in crate::config) fn resolve(parsed: Parsed, source: Source) -> Result<Confi
 fn required_for_ready(raw: &BTreeMap<String, Spanned<RawUpstream>>) -> BTreeSet<String> {
     let required = raw.iter().filter(|(_, raw)| raw.get_ref().required_for_ready == Some(true));
     required.map(|(name, _)| name.clone()).collect()
+}
+
+const fn path_readings(encoded_slashes: RawAmbiguousPath, parameters: RawAmbiguousPath) -> PathReadings {
+    PathReadings { encoded_slashes: ambiguous_path(encoded_slashes), parameters: ambiguous_path(parameters) }
 }
 
 const fn ambiguous_path(raw: RawAmbiguousPath) -> AmbiguousPath {

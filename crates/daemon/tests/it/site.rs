@@ -54,7 +54,7 @@ files = { root = "public/plain", listing = true, types = { note = "text/x-note" 
     assert_eq!(get(&address, "/"), reply("200", "app"));
     assert_eq!(get(&address, "/about"), reply("200", "about"));
     assert_eq!(get(&address, "/users/5"), reply("200", "app"));
-    assert!(get(&address, "/plain/").1.contains("<a href=\"./a.note\">a.note</a>"));
+    assert!(get(&address, "/plain/").1.contains("<a href=\"./a.note\"><bdi>a.note</bdi></a>"));
     assert!(head(&address, "/plain/a.note").contains("Content-Type: text/x-note"));
     end(daemon);
 }

@@ -52,7 +52,7 @@ pub use regex::{InvalidRegex, RouteRegex};
 pub use special::{NegatedConditions, SpecialConditions};
 pub use traced::{RecordedRoute, TracedRoute, UnloggedRoute};
 
-use crate::{ErrorPages, RefusalCount, ResponseRules};
+use crate::{ListenerSettings, RefusalCount, ResponseRules};
 use matching::{HOST_BYTES_MAX, comparable, prefix_of};
 use normal::is_normal;
 pub(crate) use normal::{NormalPath, has_dot_segment};
@@ -283,7 +283,7 @@ impl Routes {
     #[cold]
     fn refused(&self, request: &Request<'_>) -> Answer {
         self.refusals.note();
-        let mut response = ErrorPages::apply_of_listener(request, self.refuse(request.head()));
+        let mut response = ListenerSettings::apply_error_pages(request, self.refuse(request.head()));
         ResponseRules::apply_of_listener(request, &mut response);
         Answer::Now(response)
     }

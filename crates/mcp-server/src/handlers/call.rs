@@ -1,17 +1,19 @@
 //! The request that a handler answers.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use thruway_mcp::json_rpc::Error;
+use thruway_mcp::json_rpc::{Error, Id};
 use thruway_mcp::params::Params;
 use thruway_mcp::schema::{ClientCapabilities, Implementation, methods};
-use thruway_mcp::{Era, Revision, modern};
+use thruway_mcp::{Revision, modern};
 use tokio::sync::mpsc;
 
+use super::context::{ClientRequests, Inner, MESSAGES_MAX, no_session};
 use super::{Context, HandlerError};
 use crate::Identity;
 use crate::ask::{BoundRequest, Rounds};
@@ -146,20 +148,39 @@ impl<'a> Call<'a> {
         if let Some((context, _)) = &*self.messages.borrow() {
             return context.clone();
         }
-        let (context, messages) = Context::of(self);
+        let (context, messages) = self.new_context();
         *self.messages.borrow_mut() = Some((context.clone(), messages));
         context
     }
-}
 
-/// Returns the error for a request without a session.
-pub(super) fn no_session(revision: Revision) -> HandlerError {
-    let reason = if revision.era() == Era::Modern {
-        format!("the operation needs a session, but requests of MCP revision {revision} have no sessions")
-    } else {
-        "the operation needs a session, but the request has none".to_owned()
-    };
-    HandlerError::failed(reason)
+    /// Creates the context of this call, and the receiver of the handler's messages.
+    fn new_context(&self) -> (Context, mpsc::Receiver<InterimMessage>) {
+        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+        let meta = &self.params.meta;
+        let (log_level, client_requests) = match self.client {
+            ClientSide::Modern(rounds) => {
+                let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
+                (level, ClientRequests::Modern(rounds.clone()))
+            }
+            ClientSide::Legacy(session) => (session.log_level(), ClientRequests::Legacy(session.clone())),
+            ClientSide::Unknown => (None, ClientRequests::Unavailable),
+        };
+        let context = Context(Arc::new(Inner {
+            revision: self.revision,
+            identity: self.caller.identity().cloned(),
+            client_info: self.client_info(),
+            client_capabilities: self.client_capabilities(),
+            meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
+            progress_token: meta.progress_token.as_ref().map(Id::to_owned),
+            progress: Mutex::new(None),
+            forms: Mutex::new(BTreeMap::new()),
+            log_level,
+            client_requests,
+            task: self.task.cloned(),
+            outbox,
+        }));
+        (context, messages)
+    }
 }
 
 impl fmt::Debug for Call<'_> {

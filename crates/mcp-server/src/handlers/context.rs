@@ -16,12 +16,11 @@ use thruway_mcp::schema::{
     ElicitRequestURLParams, ElicitResult, Implementation, ListRootsResult, LoggingLevel,
     LoggingMessageNotificationParams, ProgressNotificationParams, RequestId, methods,
 };
-use thruway_mcp::{Revision, check_finite, modern};
+use thruway_mcp::{Era, Revision, check_finite, modern};
 use tokio::sync::mpsc;
 
-use super::call::{ClientSide, no_session};
 use super::form::TypedForm;
-use super::{Call, ElicitForm, Elicited, HandlerError};
+use super::{ElicitForm, Elicited, HandlerError};
 use crate::Identity;
 use crate::ask::{Question, Rounds};
 use crate::dispatch::InterimMessage;
@@ -48,62 +47,35 @@ use crate::tasks::Task;
 /// let server = McpServer::new("greeter", "1.0.0").tool(Tool::new("greet"), greet);
 /// ```
 #[derive(Clone)]
-pub struct Context(Arc<Inner>);
+pub struct Context(pub(super) Arc<Inner>);
 
-struct Inner {
-    revision: Revision,
-    identity: Option<Arc<Identity>>,
-    client_info: Option<Implementation>,
-    client_capabilities: Result<ClientCapabilities, Error>,
-    meta: Vec<(String, Box<str>)>,
-    progress_token: Option<RequestId>,
+/// The data of a [`Context`]. [`Call::context`](super::Call::context) creates it.
+pub(super) struct Inner {
+    pub(super) revision: Revision,
+    pub(super) identity: Option<Arc<Identity>>,
+    pub(super) client_info: Option<Implementation>,
+    pub(super) client_capabilities: Result<ClientCapabilities, Error>,
+    pub(super) meta: Vec<(String, Box<str>)>,
+    pub(super) progress_token: Option<RequestId>,
     /// The last progress that the handler reported.
-    progress: Mutex<Option<f64>>,
+    pub(super) progress: Mutex<Option<f64>>,
     /// The number of forms with the same type and message that the handler has shown.
-    forms: Mutex<BTreeMap<String, u32>>,
-    log_level: Option<LoggingLevel>,
-    client_requests: ClientRequests,
+    pub(super) forms: Mutex<BTreeMap<String, u32>>,
+    pub(super) log_level: Option<LoggingLevel>,
+    pub(super) client_requests: ClientRequests,
     /// The task that the request may become, or has become.
-    task: Option<Arc<Task>>,
-    outbox: mpsc::Sender<InterimMessage>,
+    pub(super) task: Option<Arc<Task>>,
+    pub(super) outbox: mpsc::Sender<InterimMessage>,
 }
 
-enum ClientRequests {
+/// The way in which a handler sends requests to the client.
+pub(super) enum ClientRequests {
     Modern(Arc<Rounds>),
     Legacy(Arc<Session>),
     Unavailable,
 }
 
 impl Context {
-    /// Returns the context of `call`, and the receiver of the handler's messages.
-    pub(super) fn of(call: &Call<'_>) -> (Self, mpsc::Receiver<InterimMessage>) {
-        let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
-        let meta = &call.params.meta;
-        let (log_level, client_requests) = match call.client {
-            ClientSide::Modern(rounds) => {
-                let level = meta.log_level.as_deref().and_then(|level| level.parse().ok());
-                (level, ClientRequests::Modern(rounds.clone()))
-            }
-            ClientSide::Legacy(session) => (session.log_level(), ClientRequests::Legacy(session.clone())),
-            ClientSide::Unknown => (None, ClientRequests::Unavailable),
-        };
-        let context = Self(Arc::new(Inner {
-            revision: call.revision(),
-            identity: call.caller().identity().cloned(),
-            client_info: call.client_info(),
-            client_capabilities: call.client_capabilities(),
-            meta: meta.others.iter().map(|(name, value)| (name.to_string(), value.get().into())).collect(),
-            progress_token: meta.progress_token.as_ref().map(thruway_mcp::json_rpc::Id::to_owned),
-            progress: Mutex::new(None),
-            forms: Mutex::new(BTreeMap::new()),
-            log_level,
-            client_requests,
-            task: call.task.cloned(),
-            outbox,
-        }));
-        (context, messages)
-    }
-
     /// Returns the protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.0.revision
@@ -426,6 +398,16 @@ impl Context {
     }
 }
 
+/// Returns the error for a request without a session.
+pub(super) fn no_session(revision: Revision) -> HandlerError {
+    let reason = if revision.era() == Era::Modern {
+        format!("the operation needs a session, but requests of MCP revision {revision} have no sessions")
+    } else {
+        "the operation needs a session, but the request has none".to_owned()
+    };
+    HandlerError::failed(reason)
+}
+
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("revision", &self.0.revision).finish_non_exhaustive()
@@ -434,4 +416,4 @@ impl fmt::Debug for Context {
 
 /// Maximum number of messages of one request that wait for the client. If the queue is full, the handler
 /// waits.
-const MESSAGES_MAX: usize = 16;
+pub(super) const MESSAGES_MAX: usize = 16;

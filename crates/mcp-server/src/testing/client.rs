@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use thruway_mcp::json_rpc::Error;
 use thruway_mcp::params::meta_keys;
 use thruway_mcp::schema::{
     CallToolResult, CompleteResult, ContentBlock, CreateMessageRequestParams, CreateMessageResult,
@@ -15,7 +16,6 @@ use thruway_mcp::schema::{
 use thruway_mcp::{Era, Revision};
 
 use super::answers::{Answers, FormAnswer};
-use super::error::TestError;
 use crate::in_memory::LocalClient;
 use crate::server::McpServer;
 
@@ -40,6 +40,20 @@ pub struct ReceivedNotification {
     pub method: String,
     /// The parameters, without the metadata that differs between revisions.
     pub params: Value,
+}
+
+/// The reason why a request of a [`TestClient`] has no result.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TestError {
+    /// The tool has failed, or has rejected the arguments. Contains the text for the model.
+    Tool(String),
+    /// The server has answered with an error of the protocol.
+    Protocol(Error),
+    /// The result does not have the type that the test expects. Contains the reason and the result.
+    Result(String),
+    /// The arguments of the test cannot be written as JSON. Contains the reason.
+    Arguments(String),
 }
 
 impl TestClient {
@@ -407,6 +421,25 @@ fn text_of(content: &[ContentBlock]) -> String {
     });
     texts.collect::<Vec<_>>().join("\n")
 }
+
+impl From<Error> for TestError {
+    fn from(error: Error) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl fmt::Display for TestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool(text) => write!(f, "the tool has failed: {text}"),
+            Self::Protocol(error) => write!(f, "the server has answered with an error: {error}"),
+            Self::Result(reason) => write!(f, "the result does not have the expected type: {reason}"),
+            Self::Arguments(reason) => write!(f, "cannot write the arguments as JSON: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for TestError {}
 
 impl fmt::Debug for TestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,12 +59,10 @@
 
 mod answers;
 mod client;
-mod error;
 #[cfg(test)]
 mod fields;
 
 pub use answers::FormAnswer;
-pub use client::{ReceivedNotification, TestClient};
-pub use error::TestError;
+pub use client::{ReceivedNotification, TestClient, TestError};
 #[cfg(test)]
 pub(crate) use fields::field_lines;

@@ -70,7 +70,7 @@ fn example_config_contains_every_mcp_key() {
     {
         let failure = resolved(&format!("{section}x = 1")).err().unwrap().to_string();
         let keys = failure.split("possible here: ").nth(1).unwrap_or_else(|| panic!("{failure}"));
-        for key in keys.trim().split(", ").map(|key| key.trim_matches('`')) {
+        for key in keys.lines().next().unwrap().split(", ").map(|key| key.trim_matches('`')) {
             let forms = [format!("{key} = "), format!("[mcp.{key}."), format!(".{key}]")];
             assert!(forms.iter().any(|form| EXAMPLE.contains(form)), "{key} of {section}");
         }

@@ -112,15 +112,12 @@ fn invalid_policy_error_names_its_line() {
             "api_keys = { header = \"Host\" }",
             "this header belongs to the connection or the body: use another name",
         ),
-        ("api_keys = { keys = { a = \"k1\" } }", "write the digest of the key"),
+        ("api_keys.keys.a = \"k1\"", "write the digest of the key"),
         (
             "api_keys = { user_header = \"Content-Length\" }",
             "this header belongs to the connection or the body: use another name",
         ),
-        (
-            "api_keys = { user_header = \"X-Forwarded-For\" }",
-            "the gateway sets this header: use another name",
-        ),
+        ("api_keys.user_header = \"X-Forwarded-For\"", "the gateway sets this header: use another name"),
         ("basic_auth = { user_header = \"via\" }", "the gateway sets this header: use another name"),
         ("api_keys.query = \"\"", "the query parameter needs a name"),
         ("client_certificate = false", "expected `true` or a table with `subjects`"),
