@@ -147,7 +147,21 @@ impl Socket {
         }
     }
 
-    fn try_io(&self, interest: Interest, operation: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    /// Completes when the socket may accept bytes. Unlike [`poll_io`](Self::poll_io), this method does not replace the
+    /// waker of the task that waits to write, because tokio keeps only one such waker for a socket.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(stream) => stream.writable().await,
+            Kind::Unix(stream) => stream.writable().await,
+            Kind::Accepted(socket) => socket.watched()?.writable().await.map(drop),
+        }
+    }
+
+    pub(crate) fn try_io(
+        &self,
+        interest: Interest,
+        operation: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, operation),
             Kind::Unix(stream) => stream.try_io(interest, operation),
@@ -306,7 +320,7 @@ const WRITTEN: u8 = 1 << 1;
 const NO_DATA: u8 = 1 << 2;
 
 /// Returns `true` if the operation had no effect and the caller can repeat it.
-fn is_passing(error: &io::Error) -> bool {
+pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

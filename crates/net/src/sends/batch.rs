@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 
 use super::outbox::SendState;
 use super::ring::{Ring, Send};
-use crate::socket::Socket;
+use crate::socket::{Socket, is_passing};
 use crate::worker::spawn;
 
 /// The collected sends of one thread.
@@ -253,7 +254,14 @@ impl Socket {
 
     async fn send_unsent(socket: Arc<Self>) {
         loop {
-            match timeout(STALL, poll_fn(|cx| socket.poll_send_some(cx))).await {
+            let mut writable = pin!(socket.writable());
+            let send_some = poll_fn(|cx| {
+                socket.outbox.send_unsent(cx, |bytes, cx| {
+                    ready!(writable.as_mut().poll(cx))?;
+                    Poll::Ready(socket.try_send(bytes))
+                })
+            });
+            match timeout(STALL, send_some).await {
                 Ok(Ok(is_all)) if is_all => return,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return socket.fail(Errno::from_io_error(&error).unwrap_or(Errno::PIPE)),
@@ -264,13 +272,17 @@ impl Socket {
         }
     }
 
-    /// Sends some of the unsent bytes. Returns `true` if no unsent bytes are left.
-    fn poll_send_some(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.outbox.send_unsent(cx, |bytes, cx| {
-            self.poll_io(cx, Interest::WRITABLE, bytes.len(), |socket| {
-                Ok(send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
-            })
-        })
+    /// Sends some of `bytes`. Returns 0 if the socket accepts no bytes now.
+    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sent = 0;
+        let attempt = self.try_io(Interest::WRITABLE, || {
+            sent = send(self, bytes, DONTWAIT)?;
+            Ok(())
+        });
+        match attempt {
+            Err(error) if !is_passing(&error) => Err(error),
+            _ => Ok(sent),
+        }
     }
 }
 

@@ -5,10 +5,13 @@ use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::task::Poll;
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::task::yield_now;
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::timeout;
 
 use super::batch::{SEND_BYTES_MAX, SENDS_MAX, unsent_sockets};
 use crate::address::ClientAddr;
@@ -149,6 +152,41 @@ fn bytes_for_two_full_sockets_are_sent_later() {
         let (written, other_written) = tokio::join!(fill(&mut one), fill(&mut other));
         assert!(arrive(&far_one, written.len()).await.0 == written);
         assert!(arrive(&far_other, other_written.len()).await.0 == other_written);
+    });
+}
+
+/// Regression test: the task that sends the rest of a batch replaced the waker of a task that waited to write.
+#[test]
+fn waiting_write_continues_after_bytes_of_the_batch_were_sent() {
+    run(true, || async {
+        let (mut stream, far) = pair();
+        let (small, large) = (vec![1; 16], vec![2; 64 << 10]);
+        while send(&stream, &large, SendFlags::DONTWAIT).is_ok() {}
+        let mut is_queued = false;
+        let writer = spawn_local(poll_fn(move |cx| {
+            let has_written = stream.poll_write(cx, &[IoSlice::new(&large)]).is_ready();
+            if is_queued {
+                return if has_written { Poll::Ready(()) } else { Poll::Pending };
+            }
+            is_queued = stream.poll_write(cx, &[IoSlice::new(&small)]).is_ready();
+            assert!(is_queued && !has_written, "the batch takes the small write, but the socket is full");
+            Poll::Pending
+        }));
+        let is_unsent = async {
+            while unsent_sockets() == 0 {
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(10), is_unsent).await.expect("the socket does not take the batch");
+        // The sender must wait for the socket before the peer reads.
+        yield_now().await;
+        let read = async {
+            while !writer.is_finished() {
+                arrived(&far);
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(10), read).await.expect("the writer is woken");
     });
 }
 
