@@ -221,6 +221,11 @@ impl Routes {
         let is_guarded = |reading: &Vec<u8>| match NormalPath::of(reading) {
             Err(_) => true,
             Ok(path) => {
+                let special = self.entries[place].conditions.special.as_ref();
+                if special.is_some_and(|special| special.unfulfilled(head, path.bytes()).is_some()) {
+                    // The server may read a path that the conditions of this route exclude.
+                    return true;
+                }
                 let other = self.find_at(head, &path).map(|other| &self.entries[other].guards);
                 other.is_some_and(|others| others.iter().any(|other| !guards.contains(other)))
             }

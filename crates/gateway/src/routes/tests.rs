@@ -426,3 +426,12 @@ fn ambiguous_path_cannot_bypass_a_guarded_expression() {
     assert_eq!(find_at(&routes, "a", "/x.php;y"), None);
     assert_eq!(find_at(&routes, "a", "/x;y"), Some(0));
 }
+
+/// A server that decodes `%2F` or ignores the text after a semicolon reads a path that the route excludes.
+#[test]
+fn ambiguous_path_cannot_bypass_a_negated_condition() {
+    let routes = routes(&[special(None, &[], &["bak"])]);
+    assert_eq!(find_at(&routes, "a", "/x.bak"), None);
+    assert_eq!(find_at(&routes, "a", "/x.bak;a"), None);
+    assert_eq!(find_at(&routes, "a", "/x.txt;a"), Some(0));
+}

@@ -193,7 +193,11 @@ impl Oidc {
     /// Returns the verified properties of the user, if the user meets all conditions.
     pub(super) fn facts(&self, session: &Session) -> Result<VerifiedFacts<'_>, NotAllowed> {
         let claims = &session.claims;
-        if !self.config.conditions.iter().all(|condition| condition.holds(claims)) {
+        let config = &self.config;
+        let sends_email =
+            config.user_claim == "email" || config.fields.iter().any(|(_, claim)| claim == "email");
+        let is_unverified = sends_email && !is_email_verified(claims);
+        if is_unverified || !config.conditions.iter().all(|condition| condition.holds(claims)) {
             return Err(NotAllowed);
         }
         let user = match claims.get(&self.config.user_claim) {
@@ -280,12 +284,15 @@ impl Oidc {
 /// Error: the user does not meet the conditions, or a header cannot express a claim.
 pub(super) struct NotAllowed;
 
+/// Returns `false` if the provider states that it has not verified the address of the user. At some providers, anyone can
+/// enter the address of another user.
+fn is_email_verified(claims: &Map<String, Value>) -> bool {
+    claims.get("email_verified").is_none_or(|is_verified| is_verified == true)
+}
+
 impl ClaimCondition {
     fn holds(&self, claims: &Map<String, Value>) -> bool {
-        // Anyone can enter the address of another user at some providers.
-        if self.claim == "email"
-            && claims.get("email_verified").is_some_and(|is_verified| is_verified != true)
-        {
+        if self.claim == "email" && !is_email_verified(claims) {
             return false;
         }
         match claims.get(&self.claim) {

@@ -64,7 +64,7 @@ impl ProviderError {
     /// Returns `true` if the provider does not accept the code or the refresh token, or if the user has lost
     /// access (RFC 6749 §5.2).
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Status(400, code) if code == "invalid_grant")
+        matches!(self, Self::Status(400..=403, code) if code == "invalid_grant")
     }
 
     /// Returns `true` if the provider did not respond in time.

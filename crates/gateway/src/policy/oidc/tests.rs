@@ -171,6 +171,14 @@ fn conditions_admit_only_users_with_the_claims() {
     let refused = site.logged_in().page("/");
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains("no access") && refused.body.contains("/oidc/logout"), "{}", refused.body);
+    for (own, is_verified) in [
+        (json!({}), true),
+        (json!({ "email_verified": true }), true),
+        (json!({ "email_verified": false }), false),
+        (json!({ "email_verified": "true" }), false),
+    ] {
+        assert_eq!(is_email_verified(&claims(own.clone())), is_verified, "{own}");
+    }
     let without_name = Site::start(|config| config.user_claim = "email".to_owned());
     assert_eq!(without_name.logged_in().page("/").status, 403);
 }
