@@ -1,4 +1,4 @@
-//! The access log: format, selection of requests, and target.
+//! The access log: format, selection of requests, and target. The section `log` of the program's own log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -283,3 +283,23 @@ const MEMBERS_HINT: &str =
     "name a variable for each member: `members = { code = \"http.response.status_code\" }`";
 const RATIO_HINT: &str = "a tenth of the requests is `0.1`";
 const ADDRESS_HINT: &str = "write `unix:/dev/log`, `udp://HOST:PORT` or `tcp://HOST:PORT`";
+
+/// The program's own log (the error log) on the standard error. The environment variable `THRUWAY_LOG` sets
+/// its levels.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::config) struct RawLog {
+    /// Format of the lines: `text`, or `json` with the members `timestamp`, `level`, `target`, `message` and
+    /// `fields`. A reload applies a change. Errors about the config at the start are always text. Default:
+    /// `text`.
+    #[serde(default)]
+    pub(in crate::config) format: RawLogFormat,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::config) enum RawLogFormat {
+    Json,
+    #[default]
+    Text,
+}

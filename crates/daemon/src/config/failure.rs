@@ -397,3 +397,41 @@ impl fmt::Display for Failure {
         Ok(())
     }
 }
+/// Errors about unknown keys.
+#[derive(Default)]
+pub(in crate::config) struct UnknownKeys {
+    pub(super) failures: Vec<(usize, Failure)>,
+    /// Positions of the tables with unknown keys.
+    tables: Vec<Span>,
+    /// `true` if the value of an unknown key is a table or an array.
+    has_sections: bool,
+}
+
+impl UnknownKeys {
+    /// Adds an error at the position `at`. `tables` are the positions of the tables that contain the key. `is_section` is
+    /// `true` if its value is a table or an array.
+    pub(super) fn add(&mut self, at: usize, failure: Failure, tables: Vec<Span>, is_section: bool) {
+        self.failures.push((at, failure));
+        self.tables.extend(tables);
+        self.has_sections |= is_section;
+    }
+
+    /// Adds these errors to `others`, the errors that later checks have found. Without unknown keys, returns
+    /// `others`. Leaves out errors that may be a consequence of an unknown key: those about a table with an
+    /// unknown key, and all errors if a whole section was skipped.
+    pub(in crate::config) fn and(self, others: Vec<Failure>, source: &Source) -> Vec<Failure> {
+        if self.failures.is_empty() {
+            return others;
+        }
+        let lines: Vec<_> = self.tables.iter().map(|table| source.place(table)).collect();
+        let others = if self.has_sections { Vec::new() } else { others };
+        let others = others.into_iter().filter_map(|failure| failure.without_places(&lines));
+        in_order(self.failures).into_iter().chain(others).collect()
+    }
+}
+
+/// Sorts errors by their position.
+pub(super) fn in_order(mut failures: Vec<(usize, Failure)>) -> Vec<Failure> {
+    failures.sort_by_key(|(at, _)| *at);
+    failures.into_iter().map(|(_, failure)| failure).collect()
+}

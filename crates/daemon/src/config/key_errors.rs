@@ -4,9 +4,8 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::failure::Source;
+use super::Span;
 use super::secrets::{SchemaNode, schema_root};
-use super::{Failure, Span};
 
 /// The place of a key or value in a config.
 #[derive(Default)]
@@ -18,43 +17,6 @@ pub(super) struct KeyPlace {
     pub(super) tables: Vec<Span>,
     /// `true` if the removed value is a table or an array.
     pub(super) is_section: bool,
-}
-
-/// Errors about unknown keys.
-#[derive(Default)]
-pub(in crate::config) struct UnknownKeys {
-    pub(super) failures: Vec<(usize, Failure)>,
-    /// Positions of the tables with unknown keys.
-    tables: Vec<Span>,
-    /// `true` if the value of an unknown key is a table or an array.
-    has_sections: bool,
-}
-
-impl UnknownKeys {
-    pub(super) fn add(&mut self, at: usize, failure: Failure, place: KeyPlace) {
-        self.failures.push((at, failure));
-        self.tables.extend(place.tables);
-        self.has_sections |= place.is_section;
-    }
-
-    /// Adds these errors to `others`, the errors that later checks have found. Without unknown keys, returns
-    /// `others`. Leaves out errors that may be a consequence of an unknown key: those about a table with an
-    /// unknown key, and all errors if a whole section was skipped.
-    pub(in crate::config) fn and(self, others: Vec<Failure>, source: &Source) -> Vec<Failure> {
-        if self.failures.is_empty() {
-            return others;
-        }
-        let lines: Vec<_> = self.tables.iter().map(|table| source.place(table)).collect();
-        let others = if self.has_sections { Vec::new() } else { others };
-        let others = others.into_iter().filter_map(|failure| failure.without_places(&lines));
-        in_order(self.failures).into_iter().chain(others).collect()
-    }
-}
-
-/// Sorts errors by their position.
-pub(super) fn in_order(mut failures: Vec<(usize, Failure)>) -> Vec<Failure> {
-    failures.sort_by_key(|(at, _)| *at);
-    failures.into_iter().map(|(_, failure)| failure).collect()
 }
 
 /// Removes the key at the position `at`, with its value. Returns the place of its table, or `None` if there

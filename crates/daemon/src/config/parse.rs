@@ -7,11 +7,10 @@ use toml::Spanned;
 use toml::de::{DeTable, Deserializer as TomlDeserializer};
 
 use super::values::{DURATION, Filled};
-use crate::config::failure::Source;
+use crate::config::failure::{Source, UnknownKeys, in_order};
 use crate::config::include::parse_files;
 use crate::config::key_errors::{
-    KeyPlace, UnknownKeys, hint_about_other_section, hint_about_outer_table, in_order, remove_key,
-    remove_value,
+    KeyPlace, hint_about_other_section, hint_about_outer_table, remove_key, remove_value,
 };
 use crate::config::whole_file::Raw;
 use crate::config::{Failure, environment};
@@ -56,7 +55,9 @@ fn read<'f>(mut table: Spanned<DeTable<'f>>, filled: &'f Filled, source: &Source
         let failure = if is_of_other_type { failure.with_hint(FILLED_HINT) } else { failure };
         let errors = wrong.len() + unknown.failures.len();
         match place {
-            Some(place) if is_key && errors < ERRORS_MAX => unknown.add(at.start, failure, place),
+            Some(place) if is_key && errors < ERRORS_MAX => {
+                unknown.add(at.start, failure, place.tables, place.is_section);
+            }
             Some(_) if errors < ERRORS_MAX => wrong.push((at.start, failure)),
             // The parser may miss a key that was removed.
             None if error.message().starts_with("missing field") && !wrong.is_empty() => break,

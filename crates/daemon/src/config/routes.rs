@@ -11,7 +11,6 @@ use thruway_server::layers::Compression;
 use thruway_server::{Method, StatusCode};
 
 use crate::config::answer::{RawAnswer, resolve_answer};
-use crate::config::bandwidth::{RawBandwidth, resolve_bandwidth};
 use crate::config::compression::{RawCompression, resolve_compression};
 use crate::config::connect_method::{RawConnect, resolve_connect};
 use crate::config::error_pages::{RawErrorPages, resolve_error_pages};
@@ -22,7 +21,9 @@ use crate::config::mcp::settings::McpSettings;
 use crate::config::names::UniqueNames;
 use crate::config::policies::{ResolvedPolicies, resolve_route_policies};
 use crate::config::resolver::{Resolver, refuse_without_upstream, resolve_some_period};
-use crate::config::response_rules::{RawResponseRule, resolve_response_rules};
+use crate::config::response_rules::{
+    RawBandwidth, RawResponseRule, resolve_bandwidth, resolve_response_rules,
+};
 use crate::config::rewrite::{RawRewrite, groups_hint, resolve_rewrite};
 use crate::config::route_conditions::{
     NamedListener, RawExpected, RawHosts, RawNegated, resolve_expected, resolve_headers, resolve_hosts,

@@ -10,15 +10,13 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use thruway_gateway::{AmbiguousPath, PathReadings};
 
-use crate::config::access_log::{RawAccessLog, resolve_access_log};
+use crate::config::access_log::{RawAccessLog, RawLog, RawLogFormat, resolve_access_log};
 use crate::config::acme::{RawAcme, check_challenge, resolve_acme};
 use crate::config::admin::{RawAdmin, resolve_admin};
 use crate::config::compression::{RawCompression, resolve_compression};
-use crate::config::failure::Source;
+use crate::config::failure::{Source, UnknownKeys};
 use crate::config::fleet::{RawShared, resolve_shared};
-use crate::config::key_errors::UnknownKeys;
 use crate::config::listeners::{RawListener, check_redirects, resolve_listeners};
-use crate::config::log::{RawLog, RawLogFormat};
 use crate::config::mcp::resource::add_metadata_routes;
 use crate::config::mcp::{RawMcp, places_of_mcp, resolve_mcp};
 use crate::config::peers::check_peer_address;

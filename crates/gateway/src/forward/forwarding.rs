@@ -12,7 +12,6 @@ use thruway_net::Worker;
 use thruway_server::{Response, StatusCode};
 
 use super::outcome::{FailedAttempt, UsedConnection};
-use super::rejected::{EndedAttempt, RejectedResponse};
 use super::relay::Relay;
 use super::request::OutgoingRequest;
 use super::request_body::RequestBody;
@@ -222,6 +221,44 @@ pub(super) struct Connected {
     /// recorded.
     asked: Option<Duration>,
     is_late: bool,
+}
+
+/// An attempt after which the request is retried, or fails.
+pub(super) enum EndedAttempt {
+    /// The attempt got no response.
+    Failed(FailedAttempt),
+    /// The response has a status that causes a retry. The retry is already allowed and counted.
+    Rejected(Box<RejectedResponse>),
+}
+
+/// A response that causes a retry.
+pub(super) struct RejectedResponse {
+    pub(super) attempt: Attempt,
+    pub(super) begun: Begun,
+}
+
+impl EndedAttempt {
+    /// Returns the upstream of the attempt.
+    pub(super) const fn upstream(&self) -> &Arc<Upstream> {
+        match self {
+            Self::Failed(failed) => &failed.upstream,
+            Self::Rejected(rejected) => &rejected.attempt.relay.slot.upstream,
+        }
+    }
+}
+
+impl From<FailedAttempt> for EndedAttempt {
+    fn from(failed: FailedAttempt) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl RejectedResponse {
+    /// Returns the response `begun` of `attempt` as the end of the attempt.
+    #[cold]
+    pub(super) fn of(attempt: Attempt, begun: Begun) -> EndedAttempt {
+        EndedAttempt::Rejected(Box::new(Self { attempt, begun }))
+    }
 }
 
 /// An attempt that waits for the response head.

@@ -1,48 +1,16 @@
 //! Responses that cause a retry because of their status.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use thruway_net::PooledBuffer;
 use thruway_server::{Piece, Response, StatusCode};
 
-use super::forwarding::{Attempt, Forwarding, TimedRequest};
-use super::outcome::FailedAttempt;
+use super::forwarding::{Forwarding, RejectedResponse, TimedRequest};
 use super::relay::Relay;
 use super::response::{Begun, Rest};
 use crate::upstream::{Server, Upstream};
-
-/// An attempt after which the request is retried, or fails.
-pub(super) enum EndedAttempt {
-    /// The attempt got no response.
-    Failed(FailedAttempt),
-    /// The response has a status that causes a retry. The retry is already allowed and counted.
-    Rejected(Box<RejectedResponse>),
-}
-
-/// A response that causes a retry.
-pub(super) struct RejectedResponse {
-    attempt: Attempt,
-    begun: Begun,
-}
-
-impl EndedAttempt {
-    /// Returns the upstream of the attempt.
-    pub(super) const fn upstream(&self) -> &Arc<Upstream> {
-        match self {
-            Self::Failed(failed) => &failed.upstream,
-            Self::Rejected(rejected) => &rejected.attempt.relay.slot.upstream,
-        }
-    }
-}
-
-impl From<FailedAttempt> for EndedAttempt {
-    fn from(failed: FailedAttempt) -> Self {
-        Self::Failed(failed)
-    }
-}
 
 impl Forwarding {
     /// Returns `true` if the time and the request body allow another attempt.
@@ -70,12 +38,6 @@ impl Forwarding {
 }
 
 impl RejectedResponse {
-    /// Returns the response `begun` of `attempt` as the end of the attempt.
-    #[cold]
-    pub(super) fn of(attempt: Attempt, begun: Begun) -> EndedAttempt {
-        EndedAttempt::Rejected(Box::new(Self { attempt, begun }))
-    }
-
     /// Returns the server of the response.
     pub(super) fn server(&self) -> &Server {
         &self.attempt.relay.slot.server

@@ -3,9 +3,8 @@
 
 use thruway_server::Response;
 
-use super::forwarding::{Forwarding, attempt};
+use super::forwarding::{EndedAttempt, Forwarding, attempt};
 use super::outcome::{Blame, FailedAttempt};
-use super::rejected::EndedAttempt;
 use crate::Failure;
 use crate::upstream::ServerSlot;
 

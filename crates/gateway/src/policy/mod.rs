@@ -64,8 +64,7 @@ pub use jwt::{InvalidJwtKeys, JwtAlgorithm, JwtConfig, JwtKeySource, JwtKeys, Jw
 pub use key::CountBy;
 pub use oidc::{ClaimCondition, InvalidOidcSecrets, OidcClientSecret, OidcConfig, OidcSecrets};
 pub use quota::{QuotaConfig, QuotaPeriod};
-pub use rate_limit::RateLimitConfig;
-pub use rate_limit::delay::DelayConfig;
+pub use rate_limit::{DelayConfig, RateLimitConfig};
 
 use addresses::Addresses;
 use api_keys::ApiKeys;

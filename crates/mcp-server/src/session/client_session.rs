@@ -1,16 +1,14 @@
 //! The session of a client, for handlers: state of the application, and the visibility of items.
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thruway_mcp::Revision;
 
-use super::Session;
+use super::{ItemName, Session, Visibility};
 use crate::registry::UriTemplate;
-use crate::server::Change;
 
 /// The session of a client. Sessions exist up to MCP revision 2025-11-25: a session begins with `initialize`,
 /// and ends when the client ends it, disconnects or is idle for too long. Clones refer to the same session.
@@ -45,47 +43,6 @@ use crate::server::Change;
 /// ```
 #[derive(Clone)]
 pub struct ClientSession(Arc<Session>);
-
-/// The state of the application in a session. A session without such state does not allocate this value.
-#[derive(Default)]
-pub(super) struct ApplicationState {
-    /// One value of each type.
-    values: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    visibility: Mutex<Visibility>,
-    /// `true` if `visibility` has overrides.
-    has_overrides: AtomicBool,
-}
-
-/// The items whose visibility in a session differs from the visibility on the server.
-#[derive(Clone, Default)]
-pub(crate) struct Visibility {
-    /// Contains `true` for an item that the client can see.
-    pub(crate) overrides: BTreeMap<ItemName, bool>,
-    /// Increases with each change.
-    pub(crate) version: u64,
-}
-
-/// The name of an item.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum ItemName {
-    /// The name of a tool.
-    Tool(String),
-    /// The name of a prompt.
-    Prompt(String),
-    /// The URI of a resource, or the URI template of resources.
-    Resource(String),
-}
-
-impl ItemName {
-    /// Returns the list that contains the item.
-    pub(crate) const fn list(&self) -> Change {
-        match self {
-            Self::Tool(_) => Change::Tools,
-            Self::Prompt(_) => Change::Prompts,
-            Self::Resource(_) => Change::Resources,
-        }
-    }
-}
 
 impl ClientSession {
     pub(crate) const fn new(session: Arc<Session>) -> Self {
@@ -203,11 +160,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientSession").field("revision", &self.revision()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ApplicationState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApplicationState").field("values", &lock(&self.values).len()).finish_non_exhaustive()
     }
 }

@@ -8,10 +8,12 @@ mod log_inbox;
 mod streams;
 mod table;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -26,13 +28,11 @@ use tokio::sync::Notify;
 
 use crate::ask::PendingRequests;
 use crate::authorization::Caller;
-use crate::server::Subscription;
+use crate::server::{Change, Subscription};
 use crate::shares::{Holder, Shares};
-use client_session::ApplicationState;
 
 pub use backend_session::{BackendSession, DroppedMessages, OutOfBandMessages};
 pub use client_session::ClientSession;
-pub(crate) use client_session::{ItemName, Visibility};
 pub(crate) use event_archive::SessionArchive;
 pub use event_archive::{ArchivedEvent, EventArchive};
 pub(crate) use in_flight::{CancelCause, InFlight, InFlightGuard};
@@ -79,6 +79,53 @@ pub struct Session {
     backend: Option<Box<dyn BackendSession>>,
     /// The state of the application, if any.
     application: OnceLock<Box<ApplicationState>>,
+}
+
+/// The state of the application in a session. A session without such state does not allocate this value.
+#[derive(Default)]
+struct ApplicationState {
+    /// One value of each type.
+    values: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    visibility: Mutex<Visibility>,
+    /// `true` if `visibility` has overrides.
+    has_overrides: AtomicBool,
+}
+
+/// The items whose visibility in a session differs from the visibility on the server.
+#[derive(Clone, Default)]
+pub(crate) struct Visibility {
+    /// Contains `true` for an item that the client can see.
+    pub(crate) overrides: BTreeMap<ItemName, bool>,
+    /// Increases with each change.
+    pub(crate) version: u64,
+}
+
+/// The name of an item.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum ItemName {
+    /// The name of a tool.
+    Tool(String),
+    /// The name of a prompt.
+    Prompt(String),
+    /// The URI of a resource, or the URI template of resources.
+    Resource(String),
+}
+
+impl ItemName {
+    /// Returns the list that contains the item.
+    pub(crate) const fn list(&self) -> Change {
+        match self {
+            Self::Tool(_) => Change::Tools,
+            Self::Prompt(_) => Change::Prompts,
+            Self::Resource(_) => Change::Resources,
+        }
+    }
+}
+
+impl fmt::Debug for ApplicationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApplicationState").finish_non_exhaustive()
+    }
 }
 
 /// Keeps a session in use while a stream is open or a request is in progress. A session in use does not

@@ -9,11 +9,30 @@ use std::time::Duration;
 use thruway_net::{TokenBuckets, TokenRate};
 use thruway_server::{Request, StatusCode};
 
-use self::delay::DelayConfig;
 use super::fleet::SharedLimit;
 use super::key::{CountBy, Keys};
 use super::refusal::Refusal;
 use super::verdict::Verdict;
+
+/// Settings for the delay of requests above a rate limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayConfig {
+    /// Maximum time that a request waits. The policy refuses a request at once if it would wait longer.
+    pub time_max: Duration,
+    /// Maximum number of requests that wait at the policy, with all keys together. The policy refuses further requests
+    /// at once. Default [`REQUESTS_MAX`](Self::REQUESTS_MAX).
+    pub requests_max: usize,
+}
+
+impl DelayConfig {
+    /// Default maximum number of waiting requests.
+    pub const REQUESTS_MAX: usize = 1_000;
+
+    /// Returns settings that delay requests by up to `time_max`.
+    pub const fn up_to(time_max: Duration) -> Self {
+        Self { time_max, requests_max: Self::REQUESTS_MAX }
+    }
+}
 
 /// Settings of the rate limit policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
