@@ -268,7 +268,11 @@ impl Policy {
             Kind::ClientCertificate(certificates) => certificates.decide(request),
             Kind::Concurrency(concurrency) => concurrency.decide(request, route),
             Kind::ContentBytesMax(bytes) => decide_content(request, *bytes),
-            Kind::DelayingRateLimit(limit) => limit.decide(request, route),
+            Kind::DelayingRateLimit(limit) => match limit.admit(request, route) {
+                Ok(None) => Verdict::Continue,
+                Ok(Some(delay)) => Verdict::Delay(Box::into_pin(delay)),
+                Err(refusal) => Verdict::Refuse(refusal),
+            },
             Kind::ForwardAuth => Verdict::Refuse(Refusal::Address),
             Kind::Jwt(jwt) => jwt.decide(request),
             Kind::Oidc(oidc) => oidc.decide(request),

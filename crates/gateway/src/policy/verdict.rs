@@ -1,6 +1,7 @@
 //! The verdicts of policies on requests.
 
 use std::borrow::Cow;
+use std::pin::Pin;
 
 use super::basic_auth::state::Verification;
 use super::concurrency::state::Permit;
@@ -8,7 +9,6 @@ use super::fields::VerifiedFacts;
 use super::fleet::SharedPermit;
 use super::jwt::source::Refreshed;
 use super::oidc::outcome::{Exchange, Reply};
-use super::rate_limit::delay::Delay;
 use super::refusal::Refusal;
 
 /// The decision of a policy about a request.
@@ -19,7 +19,7 @@ pub(super) enum Verdict<'p> {
     /// The policy accepts the request.
     Continue,
     /// The policy accepts the request after a delay.
-    Delay(Box<Delay>),
+    Delay(Pin<Box<dyn Future<Output = ()>>>),
     /// The policy accepts the request. The permit is kept until the end of the response.
     Hold(Permit),
     /// The policy accepts the request. The permit of the fleet is kept until the end of the response.

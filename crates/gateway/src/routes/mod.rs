@@ -27,7 +27,6 @@ mod readings;
 mod conditions;
 mod pattern;
 mod regex;
-mod special;
 mod table;
 mod traced;
 #[cfg(test)]
@@ -43,13 +42,15 @@ use thruway_message::{RequestHead, RequestTarget};
 use thruway_server::{Answer, Handler, Request, Response, StatusCode};
 
 pub use by_listener::{ListenerRoutes, RoutesOfListener};
-pub use conditions::{Conditions, Expected, ExpectedValue, Unfulfilled};
+pub use conditions::{
+    Conditions, Expected, ExpectedValue, NegatedConditions, SpecialConditions, Unfulfilled,
+};
 pub use matching::{HostMatch, InvalidHost, PathMatch, RouteMatch};
 pub use normal::{UnclearPath, normalized_path};
 pub use pattern::{InvalidPattern, PathPattern};
 pub use readings::{AmbiguousPath, PathReadings};
 pub use regex::{InvalidRegex, RouteRegex};
-pub use special::{NegatedConditions, SpecialConditions};
+
 pub use traced::{RecordedRoute, TracedRoute, UnloggedRoute};
 
 use crate::{ListenerSettings, RefusalCount, ResponseRules};

@@ -20,7 +20,6 @@ use tokio::time::{Sleep, sleep};
 use super::{DelayConfig, RateLimitConfig, keys_max};
 use crate::policy::key::Keys;
 use crate::policy::refusal::Refusal;
-use crate::policy::verdict::Verdict;
 
 /// A rate limit that delays requests.
 #[derive(Debug)]
@@ -97,19 +96,25 @@ impl DelayingRateLimit {
         }
     }
 
-    pub(in crate::policy) fn decide(&self, request: &Request<'_>, route: &str) -> Verdict<'static> {
+    /// Admits the request, or returns the delay until it is admitted.
+    ///
+    /// # Errors
+    /// Returns a refusal if the request would wait too long, or if too many requests wait.
+    pub(in crate::policy) fn admit(
+        &self,
+        request: &Request<'_>,
+        route: &str,
+    ) -> Result<Option<Box<Delay>>, Refusal> {
         let worker = request.worker();
         let key = self.keys.key(request, route);
         match self.queue.enter(key, now_of(worker)) {
-            Entry::Admitted => Verdict::Continue,
+            Entry::Admitted => Ok(None),
             Entry::Waits(number) => {
                 let (queue, worker) = (self.queue.clone(), worker.clone());
                 let delay = Delay { queue, key, number, worker, timer: None, is_admitted: false };
-                Verdict::Delay(Box::new(delay))
+                Ok(Some(Box::new(delay)))
             }
-            Entry::Refused(wait) => {
-                Verdict::Refuse(Refusal::Rate { status: self.status, burst: self.burst, wait })
-            }
+            Entry::Refused(wait) => Err(Refusal::Rate { status: self.status, burst: self.burst, wait }),
         }
     }
 }
